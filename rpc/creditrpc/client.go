@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,11 +28,11 @@ type Client struct {
 	stream  grpc.Streamer
 	calls   sync.Pool // of *clientCall, the unary ones
 
-	conns[*clientConn]
-	current *clientConn   // that takes calls; nil: none
-	dialing chan struct{} // closed when the dial that goes on has ended; nil: none does
-	failed  error         // of the last dial
-	retryAt time.Time     // no dial before
+	conns   rpccall.Conns[*clientConn] // whose lock also guards what follows
+	current *clientConn                // that takes calls; nil: none
+	dialing chan struct{}              // closed when the dial that goes on has ended; nil: none does
+	failed  error                      // of the last dial
+	retryAt time.Time                  // no dial before
 	pause   time.Duration
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -84,19 +82,19 @@ func (c *Client) Target() string { return c.target }
 
 // Close ends the connection and its calls, and waits for the connection's goroutines.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	c.conns.Mu.Lock()
+	if c.conns.Closed {
+		c.conns.Mu.Unlock()
 		return ErrClosed
 	}
-	c.closed = true
+	c.conns.Closed = true
 	c.cancel()
-	open := slices.Collect(maps.Keys(c.open))
-	c.mu.Unlock()
+	open := c.conns.All()
+	c.conns.Mu.Unlock()
 	for _, cc := range open {
 		cc.Close(ErrClosed)
 	}
-	c.running.Wait()
+	c.conns.Running.Wait()
 	return nil
 }
 
@@ -111,33 +109,33 @@ func (c *Client) Connect(ctx context.Context) error {
 // for it to be ready fails with the error of a dial that has just failed.
 func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
 	for {
-		c.mu.Lock()
+		c.conns.Mu.Lock()
 		switch {
-		case c.closed:
-			c.mu.Unlock()
+		case c.conns.Closed:
+			c.conns.Mu.Unlock()
 			return nil, ErrClosed
 		case c.current != nil:
 			cc := c.current
-			c.mu.Unlock()
+			c.conns.Mu.Unlock()
 			return cc, nil
 		case c.dialing == nil && c.failed != nil && !wait && time.Now().Before(c.retryAt):
 			err := c.failed
-			c.mu.Unlock()
+			c.conns.Mu.Unlock()
 			return nil, unavailable(err)
 		case c.dialing == nil:
 			c.dialing = make(chan struct{})
 			go c.connect(time.Until(c.retryAt)) // ends when it has a connection or an error
 		}
 		dialing := c.dialing
-		c.mu.Unlock()
+		c.conns.Mu.Unlock()
 		select {
 		case <-dialing:
 		case <-ctx.Done():
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
-		c.mu.Lock()
+		c.conns.Mu.Lock()
 		err := c.failed
-		c.mu.Unlock()
+		c.conns.Mu.Unlock()
 		if err != nil && !wait {
 			return nil, unavailable(err)
 		}
@@ -158,8 +156,8 @@ func (c *Client) connect(pause time.Duration) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opts.dialTimeout)
 	defer cancel()
 	cc, err := c.dial(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.conns.Mu.Lock()
+	defer c.conns.Mu.Unlock()
 	if err == nil && cc.lost() {
 		err = errors.New("the connection was lost at once")
 	}
@@ -193,7 +191,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 		return nil, fmt.Errorf("handshake with %s: %w", c.address, err)
 	}
 	cc := newClientConn(c, secured, auth)
-	if !c.add(cc) {
+	if !c.conns.Add(cc) {
 		_ = secured.Close()
 		return nil, ErrClosed
 	}
@@ -211,8 +209,8 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 
 // leave makes the next call open another connection.
 func (c *Client) leave(cc *clientConn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.conns.Mu.Lock()
+	defer c.conns.Mu.Unlock()
 	if c.current == cc {
 		c.current = nil
 	}

@@ -37,14 +37,14 @@ type clientCall struct {
 
 func (c *clientCall) wake() {
 	if c.streams {
-		wakeOne(c.signal)
-		wakeOne(c.sent)
+		rpccall.WakeOne(c.signal)
+		rpccall.WakeOne(c.sent)
 	}
 }
 
 func (c *clientCall) headerCame() {
 	if c.headed != nil {
-		closeOnce(c.headed)
+		rpccall.CloseOnce(c.headed)
 	}
 }
 

@@ -79,7 +79,7 @@ func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
 	call.encoded()
 	if call.sent != nil {
-		wakeOne(call.sent)
+		rpccall.WakeOne(call.sent)
 	}
 }
 
@@ -96,7 +96,7 @@ func (cc *clientConn) OnRequest(uint32, string, frame.Begin) *link.Stream { retu
 // when the server has said goodbye.
 func (cc *clientConn) StreamsChanged() {
 	if cc.link.Peer().Version != 0 {
-		closeOnce(cc.greeted)
+		rpccall.CloseOnce(cc.greeted)
 	}
 	if cc.link.Draining() && cc.link.OpenStreams() == 0 && cc.Err() == nil {
 		cc.CloseLocked(errRefused)
@@ -128,7 +128,7 @@ func (cc *clientConn) ConnLost(err error) {
 func (cc *clientConn) OnClosed() {
 	cc.end()
 	cc.stopKeepAlive()
-	cc.client.remove(cc)
+	cc.client.conns.Remove(cc)
 }
 
 // lost reports whether the connection has ended.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"sync"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -103,45 +102,5 @@ func (b *inbox) take() (m message, ok bool) {
 func (b *inbox) drop() {
 	for m, ok := b.take(); ok; m, ok = b.take() {
 		m.release()
-	}
-}
-
-// conns are the connections of a server or a client. Its lock also guards its owner.
-type conns[C interface {
-	comparable
-	Start(running *sync.WaitGroup)
-}] struct {
-	mu      sync.Mutex
-	open    map[C]struct{}
-	closed  bool
-	running sync.WaitGroup // the connections' goroutines
-}
-
-// add starts a connection, unless there are to be no more.
-func (s *conns[C]) add(c C) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	if s.open == nil {
-		s.open = map[C]struct{}{}
-	}
-	s.open[c] = struct{}{}
-	c.Start(&s.running)
-	return true
-}
-
-func (s *conns[C]) remove(c C) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, c)
-}
-
-// wakeOne tells one waiter, who may be about to wait.
-func wakeOne(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -22,7 +22,7 @@ type serverCall struct {
 	rpccall.Context
 	stream link.Stream
 	conn   *serverConn
-	method *method
+	method *rpccall.Method
 	meta   []byte // as it came
 
 	// Guarded by the connection's lock.
@@ -47,8 +47,8 @@ func (s *serverCall) ContextEnded() { s.wake() }
 
 func (s *serverCall) wake() {
 	if s.signal != nil {
-		wakeOne(s.signal)
-		wakeOne(s.sent)
+		rpccall.WakeOne(s.signal)
+		rpccall.WakeOne(s.sent)
 	}
 }
 
@@ -86,7 +86,7 @@ func (s *serverCall) abort(err error) {
 
 // serve runs the handler and ends the call. Workers call it.
 func (s *serverCall) serve() {
-	if s.method.unary != nil {
+	if s.method.Unary != nil {
 		s.serveUnary()
 	} else {
 		s.serveStream()
@@ -101,7 +101,7 @@ func (s *serverCall) serveUnary() {
 		s.end(nil, err)
 		return
 	}
-	reply, err := s.method.unary.Handler(s.method.impl, &s.Context, s.decode, opts.unaryInterceptor)
+	reply, err := s.method.Unary.Handler(s.method.Impl, &s.Context, s.decode, opts.unaryInterceptor)
 	if err != nil {
 		s.end(nil, err)
 		return
@@ -187,13 +187,7 @@ func (s *serverCall) sendHeader() {
 
 func (s *serverCall) serveStream() {
 	s.StartTimer() // a stream that waits must wake at its deadline
-	api := &serverStream{s}
-	var err error
-	if intercept := s.conn.server.opts.streamInterceptor; intercept != nil {
-		err = intercept(s.method.impl, api, &s.method.info, s.method.stream.Handler)
-	} else {
-		err = s.method.stream.Handler(s.method.impl, api)
-	}
+	err := s.method.ServeStream(&serverStream{s}, s.conn.server.opts.streamInterceptor)
 	if err == nil {
 		err = s.Err() // past its deadline a call has not ended well, whatever its handler says
 	}
@@ -203,7 +197,7 @@ func (s *serverCall) serveStream() {
 var _ grpc.ServerTransportStream = (*serverCall)(nil)
 
 // Method returns the full name of the method.
-func (s *serverCall) Method() string { return s.method.name }
+func (s *serverCall) Method() string { return s.method.Name }
 
 // SetHeader adds to the header metadata.
 func (s *serverCall) SetHeader(md metadata.MD) error { return s.putHeader(md, false) }
@@ -322,13 +316,13 @@ func (s serverStream) gone() error {
 func (s serverStream) RecvMsg(v any) error {
 	m, err := s.next()
 	switch {
-	case errors.Is(err, io.EOF) && !s.got && !s.method.stream.ClientStreams:
+	case errors.Is(err, io.EOF) && !s.got && !s.method.Stream.ClientStreams:
 		return status.Error(codes.Internal, "creditrpc: request without a message")
 	case err != nil:
 		return err
 	}
 	s.got = true
-	if err := decode(&m, v, s.conn.server.opts.maxReceive); err != nil || s.method.stream.ClientStreams {
+	if err := decode(&m, v, s.conn.server.opts.maxReceive); err != nil || s.method.Stream.ClientStreams {
 		return err
 	}
 	if m, err = s.next(); err == nil { // the only message must be followed by the end

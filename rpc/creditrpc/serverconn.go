@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/creditrpc/internal/link"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
@@ -33,9 +34,9 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverCon
 
 // OnRequest makes a call, and runs the handler of one that streams.
 func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.Stream {
-	m := c.server.methods[name]
+	m := c.server.base.Lookup(name)
 	if m == nil {
-		c.link.Refuse(id, frame.Ending{Code: uint64(codes.Unimplemented), Message: []byte(c.server.why(name))})
+		c.link.Refuse(id, frame.Ending{Code: uint64(codes.Unimplemented), Message: []byte(c.server.base.WhyUnknown(name))})
 		c.Counters.CallsStarted++
 		c.CallEnded(false)
 		return nil
@@ -48,7 +49,7 @@ func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.
 	if len(begin.Meta) > 0 {
 		call.meta = append([]byte(nil), begin.Meta...)
 	}
-	if m.stream != nil {
+	if m.Stream != nil {
 		call.signal, call.sent = make(chan struct{}, 1), make(chan struct{}, 1)
 		c.ready = append(c.ready, call)
 	}
@@ -81,7 +82,7 @@ func (c *serverConn) OnCancel(s *link.Stream) { s.Owner.(*serverCall).abort(cont
 // OnSent lets the handler of a stream send its next message.
 func (c *serverConn) OnSent(s *link.Stream) {
 	if call := s.Owner.(*serverCall); call.sent != nil {
-		wakeOne(call.sent)
+		rpccall.WakeOne(call.sent)
 	}
 }
 
@@ -101,7 +102,7 @@ func (c *serverConn) StreamsChanged() {
 // StartCalls runs the calls that were made ready.
 func (c *serverConn) StartCalls() {
 	ready := c.ready // only the reader appends
-	c.server.workers.Push(ready)
+	c.server.base.Workers.Push(ready)
 	clear(ready)
 	c.ready = ready[:0]
 }
@@ -118,11 +119,11 @@ func (c *serverConn) ConnLost(error) {
 func (c *serverConn) OnClosed() {
 	c.end()
 	c.stopKeepAlive()
-	c.server.remove(c)
+	c.server.conns.Remove(c)
 }
 
-// drain takes no more calls, and closes the connection after the last.
-func (c *serverConn) drain() {
+// Drain takes no more calls, and closes the connection after the last.
+func (c *serverConn) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	c.link.Goodbye()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -84,9 +85,9 @@ func (c *call) finish(end ending) {
 		c.conn.ended = append(c.conn.ended, c)
 		return
 	}
-	wakeOne(c.signal)
-	wakeOne(c.drained)
-	closeOnce(c.headers)
+	rpccall.WakeOne(c.signal)
+	rpccall.WakeOne(c.drained)
+	rpccall.CloseOnce(c.headers)
 }
 
 // fail ends the call and cancels it on the server, with the lock held.
@@ -170,7 +171,7 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 			c.answered = true
 			c.header, c.headerLength = c.copyFields(block), block.WireLength
 			if c.streaming {
-				closeOnce(c.headers)
+				rpccall.CloseOnce(c.headers)
 			}
 		}
 	}
@@ -241,7 +242,7 @@ func (c *call) onData(data []byte, end bool) {
 	} else if err := c.receive(&c.conn.conn, &c.h2, data, c.streaming); err != nil {
 		c.fail(unsuccessful(badResponse, err))
 	} else if c.streaming && len(c.queue) > 0 {
-		wakeOne(c.signal)
+		rpccall.WakeOne(c.signal)
 	}
 	if end {
 		c.finish(endBadResponse(codes.Internal, "response ended without trailers"))

@@ -24,7 +24,7 @@ import (
 // these are grpc-go's, or the program's, and run unchanged.
 //
 // A lock is taken only after those before it in this list: a balancer's own,
-// channel.mu, a connection's, subConn.mu, serializer.mu. Balancers and resolvers are
+// channel.set.Mu, a connection's, subConn.mu, serializer.mu. Balancers and resolvers are
 // called without any of them, on the serializers.
 type channel struct {
 	client  *Client
@@ -89,9 +89,9 @@ func (p *picking) setPicker(state connectivity.State, picker balancer.Picker) {
 
 // exitIdle starts the resolver, unless it runs.
 func (ch *channel) exitIdle() {
-	ch.mu.Lock()
-	if ch.closed || ch.session != nil {
-		ch.mu.Unlock()
+	ch.set.Mu.Lock()
+	if ch.set.Closed || ch.session != nil {
+		ch.set.Mu.Unlock()
 		return
 	}
 	s := &session{ch: ch}
@@ -101,7 +101,7 @@ func (ch *channel) exitIdle() {
 	if timeout := ch.client.opts.idleTimeout; timeout != forever {
 		ch.idleTimer = time.AfterFunc(timeout, func() { ch.checkIdle(s) })
 	}
-	ch.mu.Unlock()
+	ch.set.Mu.Unlock()
 	built := make(chan struct{})
 	ch.toResolver.do(func() {
 		defer close(built)
@@ -116,15 +116,15 @@ func (ch *channel) exitIdle() {
 // the balancer and the connections go until there is one. Calls need not count anything
 // for this, because connections know since when they have none.
 func (ch *channel) checkIdle(s *session) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
+	ch.set.Mu.Lock()
+	defer ch.set.Mu.Unlock()
 	if ch.session != s {
 		return
 	}
 	timeout := ch.client.opts.idleTimeout
 	since := time.Duration(ch.lastActive.Load())
 	busy := ch.waiting.Load() > 0
-	for cc := range ch.conns {
+	for cc := range ch.set.Open {
 		cc.Mu.Lock()
 		busy = busy || cc.h2.OpenStreams() > 0
 		since = max(since, cc.keepalive.idleSince)
@@ -165,25 +165,25 @@ func (ch *channel) endSession() {
 }
 
 func (ch *channel) close() error {
-	ch.mu.Lock()
-	if ch.closed {
-		ch.mu.Unlock()
+	ch.set.Mu.Lock()
+	if ch.set.Closed {
+		ch.set.Mu.Unlock()
 		return ErrClientClosed
 	}
-	ch.closed = true
+	ch.set.Closed = true
 	ch.endSession()
 	ch.publish(func(p *picking) {
 		p.setPicker(connectivity.Shutdown, base.NewErrPicker(errClosedStatus))
 		p.config = &appliedConfig{serviceConfig: &serviceConfig{}}
 	})
-	conns := ch.open()
-	ch.mu.Unlock()
+	conns := ch.set.All()
+	ch.set.Mu.Unlock()
 	for _, cc := range conns {
 		cc.shutdown()
 	}
 	ch.toResolver.wait()
 	ch.toBalancer.wait()
-	ch.running.Wait() // for connections; one that is being dialed ends when its dialer returns
+	ch.set.Running.Wait() // for connections; one that is being dialed ends when its dialer returns
 	return nil
 }
 
@@ -324,8 +324,8 @@ func (c *Client) Connect() {
 
 // ResetConnectBackoff makes connections that wait for their next attempt try at once.
 func (c *Client) ResetConnectBackoff() {
-	c.channel.mu.Lock()
-	defer c.channel.mu.Unlock()
+	c.channel.set.Mu.Lock()
+	defer c.channel.set.Mu.Unlock()
 	for sc := range c.channel.subConns {
 		sc.resetBackoff()
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -203,7 +204,7 @@ func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 // OnDrained wakes the sender of a streaming call.
 func (cc *clientConn) OnDrained(s *h2.Stream) {
 	if c := s.Owner.(*call); c.streaming {
-		wakeOne(c.drained)
+		rpccall.WakeOne(c.drained)
 	}
 }
 
@@ -223,7 +224,7 @@ func (cc *clientConn) OnPong([8]byte) {}
 
 func (cc *clientConn) StreamsChanged() {
 	if cc.h2.SettingsReceived() {
-		closeOnce(cc.gotSettings)
+		rpccall.CloseOnce(cc.gotSettings)
 	}
 	cc.callsEnded()
 }

@@ -2,7 +2,6 @@ package fastgrpc
 
 import (
 	"context"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -53,8 +53,8 @@ type connRole interface {
 	checkTimes()
 }
 
-// start starts the connection's goroutines, which running counts.
-func (c *conn) start(running *sync.WaitGroup) {
+// Start starts the connection's goroutines, which running counts.
+func (c *conn) Start(running *sync.WaitGroup) {
 	c.Mu.Lock()
 	c.startKeepalive()
 	c.Mu.Unlock()
@@ -98,41 +98,23 @@ func (c *conn) info() ConnInfo {
 	return ConnInfo{Local: c.peer.LocalAddr, Remote: c.peer.Addr, OpenCalls: c.h2.OpenStreams(), Counters: c.Counters}
 }
 
-// connSet holds the connections of a server or a client. Its lock also guards its owner.
+// connSet holds the connections of a server or a client, and counts their calls and
+// traffic.
 type connSet[C connSetMember] struct {
-	mu      sync.Mutex
-	conns   map[C]struct{}
-	closed  bool           // no more connections
-	ending  []C            // closed connections whose handlers have not all ended: these count, too
-	gone    Counters       // sums over the other closed connections
-	running sync.WaitGroup // the connections' goroutines
+	set    rpccall.Conns[C]
+	ending []C      // closed connections whose handlers have not all ended: these count, too
+	gone   Counters // sums over the other closed connections
 }
 
 type connSetMember interface {
-	comparable
-	start(running *sync.WaitGroup)
+	rpccall.Conn
 	info() ConnInfo
 }
 
-// add starts a connection, unless the set has been closed.
-func (s *connSet[C]) add(c C) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	if s.conns == nil {
-		s.conns = make(map[C]struct{})
-	}
-	s.conns[c] = struct{}{}
-	c.start(&s.running)
-	return true
-}
-
 func (s *connSet[C]) remove(c C) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
+	s.set.Mu.Lock()
+	defer s.set.Mu.Unlock()
+	delete(s.set.Open, c)
 	s.ending = append(s.ending, c)
 	s.forget()
 }
@@ -149,15 +131,12 @@ func (s *connSet[C]) forget() {
 	})
 }
 
-// open returns the open connections, with the lock held.
-func (s *connSet[C]) open() []C { return slices.Collect(maps.Keys(s.conns)) }
-
 // Conns returns the open connections, in no particular order.
 func (s *connSet[C]) Conns() []ConnInfo {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.set.Mu.Lock()
+	defer s.set.Mu.Unlock()
 	var infos []ConnInfo
-	for c := range s.conns {
+	for c := range s.set.Open {
 		infos = append(infos, c.info())
 	}
 	return infos
@@ -165,11 +144,11 @@ func (s *connSet[C]) Conns() []ConnInfo {
 
 // Counters returns the sums over all connections, open and closed.
 func (s *connSet[C]) Counters() Counters {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.set.Mu.Lock()
+	defer s.set.Mu.Unlock()
 	s.forget()
 	total := s.gone
-	for c := range s.conns {
+	for c := range s.set.Open {
 		total = batchio.Sum(total, c.info().Counters)
 	}
 	for _, c := range s.ending {

@@ -65,7 +65,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	if md, ok := addr.Metadata.(*metadata.MD); ok { //nolint:staticcheck // deprecated; grpc-go still sends it with each call
 		cc.metadata = *md
 	}
-	if !c.channel.add(cc) {
+	if !c.channel.set.Add(cc) {
 		_ = secured.Close()
 		return nil, ErrClientClosed
 	}

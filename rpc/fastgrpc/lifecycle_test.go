@@ -315,8 +315,8 @@ func TestConnectionAge(t *testing.T) {
 		if err := ping(testContext(t), c); err != nil {
 			t.Fatal(err)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.set.Mu.Lock()
+		defer s.set.Mu.Unlock()
 		return s.gone.CallsSucceeded > 0
 	})
 	for range 100 { // beside further replacements

@@ -105,12 +105,12 @@ func (s *serverStream) observe() context.Context {
 		return s.context()
 	}
 	begin := &stats.Begin{}
-	if d := s.method.stream; d != nil {
+	if d := s.method.Stream; d != nil {
 		begin.IsClientStream, begin.IsServerStream = d.ClientStreams, d.ServerStreams
 	}
-	s.observer = newObserver(s.context(), c.stats, &stats.RPCTagInfo{FullMethodName: s.method.name}, begin)
+	s.observer = newObserver(s.context(), c.stats, &stats.RPCTagInfo{FullMethodName: s.method.Name}, begin)
 	s.observer.report(&stats.InHeader{
-		FullMethod: s.method.name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
+		FullMethod: s.method.Name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
 		WireLength: s.headerLength, Compression: compressorName(s.received), Header: s.incoming(),
 	})
 	s.observer.report(begin)

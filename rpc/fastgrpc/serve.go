@@ -18,7 +18,7 @@ func (s *serverStream) serve() {
 	if !s.begun && !s.conn.h2.Begin(&s.h2) && s.conn.park(s) {
 		return
 	}
-	if s.method.unary != nil {
+	if s.method.Unary != nil {
 		s.serveUnary()
 	} else {
 		s.serveStream()
@@ -34,7 +34,7 @@ func (s *serverStream) serveUnary() {
 		s.sendResponse(nil, err)
 		return
 	}
-	reply, err := s.method.unary.Handler(s.method.impl, ctx, s.decodeRequest, opts.unaryInterceptor)
+	reply, err := s.method.Unary.Handler(s.method.Impl, ctx, s.decodeRequest, opts.unaryInterceptor)
 	if err != nil {
 		s.sendResponse(nil, err)
 		return
@@ -88,8 +88,8 @@ func (s *serverStream) encode(v any) (*batchio.Buffer, error) {
 func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
 	st := statusOf(err)
 	c := s.conn
-	if long := reply != nil && len(reply.Data) > h2.ShortMessage; long != s.method.long.Load() {
-		s.method.long.Store(long)
+	if long := reply != nil && len(reply.Data) > h2.ShortMessage; long != s.method.Long.Load() {
+		s.method.Long.Store(long)
 	}
 	c.Mu.Lock()
 	if s.h2.Open() && !s.statusSent {
@@ -113,19 +113,13 @@ func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
 func (s *serverStream) serveStream() {
 	s.callContext.StartTimer() // a stream that waits must wake at its deadline
 	api := &serverStreamAPI{s, s.observe()}
-	var err error
-	if intercept := s.conn.server.opts.streamInterceptor; intercept != nil {
-		err = intercept(s.method.impl, api, &s.method.info, s.method.stream.Handler)
-	} else {
-		err = s.method.stream.Handler(s.method.impl, api)
-	}
-	s.sendResponse(nil, err)
+	s.sendResponse(nil, s.method.ServeStream(api, s.conn.server.opts.streamInterceptor))
 }
 
 var _ grpc.ServerTransportStream = (*serverStream)(nil)
 
 // Method returns the full name of the method.
-func (s *serverStream) Method() string { return s.method.name }
+func (s *serverStream) Method() string { return s.method.Name }
 
 // SetHeader adds to the response's header metadata.
 func (s *serverStream) SetHeader(md metadata.MD) error { return s.setHeader(md, false) }
@@ -213,13 +207,13 @@ func (a *serverStreamAPI) RecvMsg(v any) error {
 	switch {
 	case err != nil:
 		return a.failed(err)
-	case ended && !a.gotMessage && !a.method.stream.ClientStreams:
+	case ended && !a.gotMessage && !a.method.Stream.ClientStreams:
 		return a.failed(status.Error(codes.Internal, "fastgrpc: request without a message"))
 	case ended:
 		return io.EOF
 	}
 	a.gotMessage = true
-	if err = a.decode(&m, v); err != nil || a.method.stream.ClientStreams {
+	if err = a.decode(&m, v); err != nil || a.method.Stream.ClientStreams {
 		return a.failed(err)
 	}
 	// The only message must be followed by the end.

@@ -51,9 +51,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveInner makes a connection to this server for a request.
 func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
-	s.mu.Lock()
-	s.serving = true
-	s.mu.Unlock()
 	near, far := net.Pipe()
 	var auth credentials.AuthInfo
 	if r.TLS != nil {
@@ -63,9 +60,9 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	outer := &outerConn{Conn: far, local: local, remote: outerAddr(r.RemoteAddr)}
-	if !s.add(newServerConn(s, outer, auth, time.Since(batchio.Epoch))) {
+	if err := s.base.Add(newServerConn(s, outer, auth, time.Since(batchio.Epoch))); err != nil {
 		_, _ = near.Close(), far.Close()
-		return nil, ErrServerStopped
+		return nil, err
 	}
 	t := &http.Transport{
 		Protocols: new(http.Protocols), DisableCompression: true,

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -78,7 +79,7 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 		}
 		return
 	}
-	if s.method.stream != nil {
+	if s.method.Stream != nil {
 		s.h2.Streaming = true
 		s.signal = make(chan struct{}, 1)
 		s.drained = make(chan struct{}, 1)
@@ -86,7 +87,7 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	}
 	if end {
 		s.requestEnded()
-	} else if _, limited := s.callContext.Deadline(); limited && s.method.unary != nil {
+	} else if _, limited := s.callContext.Deadline(); limited && s.method.Unary != nil {
 		c.halves = append(c.halves, s)
 	}
 }
@@ -110,7 +111,7 @@ func (c *serverConn) OnReset(hs *h2.Stream, _ h2.Reset) {
 }
 
 // OnDrained wakes the stream's sender.
-func (c *serverConn) OnDrained(hs *h2.Stream) { wakeOne(hs.Owner.(*serverStream).drained) }
+func (c *serverConn) OnDrained(hs *h2.Stream) { rpccall.WakeOne(hs.Owner.(*serverStream).drained) }
 
 // OnGoAway does nothing: the client opens no more streams.
 func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
@@ -153,7 +154,7 @@ func (c *serverConn) park(s *serverStream) bool {
 		return false
 	}
 	s.parked = true
-	s.h2.Short = s.method.unary != nil && !s.method.long.Load()
+	s.h2.Short = s.method.Unary != nil && !s.method.Long.Load()
 	c.h2.Park(&s.h2)
 	if c.relief == nil {
 		c.relief = time.AfterFunc(firstRelief, c.relieve)
@@ -166,7 +167,7 @@ func (c *serverConn) unpark() {
 	for hs := c.h2.Unpark(); hs != nil; hs = c.h2.Unpark() {
 		s := hs.Owner.(*serverStream)
 		s.parked, s.begun = false, true
-		c.server.workers.Push([]*serverStream{s})
+		c.server.base.Workers.Push([]*serverStream{s})
 	}
 }
 
@@ -190,7 +191,7 @@ func (c *serverConn) relieve() {
 }
 
 func (c *serverConn) StartCalls() {
-	c.server.workers.Push(c.ready)
+	c.server.base.Workers.Push(c.ready)
 	clear(c.ready)
 	c.ready = c.ready[:0]
 }
@@ -200,10 +201,10 @@ func (c *serverConn) ConnLost(error) {
 	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverStream).abort(context.Canceled) })
 }
 
-// drain begins the graceful end of RFC 9113 section 6.8: first a GOAWAY that still
+// Drain begins the graceful end of RFC 9113 section 6.8: first a GOAWAY that still
 // accepts all streams, followed by a ping; when its answer comes, a GOAWAY that names
 // the last stream.
-func (c *serverConn) drain() {
+func (c *serverConn) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Err() != nil || c.drainAt > 0 {
@@ -303,20 +304,4 @@ func (c *serverConn) sendHTTPResponse(s *serverStream) {
 	c.h2.SendData(&s.h2, batchio.Payload{Data: []byte(s.httpError.text)}, true)
 	c.CallEnded(false)
 	c.release(s)
-}
-
-func wakeOne(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// closeOnce closes a channel unless it is closed. Its callers hold the connection's lock.
-func closeOnce(c chan struct{}) {
-	select {
-	case <-c:
-	default:
-		close(c)
-	}
 }

@@ -26,7 +26,7 @@ type serverStream struct {
 	callContext rpccall.Context
 	h2          h2.Stream
 	conn        *serverConn
-	method      *method
+	method      *rpccall.Method
 	tapped      context.Context // what InTapHandle returned, if set
 	codec       codec
 	alias       aliased
@@ -61,7 +61,7 @@ type serverStream struct {
 // requestHead holds the header fields of a request that this package interprets.
 type requestHead struct {
 	path        string
-	method      *method
+	method      *rpccall.Method
 	unknown     string // why method is nil
 	httpMethod  string
 	contentType string
@@ -184,7 +184,7 @@ func (s *serverStream) accept(head *requestHead, subtype string) bool {
 // does not get the stream, whose methods take it.
 func (s *serverStream) tap(h tap.ServerInHandle) bool {
 	var err error
-	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.name, Header: s.incoming()})
+	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.Name, Header: s.incoming()})
 	if err == nil {
 		return true
 	}
@@ -282,7 +282,7 @@ func (s *serverStream) onData(data []byte) {
 		s.requestErr = s.receive(&s.conn.conn, &s.h2, data, s.signal != nil)
 	}
 	if s.signal != nil {
-		wakeOne(s.signal)
+		rpccall.WakeOne(s.signal)
 	} else if s.requestErr != nil {
 		s.requestEnded()
 	}
@@ -301,7 +301,7 @@ func (s *serverStream) requestEnded() {
 		return
 	}
 	if s.signal != nil {
-		wakeOne(s.signal)
+		rpccall.WakeOne(s.signal)
 		return
 	}
 	if s.requestErr == nil && (len(s.queue) == 0 || s.assembler.prefixRead > 0) {
@@ -345,8 +345,8 @@ func (s *serverStream) resetAtDeadline() {
 // ContextEnded wakes the stream's sender and receiver.
 func (s *serverStream) ContextEnded() {
 	if s.signal != nil {
-		wakeOne(s.signal)
-		wakeOne(s.drained)
+		rpccall.WakeOne(s.signal)
+		rpccall.WakeOne(s.drained)
 	}
 }
 

@@ -21,7 +21,7 @@ type session struct {
 	ch       *channel
 	resolver resolver.Resolver // used only on ch.toResolver
 
-	// Guarded by ch.mu.
+	// Guarded by ch.set.Mu.
 	current, pending *policy
 	last             resolver.State
 }
@@ -73,15 +73,15 @@ func (s *session) UpdateState(state resolver.State) error {
 			state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{a}, Attributes: attributes})
 		}
 	}
-	s.ch.mu.Lock()
+	s.ch.set.Mu.Lock()
 	if s.ended() {
-		s.ch.mu.Unlock()
+		s.ch.set.Mu.Unlock()
 		return nil
 	}
 	s.last = state
 	usable, err := s.takeConfig(state.ServiceConfig)
 	config := s.ch.activeConfig()
-	s.ch.mu.Unlock()
+	s.ch.set.Mu.Unlock()
 	if !usable {
 		return err
 	}
@@ -92,8 +92,8 @@ func (s *session) UpdateState(state resolver.State) error {
 // ReportError passes a resolver's failure to the balancer, which decides whether calls
 // fail.
 func (s *session) ReportError(err error) {
-	s.ch.mu.Lock()
-	defer s.ch.mu.Unlock()
+	s.ch.set.Mu.Lock()
+	defer s.ch.set.Mu.Unlock()
 	if s.ended() {
 		return
 	}
@@ -103,8 +103,8 @@ func (s *session) ReportError(err error) {
 			p.balancer.ResolverError(err)
 			return
 		}
-		s.ch.mu.Lock()
-		defer s.ch.mu.Unlock()
+		s.ch.set.Mu.Lock()
+		defer s.ch.set.Mu.Unlock()
 		if !s.ended() {
 			s.ch.publish(func(p *picking) { p.setPicker(connectivity.TransientFailure, base.NewErrPicker(err)) })
 		}
@@ -113,9 +113,9 @@ func (s *session) ReportError(err error) {
 
 // NewAddress is the old form of UpdateState.
 func (s *session) NewAddress(addrs []resolver.Address) {
-	s.ch.mu.Lock()
+	s.ch.set.Mu.Lock()
 	config := s.last.ServiceConfig
-	s.ch.mu.Unlock()
+	s.ch.set.Mu.Unlock()
 	_ = s.UpdateState(resolver.State{Addresses: addrs, ServiceConfig: config})
 }
 
@@ -187,8 +187,8 @@ func (s *session) updateBalancer(state balancer.ClientConnState, builder balance
 
 // latest returns the balancer that gets the resolver's updates; nil before there is one.
 func (s *session) latest() *policy {
-	s.ch.mu.Lock()
-	defer s.ch.mu.Unlock()
+	s.ch.set.Mu.Lock()
+	defer s.ch.set.Mu.Unlock()
 	if s.pending != nil {
 		return s.pending
 	}
@@ -196,9 +196,9 @@ func (s *session) latest() *policy {
 }
 
 func (ch *channel) latest() *policy {
-	ch.mu.Lock()
+	ch.set.Mu.Lock()
 	s := ch.session
-	ch.mu.Unlock()
+	ch.set.Mu.Unlock()
 	if s == nil {
 		return nil
 	}
@@ -211,9 +211,9 @@ func (s *session) switchTo(builder balancer.Builder) *policy {
 	ch, o := s.ch, &s.ch.client.opts
 	p := &policy{session: s, builder: builder, subConns: make(map[*subConn]struct{})}
 	p.last = balancer.State{ConnectivityState: connectivity.Connecting}
-	ch.mu.Lock()
+	ch.set.Mu.Lock()
 	if s.ended() {
-		ch.mu.Unlock()
+		ch.set.Mu.Unlock()
 		return nil
 	}
 	superseded := s.pending
@@ -222,7 +222,7 @@ func (s *session) switchTo(builder balancer.Builder) *policy {
 	} else {
 		s.pending = p
 	}
-	ch.mu.Unlock()
+	ch.set.Mu.Unlock()
 	superseded.close()
 	p.balancer = builder.Build(p, balancer.BuildOptions{
 		DialCreds: o.creds, CredsBundle: o.bundle, Dialer: o.dialer, Authority: ch.client.authority,
@@ -254,10 +254,10 @@ func (p *policy) close() {
 		return
 	}
 	p.balancer.Close()
-	p.session.ch.mu.Lock()
+	p.session.ch.set.Mu.Lock()
 	left := p.subConns
 	p.subConns = nil
-	p.session.ch.mu.Unlock()
+	p.session.ch.set.Mu.Unlock()
 	for sc := range left {
 		sc.Shutdown()
 	}
@@ -268,8 +268,8 @@ func (p *policy) close() {
 func (p *policy) UpdateState(state balancer.State) {
 	s := p.session
 	ch := s.ch
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
+	ch.set.Mu.Lock()
+	defer ch.set.Mu.Unlock()
 	p.last = state
 	if !p.active() {
 		return
@@ -301,9 +301,9 @@ func (p *policy) NewSubConn(addrs []resolver.Address, o balancer.NewSubConnOptio
 		return nil, fmt.Errorf("fastgrpc: NewSubConnOptions.CredsBundle: %w", ErrUnsupported)
 	}
 	ch := p.session.ch
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	if !p.active() || ch.closed {
+	ch.set.Mu.Lock()
+	defer ch.set.Mu.Unlock()
+	if !p.active() || ch.set.Closed {
 		return nil, errors.New("fastgrpc: NewSubConn after the balancer was closed")
 	}
 	sc := newSubConn(p, addrs, o)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
@@ -28,9 +29,9 @@ func TestIdleAfterCall(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- ping(testContext(t), c) }()
 	<-g.entered
-	s.mu.Lock()
-	conn := s.open()[0]
-	s.mu.Unlock()
+	s.set.Mu.Lock()
+	conn := s.set.All()[0]
+	s.set.Mu.Unlock()
 	began := time.Since(batchio.Epoch)
 	eventually(t, "for a check while the call is open", func() bool {
 		conn.Mu.Lock()
@@ -167,11 +168,23 @@ func TestServeFails(t *testing.T) {
 	}
 }
 
+// beginsHandshake closes began when the server's handshake begins.
+type beginsHandshake struct {
+	credentials.TransportCredentials
+	began chan struct{}
+}
+
+func (c beginsHandshake) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	close(c.began)
+	return c.TransportCredentials.ServerHandshake(nc)
+}
+
 // TestStopInHandshake checks that a client which says nothing does not delay a stop.
 func TestStopInHandshake(t *testing.T) {
 	creds, _ := tlsForTests(t)
 	for _, stop := range []func(*Server){(*Server).Stop, (*Server).GracefulStop} {
-		s := NewServer(Creds(creds), ConnectionTimeout(time.Hour))
+		began := make(chan struct{})
+		s := NewServer(Creds(beginsHandshake{creds, began}), ConnectionTimeout(time.Hour))
 		lis := bufconn.Listen(1 << 16)
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(lis) }()
@@ -179,11 +192,7 @@ func TestStopInHandshake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "for the handshake to begin", func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return len(s.handshaking) == 1
-		})
+		<-began
 		stop(s)
 		if err := <-served; err != nil {
 			t.Error(err)

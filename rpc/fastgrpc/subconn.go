@@ -87,9 +87,9 @@ func (sc *subConn) tell(f func()) {
 	p := sc.policy
 	ch := p.session.ch
 	ch.toBalancer.do(func() {
-		ch.mu.Lock()
+		ch.set.Mu.Lock()
 		active := p.active()
-		ch.mu.Unlock()
+		ch.set.Mu.Unlock()
 		if active {
 			f()
 		}
@@ -232,8 +232,8 @@ func (sc *subConn) Shutdown() {
 		cc.leave()
 	}
 	ch := sc.policy.session.ch
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
+	ch.set.Mu.Lock()
+	defer ch.set.Mu.Unlock()
 	delete(ch.subConns, sc)
 	delete(sc.policy.subConns, sc)
 }

@@ -1,0 +1,228 @@
+package rpccall
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"wirelab.dev/rpc/batchio"
+)
+
+// A ServerConn is a connection of a server.
+type ServerConn interface {
+	Conn
+	// Close ends the connection and its calls.
+	Close(reason error)
+	// Drain takes no more calls, and closes the connection after the last one.
+	Drain()
+}
+
+// ServerConfig holds what differs between the servers of two libraries. Every field but
+// Creds is required.
+type ServerConfig[C ServerConn] struct {
+	Library          string                           // its name begins errors and panics
+	Creds            credentials.TransportCredentials // nil: connections are cleartext
+	HandshakeTimeout time.Duration
+	WaitForHandlers  bool  // Stop waits for handlers
+	Stopping         error // the reason with which Stop closes connections
+
+	// Prepare sets up a socket before its handshake.
+	Prepare func(net.Conn) net.Conn
+	// NewConn makes a connection that is not started yet. arrived is the time before the
+	// handshake, since batchio.Epoch.
+	NewConn func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) C
+}
+
+// A Server runs the life of a library's server: it registers services, accepts connections,
+// shakes hands, and stops. C is the library's type of a connection, K that of a call. Its
+// methods may be called concurrently, but services must be registered before Serve.
+type Server[C ServerConn, K any] struct {
+	Workers Workers[K] // run the handlers
+	services
+
+	config ServerConfig[C]
+	conns  *Conns[C]
+
+	// The lock of conns guards these.
+	serving     bool
+	listeners   map[net.Listener]struct{}
+	handshaking map[net.Conn]struct{}
+
+	accepting sync.WaitGroup // Serve calls and handshakes
+	stopping  chan struct{}  // closed when Stop or GracefulStop begins
+	stopped   chan struct{}  // closed when one of them has ended
+}
+
+// Init prepares a zero Server. The library owns conns, and removes from it the connections
+// that have ended.
+func (s *Server[C, K]) Init(config ServerConfig[C], conns *Conns[C]) {
+	s.config, s.conns = config, conns
+	s.listeners, s.handshaking = make(map[net.Listener]struct{}), make(map[net.Conn]struct{})
+	s.stopping, s.stopped = make(chan struct{}), make(chan struct{})
+}
+
+// RegisterService registers a service. Like grpc-go's, it panics on a mistake in the
+// program: impl does not implement the service, the service is registered twice, or Serve
+// has been called.
+func (s *Server[C, K]) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	if s.serving {
+		panic(s.config.Library + ": RegisterService after Serve: " + desc.ServiceName)
+	}
+	s.register(s.config.Library, desc, impl)
+}
+
+// GetServiceInfo returns the registered services.
+func (s *Server[C, K]) GetServiceInfo() map[string]grpc.ServiceInfo {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	return maps.Clone(s.infos)
+}
+
+// Serve accepts connections until the server stops or the listener fails. It closes the
+// listener. After Stop or GracefulStop it returns nil, once they are done.
+func (s *Server[C, K]) Serve(lis net.Listener) error {
+	s.conns.Mu.Lock()
+	if s.conns.Closed {
+		s.conns.Mu.Unlock()
+		_ = lis.Close()
+		return grpc.ErrServerStopped
+	}
+	s.serving = true
+	s.listeners[lis] = struct{}{}
+	s.accepting.Add(1)
+	s.conns.Mu.Unlock()
+	err := Accept(lis, s.stopping, s.handshake)
+	s.conns.Mu.Lock()
+	delete(s.listeners, lis)
+	s.conns.Mu.Unlock()
+	_ = lis.Close()
+	s.accepting.Done()
+	if err != nil {
+		return fmt.Errorf("%s: accept on %v: %w", s.config.Library, lis.Addr(), err)
+	}
+	<-s.stopped
+	return nil
+}
+
+// handshake calls ServeConn on a new goroutine, which ends within the handshake's time.
+func (s *Server[C, K]) handshake(nc net.Conn) {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	if s.conns.Closed {
+		_ = nc.Close()
+		return
+	}
+	s.accepting.Add(1)
+	s.handshaking[nc] = struct{}{}
+	go func() {
+		defer s.accepting.Done()
+		_ = s.ServeConn(nc) // it has closed the connection, which tells the client
+		s.conns.Mu.Lock()
+		delete(s.handshaking, nc)
+		s.conns.Mu.Unlock()
+	}()
+}
+
+// ServeConn serves a connection that the caller has accepted. It returns after the
+// handshake; the connection is then served in the background.
+func (s *Server[C, K]) ServeConn(nc net.Conn) error {
+	s.begin()
+	arrived := time.Since(batchio.Epoch)
+	nc = s.config.Prepare(nc)
+	var auth credentials.AuthInfo
+	if s.config.Creds != nil {
+		_ = nc.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
+		secured, info, err := s.config.Creds.ServerHandshake(nc)
+		if errors.Is(err, credentials.ErrConnDispatched) {
+			return err // somebody else serves it
+		}
+		if err != nil {
+			_ = nc.Close()
+			return fmt.Errorf("%s: handshake with %v: %w", s.config.Library, nc.RemoteAddr(), err)
+		}
+		_ = secured.SetDeadline(time.Time{})
+		nc, auth = secured, info
+	}
+	if err := s.Add(s.config.NewConn(nc, auth, arrived)); err != nil {
+		_ = nc.Close()
+		return err
+	}
+	return nil
+}
+
+// Add serves a connection that needs no handshake.
+func (s *Server[C, K]) Add(c C) error {
+	s.begin()
+	if !s.conns.Add(c) {
+		return grpc.ErrServerStopped
+	}
+	return nil
+}
+
+// begin ends the time in which services may be registered.
+func (s *Server[C, K]) begin() {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	s.serving = true
+}
+
+// Stop closes listeners and connections at once, and cancels open calls. It waits for
+// handlers only if the config says so.
+func (s *Server[C, K]) Stop() {
+	for _, c := range s.beginStop() {
+		c.Close(s.config.Stopping)
+	}
+	s.endStop()
+	if s.config.WaitForHandlers {
+		s.Workers.Wait()
+	}
+	s.letServeReturn()
+}
+
+// GracefulStop accepts no new calls and returns when the open ones have ended. A Stop
+// meanwhile ends them.
+func (s *Server[C, K]) GracefulStop() {
+	for _, c := range s.beginStop() {
+		c.Drain()
+	}
+	s.endStop()
+	s.Workers.Wait() // a lost connection's handlers may still run
+	s.letServeReturn()
+}
+
+// beginStop closes the listeners and the connections that shake hands, and returns the open
+// connections. There will be no more.
+func (s *Server[C, K]) beginStop() []C {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	s.conns.Closed = true
+	CloseOnce(s.stopping)
+	for lis := range s.listeners {
+		_ = lis.Close()
+	}
+	for nc := range s.handshaking {
+		_ = nc.Close()
+	}
+	return s.conns.All()
+}
+
+// endStop waits for connections and handshakes. The workers end after their calls.
+func (s *Server[C, K]) endStop() {
+	s.conns.Running.Wait()
+	s.accepting.Wait()
+	s.Workers.Close()
+}
+
+func (s *Server[C, K]) letServeReturn() {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	CloseOnce(s.stopped)
+}

@@ -1,0 +1,91 @@
+package rpccall
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+)
+
+// A Method is one method of a registered service.
+type Method struct {
+	Name   string // with its service: "/service/method"
+	Impl   any
+	Unary  *grpc.MethodDesc // either Unary or Stream is set
+	Stream *grpc.StreamDesc
+	Info   grpc.StreamServerInfo // of a stream
+	Long   atomic.Bool           // the library may note here that the last answer was long
+}
+
+// NewStreamMethod returns a streaming method.
+func NewStreamMethod(name string, impl any, d *grpc.StreamDesc) *Method {
+	return &Method{
+		Name: name, Impl: impl, Stream: d,
+		Info: grpc.StreamServerInfo{FullMethod: name, IsClientStream: d.ClientStreams, IsServerStream: d.ServerStreams},
+	}
+}
+
+// ServeStream runs the handler of a streaming method. intercept may be nil.
+func (m *Method) ServeStream(stream grpc.ServerStream, intercept grpc.StreamServerInterceptor) error {
+	if intercept != nil {
+		return intercept(m.Impl, stream, &m.Info, m.Stream.Handler)
+	}
+	return m.Stream.Handler(m.Impl, stream)
+}
+
+// services holds the registered services of a server. The zero value has none.
+type services struct {
+	methods map[string]*Method
+	infos   map[string]grpc.ServiceInfo
+}
+
+// register adds a service. It panics on a mistake in the program, with a text that begins
+// with the library's name.
+func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
+	if impl != nil {
+		want := reflect.TypeOf(desc.HandlerType).Elem()
+		if got := reflect.TypeOf(impl); !got.Implements(want) {
+			panic(fmt.Sprintf("%s: RegisterService: %v does not implement %v", library, got, want))
+		}
+	}
+	if _, ok := s.infos[desc.ServiceName]; ok {
+		panic(library + ": RegisterService twice: " + desc.ServiceName)
+	}
+	if s.methods == nil {
+		s.methods, s.infos = make(map[string]*Method), make(map[string]grpc.ServiceInfo)
+	}
+	info := grpc.ServiceInfo{Metadata: desc.Metadata}
+	for i := range desc.Methods {
+		d := &desc.Methods[i]
+		name := "/" + desc.ServiceName + "/" + d.MethodName
+		s.methods[name] = &Method{Name: name, Impl: impl, Unary: d}
+		info.Methods = append(info.Methods, grpc.MethodInfo{Name: d.MethodName})
+	}
+	for i := range desc.Streams {
+		d := &desc.Streams[i]
+		name := "/" + desc.ServiceName + "/" + d.StreamName
+		s.methods[name] = NewStreamMethod(name, impl, d)
+		info.Methods = append(info.Methods, grpc.MethodInfo{
+			Name: d.StreamName, IsClientStream: d.ClientStreams, IsServerStream: d.ServerStreams,
+		})
+	}
+	s.infos[desc.ServiceName] = info
+}
+
+// Lookup returns the method of a full name, or nil. It may be called after the last
+// RegisterService.
+func (s *services) Lookup(name string) *Method { return s.methods[name] }
+
+// WhyUnknown says why Lookup returns nil.
+func (s *services) WhyUnknown(name string) string {
+	service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	if !ok || !strings.HasPrefix(name, "/") {
+		return fmt.Sprintf("malformed method name: %q", name)
+	}
+	if _, known := s.infos[service]; !known {
+		return "unknown service " + service
+	}
+	return fmt.Sprintf("unknown method %s for service %s", method, service)
+}
