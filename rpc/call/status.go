@@ -5,8 +5,23 @@ import (
 	"errors"
 	"io"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// StatusOf returns the status of a handler's error, as grpc-go computes it. It returns nil,
+// which is OK, for no error.
+func StatusOf(err error) *status.Status {
+	if st, ok := status.FromError(err); ok {
+		return st
+	}
+	return status.FromContextError(err)
+}
+
+// TooLarge returns the error of a message beyond a limit, in grpc-go's words.
+func TooLarge(message string, size, limit int) error {
+	return status.Errorf(codes.ResourceExhausted, "%s larger than max (%d vs. %d)", message, size, limit)
+}
 
 // causedError is a status error that lets errors.Is and errors.As find what happened to
 // the connection, such as ECONNREFUSED. A status alone keeps only a code and a text.

@@ -21,7 +21,7 @@ type clientCall struct {
 	streams bool
 
 	// Guarded by the connection's lock until the call is over.
-	inbox           inbox
+	inbox           rpccall.Queue[message]
 	header, trailer metadata.MD
 	err             error
 	over            bool
@@ -68,8 +68,8 @@ const maxTries = 5
 
 func (c *Client) invoke(ctx context.Context, method string, req, reply any, opts []grpc.CallOption) (err error) {
 	info, err := c.readOptions(opts)
-	if len(info.onFinish) > 0 {
-		defer func() { info.finished(err) }()
+	if len(info.OnFinish) > 0 {
+		defer func() { info.Finished(err) }()
 	}
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *Client) invoke(ctx context.Context, method string, req, reply any, opts
 
 // attempt makes a unary call on one connection.
 func (c *Client) attempt(ctx context.Context, method string, req, reply any, info *callInfo) error {
-	m, err := measure(req, info.maxSend)
+	m, err := measure(req, info.MaxSend)
 	if err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 		}
 	}
 	info.tell(cc, call)
-	several := len(call.inbox.others) > 0
-	answer, answered := call.inbox.take()
+	several := call.inbox.Len() > 1
+	answer, answered := call.inbox.Take()
 	switch err = call.err; {
 	case err != nil:
 		answer.release()
@@ -120,7 +120,7 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	case !answered:
 		err = status.Error(codes.Internal, "creditrpc: response without a message")
 	default:
-		err = decode(&answer, reply, info.maxReceive)
+		err = decode(&answer, reply, info.MaxReceive)
 	}
 	c.recycle(call)
 	return err
@@ -133,7 +133,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		return nil, status.FromContextError(err).Err()
 	}
 	for {
-		cc, err := c.pick(ctx, info.wait)
+		cc, err := c.pick(ctx, info.WaitForReady)
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +185,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 
 // recycle keeps a unary call that is over, or was never begun, for another.
 func (c *Client) recycle(call *clientCall) {
-	call.inbox.drop()
+	drop(&call.inbox)
 	signal := call.signal
 	*call = clientCall{signal: signal}
 	c.calls.Put(call)
@@ -215,7 +215,7 @@ func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, method st
 		s.cc, err = c.begin(ctx, &s.call, method, &info, nil)
 	}
 	if err != nil {
-		info.finished(err)
+		info.Finished(err)
 		return nil, err
 	}
 	s.stop = context.AfterFunc(ctx, func() { s.cc.cancel(&s.call, ctx.Err()) })
@@ -267,7 +267,7 @@ func (s *clientStream) SendMsg(v any) error {
 }
 
 func (s *clientStream) send(v any) error {
-	b, err := encode(v, s.info.maxSend)
+	b, err := encode(v, s.info.MaxSend)
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (s *clientStream) send(v any) error {
 		return status.Error(codes.Internal, "creditrpc: SendMsg after CloseSend")
 	case uint64(len(b.Data)) > most:
 		defer b.Release()
-		return tooLong("trying to send", len(b.Data), int(most))
+		return rpccall.TooLarge("creditrpc: trying to send message", len(b.Data), int(most))
 	case s.call.over:
 		b.Release()
 		return io.EOF
@@ -308,7 +308,7 @@ func (s *clientStream) RecvMsg(v any) error {
 	if err != nil {
 		return s.ended(err)
 	}
-	if err = decode(&m, v, s.info.maxReceive); err != nil {
+	if err = decode(&m, v, s.info.MaxReceive); err != nil {
 		s.cc.cancel(&s.call, context.Canceled)
 		return s.ended(err)
 	}
@@ -341,9 +341,9 @@ func (s *clientStream) ended(err error) error {
 	case !first:
 		return err
 	case errors.Is(err, io.EOF):
-		s.info.finished(nil)
+		s.info.Finished(nil)
 	default:
-		s.info.finished(err)
+		s.info.Finished(err)
 	}
 	s.stop()
 	return err
@@ -353,7 +353,7 @@ func (s *clientStream) ended(err error) error {
 func (s *clientStream) next() (message, error) {
 	for {
 		s.cc.Mu.Lock()
-		m, ok := s.call.inbox.take()
+		m, ok := s.call.inbox.Take()
 		if ok {
 			s.cc.link.Read(&s.call.stream, m.Message)
 			s.cc.Flush()

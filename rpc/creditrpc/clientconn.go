@@ -40,7 +40,7 @@ func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	if !call.streams {
 		cc.link.Read(s, m)
 	}
-	call.inbox.put(kept)
+	call.inbox.Put(kept)
 	call.wake()
 }
 
@@ -48,7 +48,7 @@ func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 func (cc *clientConn) OnTooLong(s *link.Stream, bytes int) {
 	call := s.Owner.(*clientCall)
 	cc.link.Cancel(s)
-	call.finish(tooLong("received", bytes, cc.client.opts.maxReceive))
+	call.finish(rpccall.TooLarge("creditrpc: received message", bytes, cc.client.opts.maxReceive))
 }
 
 // OnHeader keeps the server's metadata.
@@ -148,7 +148,7 @@ func (cc *clientConn) cancel(call *clientCall, err error) {
 		return
 	}
 	cc.link.Cancel(&call.stream)
-	call.finish(toStatus(err).Err())
+	call.finish(rpccall.StatusOf(err).Err())
 	cc.StreamsChanged()
 	cc.Flush()
 }

@@ -39,7 +39,7 @@ func measure(v any, limit int) (rpccall.Measured, error) {
 	case err != nil:
 		return m, status.Errorf(codes.Internal, "creditrpc: %v", err)
 	case m.Size > limit:
-		return m, status.Errorf(codes.ResourceExhausted, "creditrpc: trying to send message larger than max (%d vs. %d)", m.Size, limit)
+		return m, rpccall.TooLarge("creditrpc: trying to send message", m.Size, limit)
 	}
 	return m, nil
 }
@@ -56,7 +56,7 @@ func marshal(m *rpccall.Measured) (*batchio.Buffer, error) {
 func decode(m *message, v any, limit int) error {
 	defer m.release()
 	if n := len(m.Data); n > limit {
-		return tooLong("received", n, limit)
+		return rpccall.TooLarge("creditrpc: received message", n, limit)
 	}
 	into, err := rpccall.Message(v)
 	if err == nil {

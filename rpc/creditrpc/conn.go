@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
@@ -17,7 +18,7 @@ import (
 type conn struct {
 	batchio.Conn
 	link  *link.Link
-	alive keepAlive
+	alive keepAlive // guarded by the lock
 	peer  *peer.Peer
 	ctx   context.Context // ends with the connection
 	end   context.CancelFunc
@@ -70,37 +71,9 @@ func (m *message) release() {
 	}
 }
 
-// inbox holds the messages that a call has received and not read, under the connection's lock.
-type inbox struct {
-	first  message // most calls have one
-	has    bool
-	others []message
-}
-
-func (b *inbox) put(m message) {
-	if !b.has && len(b.others) == 0 {
-		b.first, b.has = m, true
-		return
-	}
-	b.others = append(b.others, m)
-}
-
-func (b *inbox) take() (m message, ok bool) {
-	switch {
-	case b.has:
-		m, b.first, b.has = b.first, message{}, false
-		return m, true
-	case len(b.others) > 0:
-		m, b.others[0] = b.others[0], message{}
-		b.others = b.others[1:]
-		return m, true
-	}
-	return m, false
-}
-
-// drop releases what nobody will read.
-func (b *inbox) drop() {
-	for m, ok := b.take(); ok; m, ok = b.take() {
+// drop releases the messages that nobody will read.
+func drop(inbox *rpccall.Queue[message]) {
+	for m, ok := inbox.Take(); ok; m, ok = inbox.Take() {
 		m.release()
 	}
 }

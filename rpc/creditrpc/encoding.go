@@ -76,7 +76,7 @@ func (cc *clientConn) encode(ctx context.Context, call *clientCall, m *rpccall.M
 		return nil, nil //nolint:nilnil // a stream begins without a request
 	}
 	if most := cc.link.Peer().MaxMessage; uint64(m.Size) > most { // it has greeted, so that does not change
-		return nil, tooLong("trying to send", m.Size, int(most))
+		return nil, rpccall.TooLarge("creditrpc: trying to send message", m.Size, int(most))
 	}
 	if m.Size >= lateEncoding {
 		if err := cc.awaitTurn(ctx, call, m.Size); err != nil {

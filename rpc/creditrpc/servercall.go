@@ -26,7 +26,7 @@ type serverCall struct {
 	meta   []byte // as it came
 
 	// Guarded by the connection's lock.
-	inbox   inbox
+	inbox   rpccall.Queue[message]
 	fault   error // why the request's messages are wrong
 	ended   bool  // the client sends no more
 	queued  bool  // a unary call's handler is to run, or has
@@ -116,8 +116,8 @@ func (s *serverCall) decode(v any) error {
 	}
 	c := s.conn
 	c.Mu.Lock()
-	several := len(s.inbox.others) > 0
-	m, ok := s.inbox.take()
+	several := s.inbox.Len() > 1
+	m, ok := s.inbox.Take()
 	if ok && len(m.Data) >= earlyCredit {
 		c.link.Took(&s.stream)
 		c.Flush()
@@ -143,7 +143,7 @@ const earlyCredit = 4 << 10
 
 // end sends the answer, if there is one, and the status.
 func (s *serverCall) end(reply *batchio.Buffer, err error) {
-	st := toStatus(err)
+	st := rpccall.StatusOf(err)
 	c := s.conn
 	c.Mu.Lock()
 	if s.stream.Open() && !s.done {
@@ -241,24 +241,6 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// toStatus is the status of a handler's error. Of none it is nil, which is OK.
-func toStatus(err error) *status.Status {
-	if err == nil {
-		return nil
-	}
-	if st, ok := status.FromError(err); ok {
-		return st
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return status.FromContextError(err)
-	}
-	return status.New(codes.Unknown, err.Error())
-}
-
-func tooLong(what string, bytes, limit int) error {
-	return status.Errorf(codes.ResourceExhausted, "creditrpc: %s message larger than max (%d vs. %d)", what, bytes, limit)
-}
-
 // serverStream is what the handler of a streaming call gets.
 type serverStream struct{ *serverCall }
 
@@ -281,7 +263,7 @@ func (s serverStream) SendMsg(v any) error {
 	if n := c.link.Peer().MaxMessage; uint64(len(b.Data)) > n {
 		c.Mu.Unlock()
 		defer b.Release()
-		return tooLong("trying to send", len(b.Data), int(n))
+		return rpccall.TooLarge("creditrpc: trying to send message", len(b.Data), int(n))
 	}
 	if !s.stream.Open() {
 		c.Mu.Unlock()
@@ -340,7 +322,7 @@ func (s serverStream) next() (message, error) {
 	c := s.conn
 	for {
 		c.Mu.Lock()
-		m, ok := s.inbox.take()
+		m, ok := s.inbox.Take()
 		fault, ended := s.fault, s.ended
 		if ok {
 			c.link.Took(&s.stream)

@@ -62,14 +62,14 @@ func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.
 // OnMessage keeps a message for the handler.
 func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*serverCall)
-	call.inbox.put(c.keep(m, call.signal != nil))
+	call.inbox.Put(c.keep(m, call.signal != nil))
 	call.wake()
 }
 
 // OnTooLong ends a call whose message is too long.
 func (c *serverConn) OnTooLong(s *link.Stream, bytes int) {
 	call := s.Owner.(*serverCall)
-	call.fault = tooLong("received", bytes, c.server.opts.maxReceive)
+	call.fault = rpccall.TooLarge("creditrpc: received message", bytes, c.server.opts.maxReceive)
 	call.OnEndLocked()
 }
 
@@ -137,7 +137,7 @@ func (c *serverConn) release(call *serverCall, ok bool) {
 		return
 	}
 	delete(c.calls, call)
-	call.inbox.drop()
+	drop(&call.inbox)
 	c.link.Release(&call.stream)
 	c.CallEnded(ok)
 	c.StreamsChanged()

@@ -55,9 +55,9 @@ func (c *Client) newUnaryCall(info *callInfo, o *observer) *call {
 		u = &call{signal: make(chan struct{}, 1)}
 		u.h2.Owner = u
 	}
-	u.inbox.init(info.maxReceive)
+	u.inbox.init(info.MaxReceive)
 	u.observer = o
-	u.wantMetadata = info.header != nil || info.trailer != nil || o != nil || info.retry != nil
+	u.wantMetadata = info.Header != nil || info.Trailer != nil || o != nil || info.retry != nil
 	return u
 }
 
@@ -241,7 +241,7 @@ func (c *call) onData(data []byte, end bool) {
 		c.conn.h2.Consume(&c.h2, len(data))
 	} else if err := c.receive(&c.conn.conn, &c.h2, data, c.streaming); err != nil {
 		c.fail(unsuccessful(badResponse, err))
-	} else if c.streaming && len(c.queue) > 0 {
+	} else if c.streaming && c.queue.Len() > 0 {
 		rpccall.WakeOne(c.signal)
 	}
 	if end {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
@@ -21,19 +18,14 @@ import (
 
 // callInfo holds the call options of one call.
 type callInfo struct {
-	maxReceive, maxSend int // unset until the options and the service config are read
+	rpccall.CallOptions // message limits are unset until the service config is read
 	maxReplay           int
-	waitForReady        bool
-	readySet            bool // an option says waitForReady
 	alias               bool
 	codec               codec
 	subtype             string
 	authority           string
 	compressor          encoding.Compressor
 	creds               credentials.PerRPCCredentials
-	header, trailer     *metadata.MD
-	peer                *peer.Peer
-	onFinish            []func(error)
 	retry               *retryPolicy
 	throttle            *throttle
 	on                  *subConn // make the call there, without stats and retries
@@ -46,7 +38,7 @@ const unset = math.MinInt
 // readOptions applies options to a zero callInfo, in order. It ignores those that are
 // not grpc-go's: they are for the program's interceptors.
 func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
-	i.maxReceive, i.maxSend, i.maxReplay = unset, unset, maxReplay
+	i.MaxReceive, i.MaxSend, i.maxReplay = unset, unset, maxReplay
 	for _, list := range lists {
 		for _, o := range list {
 			if err := i.apply(o); err != nil {
@@ -61,38 +53,26 @@ func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
 // nothing. It completes a callInfo whose options have been read.
 func (i *callInfo) applyConfig(c *Client, m *methodConfig) {
 	if m != nil {
-		if m.WaitForReady != nil && !i.readySet {
-			i.waitForReady = *m.WaitForReady
+		if m.WaitForReady != nil && !i.WaitIsSet {
+			i.WaitForReady = *m.WaitForReady
 		}
-		i.maxReceive = limit(i.maxReceive, m.MaxResponseMessageBytes)
-		i.maxSend = limit(i.maxSend, m.MaxRequestMessageBytes)
+		i.MaxReceive = limit(i.MaxReceive, m.MaxResponseMessageBytes)
+		i.MaxSend = limit(i.MaxSend, m.MaxRequestMessageBytes)
 		i.retry = m.RetryPolicy
 	}
-	if i.maxReceive == unset {
-		i.maxReceive = c.opts.maxReceive
+	if i.MaxReceive == unset {
+		i.MaxReceive = c.opts.maxReceive
 	}
-	if i.maxSend == unset {
-		i.maxSend = c.opts.maxSend
+	if i.MaxSend == unset {
+		i.MaxSend = c.opts.maxSend
 	}
 }
 
 func (i *callInfo) apply(option grpc.CallOption) error {
+	if i.CallOptions.Apply(option) {
+		return nil
+	}
 	switch o := option.(type) {
-	case grpc.StaticMethodCallOption:
-	case grpc.HeaderCallOption:
-		i.header = o.HeaderAddr
-	case grpc.TrailerCallOption:
-		i.trailer = o.TrailerAddr
-	case grpc.PeerCallOption:
-		i.peer = o.PeerAddr
-	case grpc.FailFastCallOption:
-		i.waitForReady, i.readySet = !o.FailFast, true
-	case grpc.OnFinishCallOption:
-		i.onFinish = append(i.onFinish, o.OnFinish)
-	case grpc.MaxRecvMsgSizeCallOption:
-		i.maxReceive = o.MaxRecvMsgSize
-	case grpc.MaxSendMsgSizeCallOption:
-		i.maxSend = o.MaxSendMsgSize
 	case grpc.PerRPCCredsCallOption:
 		i.creds = o.Creds
 	case grpc.MaxRetryRPCBufferSizeCallOption:
@@ -107,11 +87,8 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 		i.codec = codecV1{o.Codec}
 	case grpc.ForceCodecV2CallOption:
 		i.codec = codecV2{o.CodecV2}
-	case grpc.EmptyCallOption:
 	default: // also those that a later grpc-go adds
-		if reflect.TypeOf(option).PkgPath() == reflect.TypeFor[grpc.EmptyCallOption]().PkgPath() {
-			return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported; the package page says what to use", option)
-		}
+		return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported; the package page says what to use", option)
 	}
 	return nil
 }
@@ -134,14 +111,14 @@ func (i *callInfo) chooseCodec(c *Client) error {
 
 // responded passes what came with a response to the call's options and stats handler.
 func (i *callInfo) responded(c *call) {
-	if i.peer != nil {
-		*i.peer = *c.conn.peer
+	if i.Peer != nil {
+		*i.Peer = *c.conn.peer
 	}
-	if i.header != nil {
-		*i.header = toMetadata(c.header)
+	if i.Header != nil {
+		*i.Header = toMetadata(c.header)
 	}
-	if i.trailer != nil {
-		*i.trailer = toMetadata(c.trailer)
+	if i.Trailer != nil {
+		*i.Trailer = toMetadata(c.trailer)
 	}
 	c.reportTrailer()
 }

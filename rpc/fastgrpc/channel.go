@@ -252,7 +252,7 @@ func (w *pickWait) try(ctx context.Context, p *picking, method string, info *cal
 	}
 	st, drop := status.FromError(err)
 	switch {
-	case !drop && info.waitForReady:
+	case !drop && info.WaitForReady:
 		w.last = err
 		return picked{}, nil
 	case !drop:

@@ -119,12 +119,8 @@ func (c *Client) allOptions(opts []grpc.CallOption) []grpc.CallOption {
 func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts []grpc.CallOption) (err error) {
 	info := &in.info
 	optionErr := info.readOptions(c, defaults, opts)
-	if len(info.onFinish) > 0 {
-		defer func() {
-			for _, f := range info.onFinish {
-				f(err)
-			}
-		}()
+	if len(info.OnFinish) > 0 {
+		defer func() { info.Finished(err) }()
 	}
 	if optionErr != nil {
 		return optionErr
@@ -195,7 +191,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 	if err != nil {
 		return out, err
 	}
-	b, err := encodeMessage(info.codec, info.compressor, in.req, info.maxSend)
+	b, err := encodeMessage(info.codec, info.compressor, in.req, info.MaxSend)
 	if err != nil {
 		return out, err
 	}
@@ -243,7 +239,7 @@ func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 	if !ok {
 		return status.Error(codes.Internal, "fastgrpc: response without a message")
 	}
-	return decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.maxReceive, observer: u.observer})
+	return decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.MaxReceive, observer: u.observer})
 }
 
 // openStream opens the call's stream on a connection that the balancer picks. On

@@ -50,7 +50,7 @@ var (
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
 	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
 	cc.conn.init(cc, nc, auth, &c.opts.limits)
-	cc.keepalive.pingEvery, cc.keepalive.pingTimeout = time.Duration(c.pingTime.Load()), c.opts.keepalive.Timeout
+	cc.keepalive.ping = rpccall.PingTimer{Every: time.Duration(c.pingTime.Load()), Timeout: c.opts.keepalive.Timeout}
 	cc.keepalive.maxIdle = forever // the channel looks after that
 	return cc
 }
@@ -262,7 +262,7 @@ func (cc *clientConn) cancel(c *call, err error) {
 	cc.Mu.Lock()
 	end := endContext(err)
 	c.fail(end)
-	if c.streaming && len(c.queue) > 0 {
+	if c.streaming && c.queue.Len() > 0 {
 		// Unread messages are dropped, even if the call had succeeded.
 		c.end = end
 		c.drop()

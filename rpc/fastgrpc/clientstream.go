@@ -57,9 +57,7 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method s
 		timeout, err = c.configure(ctx, method, &info)
 	}
 	if err != nil {
-		for _, f := range info.onFinish {
-			f(err)
-		}
+		info.Finished(err)
 		return nil, err
 	}
 	cancel := context.CancelFunc(func() {})
@@ -94,7 +92,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 func (c *call) initStream(info *callInfo) {
 	c.streaming, c.wantMetadata = true, true
 	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	c.inbox.init(info.maxReceive)
+	c.inbox.init(info.MaxReceive)
 	c.h2.Owner = c
 }
 
@@ -162,9 +160,7 @@ func (s *clientStream) finish(end ending) {
 			s.info.throttle.succeeded()
 		}
 		s.alias.end()
-		for _, f := range s.info.onFinish {
-			f(end.err)
-		}
+		s.info.Finished(end.err)
 		c.observer.end(end.err)
 	})
 }
@@ -242,7 +238,7 @@ func (s *clientStream) SendMsg(m any) error {
 	case sentAll:
 		return status.Error(codes.Internal, "fastgrpc: SendMsg after CloseSend")
 	}
-	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.maxSend)
+	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.MaxSend)
 	if err != nil {
 		end := endAbandoned(err)
 		s.abort(end)
@@ -318,7 +314,7 @@ func (s *clientStream) read(m *message, v any) (end ending) {
 	s.gotMessage = true
 	c, info := s.current.Load(), &s.info
 	c.observer.headerReceived(c)
-	how := decodeOptions{limit: info.maxReceive, observer: c.observer}
+	how := decodeOptions{limit: info.MaxReceive, observer: c.observer}
 	if info.alias {
 		how.alias = &s.alias
 	}

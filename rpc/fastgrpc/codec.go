@@ -191,7 +191,7 @@ func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*
 // checkSendSize also refuses what the prefix cannot tell, whatever the limit.
 func checkSendSize(size, limit int) error {
 	if size > limit {
-		return tooLarge("trying to send message", size, limit)
+		return rpccall.TooLarge("fastgrpc: trying to send message", size, limit)
 	}
 	if uint64(size) > math.MaxUint32 {
 		return status.Errorf(codes.ResourceExhausted, "fastgrpc: message too large (%d bytes): gRPC's longest has %d", size, uint32(math.MaxUint32))

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // acceptedCompressors returns the value of grpc-accept-encoding: the common names, more
@@ -111,7 +112,7 @@ func decompress(c encoding.Compressor, data []byte, limit int) (*batchio.Buffer,
 		filled += n
 		if filled > limit {
 			b.Release()
-			return nil, tooLarge("received message after decompression", filled, limit)
+			return nil, rpccall.TooLarge("fastgrpc: received message after decompression", filled, limit)
 		}
 		if err == io.EOF {
 			b.Data = b.Data[:filled]

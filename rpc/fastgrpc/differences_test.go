@@ -143,7 +143,7 @@ func describe(f *ast.FuncDecl) (d function) {
 func handledCallOptions(t *testing.T) map[string]bool {
 	t.Helper()
 	handled := map[string]bool{}
-	for _, file := range goFiles(t, ".") {
+	for _, file := range append(goFiles(t, "."), goFiles(t, "../call")...) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if c, ok := n.(*ast.CaseClause); ok {
 				for _, of := range c.List {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -59,12 +60,12 @@ func limitSilence(nc net.Conn, pingEvery, timeout time.Duration) {
 // keepaliveTimer checks when a connection must ping, drain or close. The connection's
 // lock guards it; its timer fires without the lock.
 type keepaliveTimer struct {
-	pingEvery, pingTimeout, maxIdle time.Duration // forever turns a rule off
+	ping    rpccall.PingTimer
+	maxIdle time.Duration // forever turns the rule off
 
 	timer     *time.Timer
 	began     time.Duration
 	idleSince time.Duration // 0 while calls are open
-	pingSent  time.Duration // when the unanswered ping was sent; 0 if there is none
 
 	now  time.Duration // of the check under way
 	next time.Duration // how long to wait before the next check
@@ -90,7 +91,7 @@ func (c *conn) checkKeepalive() {
 	}
 	k := &c.keepalive
 	k.now = time.Since(batchio.Epoch)
-	k.next = min(k.pingEvery, k.maxIdle)
+	k.next = min(k.ping.Every, k.maxIdle)
 	if c.role.checkTimes(); c.Err() != nil {
 		return
 	}
@@ -119,17 +120,12 @@ func (k *keepaliveTimer) idleTooLong() bool {
 // does not answer.
 func (c *conn) pingIfSilent() {
 	k := &c.keepalive
-	lastRead := time.Duration(c.LastRead.Load())
-	if k.pingSent > 0 && lastRead < k.pingSent {
-		if k.due(k.pingSent, k.pingTimeout) {
-			c.CloseLocked(errPingTimeout)
-		}
-		return
-	}
-	k.pingSent = 0
-	if k.due(lastRead, k.pingEvery) {
-		k.pingSent = k.now
-		k.next = min(k.next, k.pingTimeout)
+	do, next := k.ping.Check(k.now, time.Duration(c.LastRead.Load()))
+	k.next = min(k.next, next)
+	switch do {
+	case rpccall.PingLost:
+		c.CloseLocked(errPingTimeout)
+	case rpccall.PingNow:
 		c.h2.Ping(keepalivePing)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -116,14 +117,10 @@ func (a *assembler) begin() error {
 	}
 	length := binary.BigEndian.Uint32(a.prefix[1:])
 	if int64(length) > int64(a.limit) {
-		return tooLarge("received message", int(length), a.limit)
+		return rpccall.TooLarge("fastgrpc: received message", int(length), a.limit)
 	}
 	a.bodyLen = int(length)
 	return nil
-}
-
-func tooLarge(what string, size, limit int) error {
-	return status.Errorf(codes.ResourceExhausted, "fastgrpc: %s larger than max (%d vs. %d)", what, size, limit)
 }
 
 func (a *assembler) newBuffer(n int) *batchio.Buffer {
@@ -178,16 +175,12 @@ func (a *assembler) drop() {
 // cost little more than their bytes.
 type inbox struct {
 	assembler assembler
-	queue     []message
-	first     [1]message // memory for a queue of one
-	held      int        // window that a partial message behind unread ones has used
-	partial   bool       // an incomplete message has been reported to the h2.Conn
+	queue     rpccall.Queue[message]
+	held      int  // window that a partial message behind unread ones has used
+	partial   bool // an incomplete message has been reported to the h2.Conn
 }
 
-func (i *inbox) init(limit int) {
-	i.assembler.limit = limit
-	i.queue = i.first[:0]
-}
+func (i *inbox) init(limit int) { i.assembler.limit = limit }
 
 // receive splits data into messages, of which a call that does not stream has one. The
 // window that a streamed message has used is returned when it is read, any other at once.
@@ -209,7 +202,7 @@ func (i *inbox) receive(c *conn, s *h2.Stream, data []byte, streaming bool) erro
 		case err != nil:
 			c.h2.Consume(s, m.credit+len(data))
 			return err
-		case !done && (!streaming || len(i.queue) == 0):
+		case !done && (!streaming || i.queue.Len() == 0):
 			// No complete message is waiting, so let the partial one grow to its limit.
 			i.partial = true
 			c.h2.ConsumePartial(s, m.credit, i.assembler.missing())
@@ -222,8 +215,8 @@ func (i *inbox) receive(c *conn, s *h2.Stream, data []byte, streaming bool) erro
 		default:
 			c.h2.Consume(s, m.credit)
 			i.adopt(&m)
-			i.queue = append(i.queue, m)
-			if len(i.queue) > 1 {
+			i.queue.Put(m)
+			if i.queue.Len() > 1 {
 				c.h2.Consume(s, len(data))
 				return status.Error(codes.Internal, "fastgrpc: more than one message in a unary call")
 			}
@@ -252,22 +245,21 @@ const (
 func (i *inbox) add(m message) {
 	if m.owner != nil || len(m.data) >= minAliasLen {
 		i.adopt(&m)
-		i.queue = append(i.queue, m)
+		i.queue.Put(m)
 		return
 	}
 	need := prefixLen + len(m.data)
-	last := len(i.queue) - 1
-	if last < 0 || !i.queue[last].packed || cap(i.queue[last].owner.Data)-len(i.queue[last].owner.Data) < need {
+	pack := i.queue.Last()
+	if pack == nil || !pack.packed || cap(pack.owner.Data)-len(pack.owner.Data) < need {
 		size := need
-		if last >= 0 && i.queue[last].packed { // nobody reads
-			size = max(size, min(packSize, packGrowth*cap(i.queue[last].owner.Data)))
+		if pack != nil && pack.packed { // nobody reads
+			size = max(size, min(packSize, packGrowth*cap(pack.owner.Data)))
 		}
 		b := i.assembler.newBuffer(size)
 		b.Data = b.Data[:0]
-		i.queue = append(i.queue, message{packed: true, owner: b})
-		last++
+		i.queue.Put(message{packed: true, owner: b})
+		pack = i.queue.Last()
 	}
-	pack := &i.queue[last]
 	unread := len(pack.data)
 	b := pack.owner.Data
 	at := len(b)
@@ -279,24 +271,22 @@ func (i *inbox) add(m message) {
 
 // take removes the oldest message. Its credit is what the reader returns to the window.
 func (i *inbox) take() (m message, ok bool) {
-	if len(i.queue) == 0 {
+	if i.queue.Len() == 0 {
 		return m, false
 	}
-	m = i.queue[0]
-	if m.packed {
-		n := prefixLen + int(binary.BigEndian.Uint32(m.data[1:]))
-		rest := m.data[n:]
-		m = message{data: m.data[prefixLen:n:n], owner: m.owner, compressed: m.data[0] == 1, credit: n}
-		if len(rest) > 0 {
+	if pack := i.queue.First(); pack.packed {
+		n := prefixLen + int(binary.BigEndian.Uint32(pack.data[1:]))
+		m = message{data: pack.data[prefixLen:n:n], owner: pack.owner, compressed: pack.data[0] == 1, credit: n}
+		if rest := pack.data[n:]; len(rest) > 0 {
 			m.owner.Retain()
-			i.queue[0].data = rest
+			pack.data = rest
 			return m, true
 		}
+		_, _ = i.queue.Take()
+	} else {
+		m, _ = i.queue.Take()
 	}
-	i.queue[0] = message{}
-	i.queue = i.queue[1:]
-	if len(i.queue) == 0 {
-		i.queue = i.first[:0]
+	if i.queue.Len() == 0 {
 		m.credit += i.held
 		i.held = 0
 	}
@@ -304,9 +294,8 @@ func (i *inbox) take() (m message, ok bool) {
 }
 
 func (i *inbox) drop() {
-	for n := range i.queue {
-		i.queue[n].release()
+	for m, ok := i.queue.Take(); ok; m, ok = i.queue.Take() {
+		m.release()
 	}
-	i.queue = nil
 	i.assembler.drop()
 }

@@ -89,7 +89,7 @@ func (o *observer) headerReceived(c *call) {
 func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc, t *tries) *observer {
 	begin := &stats.Begin{
 		IsTransparentRetryAttempt: t.transparent,
-		Client:                    true, FailFast: !info.waitForReady,
+		Client:                    true, FailFast: !info.WaitForReady,
 		IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams,
 	}
 	o := newObserver(ctx, c.opts.stats, &stats.RPCTagInfo{FullMethodName: method, FailFast: begin.FailFast, NameResolutionDelay: info.resolutionDelay}, begin)

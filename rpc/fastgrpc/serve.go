@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -60,7 +61,7 @@ func (s *serverStream) failed(err error) error {
 	}
 	s.conn.Mu.Lock()
 	defer s.conn.Mu.Unlock()
-	s.sendStatusLocked(statusOf(err))
+	s.sendStatusLocked(rpccall.StatusOf(err))
 	s.conn.Flush()
 	return err
 }
@@ -86,7 +87,7 @@ func (s *serverStream) encode(v any) (*batchio.Buffer, error) {
 
 // sendResponse sends the reply, if there is one, and the status.
 func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
-	st := statusOf(err)
+	st := rpccall.StatusOf(err)
 	c := s.conn
 	if long := reply != nil && len(reply.Data) > h2.ShortMessage; long != s.method.Long.Load() {
 		s.method.Long.Store(long)

@@ -37,7 +37,7 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived ti
 	c := &serverConn{server: s, arrived: arrived, maxAge: jitter(s.opts.keepalive.MaxConnectionAge)}
 	c.conn.init(c, nc, auth, &s.opts.limits)
 	p := &s.opts.keepalive
-	c.keepalive.pingEvery, c.keepalive.pingTimeout, c.keepalive.maxIdle = p.Time, p.Timeout, p.MaxConnectionIdle
+	c.keepalive.ping, c.keepalive.maxIdle = rpccall.PingTimer{Every: p.Time, Timeout: p.Timeout}, p.MaxConnectionIdle
 	return c
 }
 

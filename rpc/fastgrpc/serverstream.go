@@ -2,7 +2,6 @@ package fastgrpc
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -304,7 +303,7 @@ func (s *serverStream) requestEnded() {
 		rpccall.WakeOne(s.signal)
 		return
 	}
-	if s.requestErr == nil && (len(s.queue) == 0 || s.assembler.prefixRead > 0) {
+	if s.requestErr == nil && (s.queue.Len() == 0 || s.assembler.prefixRead > 0) {
 		s.requestErr = status.Error(codes.Internal, "fastgrpc: request ended within a message")
 	}
 	s.conn.ready = append(s.conn.ready, s)
@@ -473,19 +472,4 @@ func (s *serverStream) sendStatusLocked(st *status.Status) {
 	}
 	fields = append(fields, statusFields(st)...)
 	s.conn.h2.SendTrailers(&s.h2, noFields, appendMetadata(fields, s.trailer))
-}
-
-// statusOf returns the status of a handler's error; nil is OK.
-func statusOf(err error) *status.Status {
-	if err == nil {
-		return nil
-	}
-	st, ok := status.FromError(err)
-	if ok {
-		return st
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return status.FromContextError(err)
-	}
-	return status.New(codes.Unknown, err.Error())
 }
