@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -109,15 +110,15 @@ func (h *responseHead) add(f hpack.HeaderField) {
 	switch f.Name {
 	case ":status":
 		h.httpStatus = f.Value
-	case fieldContentType:
+	case wire.FieldContentType:
 		h.contentType = f.Value
-	case fieldEncoding:
+	case wire.FieldEncoding:
 		h.encoding = f.Value
-	case fieldStatus:
+	case wire.FieldStatus:
 		h.code = f.Value
-	case fieldMessage:
+	case wire.FieldMessage:
 		h.message = f.Value
-	case fieldDetails:
+	case wire.FieldDetails:
 		h.details = f.Value
 	}
 }
@@ -184,10 +185,10 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 // checkHeader returns how a call ends whose response is not gRPC.
 func (c *call) checkHeader(head *responseHead, end bool) ending {
 	if head.httpStatus != "200" && head.code == "" {
-		code := codeOfHTTP(head.httpStatus)
-		return endBadResponse(code, "unexpected HTTP status %s (%s)", head.httpStatus, httpStatusText(head.httpStatus))
+		n, _ := strconv.Atoi(head.httpStatus)
+		return endBadResponse(wire.CodeOfHTTP(n), "unexpected HTTP status %s (%s)", head.httpStatus, http.StatusText(n))
 	}
-	if _, ok := contentSubtype(head.contentType); !ok && !(end && head.code != "") {
+	if _, ok := wire.ContentSubtype(head.contentType); !ok && !(end && head.code != "") {
 		return endBadResponse(codes.Unknown, "response with content-type %q", head.contentType)
 	}
 	if name := head.encoding; name != "" && name != encoding.Identity {
@@ -195,11 +196,6 @@ func (c *call) checkHeader(head *responseHead, end bool) ending {
 		c.received = encoding.GetCompressor(name)
 	}
 	return ending{}
-}
-
-func httpStatusText(s string) string {
-	n, _ := strconv.Atoi(s)
-	return http.StatusText(n)
 }
 
 // endOf returns how a call ends whose response has these trailers.
@@ -230,7 +226,7 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 	md := make(metadata.MD, len(fields))
 	for _, f := range fields {
 		// Skip invalid base64: the call does not depend on it.
-		_ = addField(md, f)
+		_ = wire.AddField(md, f)
 	}
 	return md
 }

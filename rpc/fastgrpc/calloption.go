@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	rpccall "wirelab.dev/rpc/call"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // callInfo holds the call options of one call.
@@ -168,10 +170,10 @@ func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds cre
 	if err != nil {
 		return nil, err
 	}
-	if err := validateMetadata(md); err != nil {
+	if err := wire.CheckMetadata(md); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	return appendMetadata(fields, md), nil
+	return wire.AppendMetadata(fields, md), nil
 }
 
 // checkCallCredentials returns an error if the client's credentials must not be sent on a

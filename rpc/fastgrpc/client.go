@@ -22,6 +22,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -284,7 +285,7 @@ func (c *Client) requestHeader(ctx context.Context, p *picked, method string, in
 		}
 	}
 	if p.metadata != nil {
-		if err := validateMetadata(p.metadata); err != nil {
+		if err := wire.CheckMetadata(p.metadata); err != nil {
 			return nil, nil, status.Error(codes.Internal, err.Error())
 		}
 		if a := p.metadata[":authority"]; len(a) > 0 && info.authority == "" { // gRFC A81
@@ -292,10 +293,10 @@ func (c *Client) requestHeader(ctx context.Context, p *picked, method string, in
 				return nil, nil, p.conn.checkAuthority(authority)
 			}
 		}
-		fields = appendMetadata(slices.Clip(fields), p.metadata)
+		fields = wire.AppendMetadata(slices.Clip(fields), p.metadata)
 	}
 	if p.conn.metadata != nil {
-		fields = appendMetadata(slices.Clip(fields), p.conn.metadata)
+		fields = wire.AppendMetadata(slices.Clip(fields), p.conn.metadata)
 	}
 	if info.creds != nil || len(c.opts.perRPC) > 0 {
 		var err error
@@ -347,7 +348,7 @@ func (c *Client) fixedFields(method, authority string, info *callInfo) *h2.Fixed
 func (c *Client) userAgent() string { return c.opts.userAgent + userAgent }
 
 func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.FixedFields {
-	contentType := contentTypePrefix
+	contentType := wire.ContentType
 	if info.subtype != "" {
 		contentType += "+" + info.subtype
 	}
@@ -359,15 +360,15 @@ func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.Fixe
 		{Name: ":scheme", Value: c.scheme},
 		{Name: ":path", Value: path},
 		{Name: ":authority", Value: authority},
-		{Name: fieldContentType, Value: contentType},
-		{Name: fieldUserAgent, Value: c.userAgent()},
+		{Name: wire.FieldContentType, Value: contentType},
+		{Name: wire.FieldUserAgent, Value: c.userAgent()},
 		{Name: "te", Value: "trailers"},
 	}
 	if info.compressor != nil {
-		fields = append(fields, hpack.HeaderField{Name: fieldEncoding, Value: info.compressor.Name()})
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldEncoding, Value: info.compressor.Name()})
 	}
 	if names := acceptedCompressors(c.opts.compressors, info.compressor); names != "" {
-		fields = append(fields, hpack.HeaderField{Name: fieldAcceptEncoding, Value: names})
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldAcceptEncoding, Value: names})
 	}
 	return h2.NewFixedFields(fields...)
 }
@@ -380,16 +381,16 @@ func (c *Client) callFields(ctx context.Context, t *tries) ([]hpack.HeaderField,
 		return nil, status.FromContextError(err).Err()
 	}
 	if _, ok := ctx.Deadline(); ok {
-		fields = append(fields, hpack.HeaderField{Name: fieldTimeout})
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldTimeout})
 	}
 	if t.retries > 0 {
-		fields = append(fields, hpack.HeaderField{Name: fieldAttempts, Value: strconv.Itoa(t.retries)})
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldAttempts, Value: strconv.Itoa(t.retries)})
 	}
 	if md, ok := metadata.FromOutgoingContext(ctx); ok {
-		if err := validateMetadata(md); err != nil {
+		if err := wire.CheckMetadata(md); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
-		fields = appendMetadata(fields, md)
+		fields = wire.AppendMetadata(fields, md)
 	}
 	return fields, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -84,7 +85,7 @@ func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, 
 			cc.Mu.Unlock()
 			return status.FromContextError(context.DeadlineExceeded).Err()
 		}
-		extra[0].Value = encodeTimeout(left)
+		extra[0].Value = wire.EncodeTimeout(left)
 	}
 	if limit := cc.h2.PeerMaxHeaderList(); listSize(fixed, extra) > limit {
 		cc.callsEnded()

@@ -13,12 +13,14 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // codec encodes messages into buffers that have room for the gRPC prefix, and decodes
 // messages without it.
 type codec interface {
-	// marshal returns a buffer whose first prefixLen bytes are free for the prefix.
+	// marshal returns a buffer whose first wire.PrefixLen bytes are free for the prefix.
 	marshal(v any) (*batchio.Buffer, error)
 	// unmarshal decodes a message; with alias, its bytes fields may point into data.
 	unmarshal(data []byte, v any, alias bool) error
@@ -41,7 +43,7 @@ type protoCodec struct {
 func (protoCodec) Name() string { return grpcproto.Name }
 
 func (c protoCodec) marshal(v any) (*batchio.Buffer, error) {
-	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: prefixLen, VT: c.vt})
+	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: wire.PrefixLen, VT: c.vt})
 }
 
 func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
@@ -91,8 +93,8 @@ func (c codecV2) marshal(v any) (*batchio.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := batchio.NewBuffer(prefixLen + parts.Len())
-	parts.CopyTo(b.Data[prefixLen:])
+	b := batchio.NewBuffer(wire.PrefixLen + parts.Len())
+	parts.CopyTo(b.Data[wire.PrefixLen:])
 	parts.Free()
 	return b, nil
 }
@@ -115,8 +117,8 @@ func (c codecV1) marshal(v any) (*batchio.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := batchio.NewBuffer(prefixLen + len(data))
-	copy(b.Data[prefixLen:], data)
+	b := batchio.NewBuffer(wire.PrefixLen + len(data))
+	copy(b.Data[wire.PrefixLen:], data)
 	return b, nil
 }
 
@@ -164,26 +166,26 @@ func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*
 	var b *batchio.Buffer
 	var err error
 	if v == nil {
-		b = batchio.NewBuffer(prefixLen)
+		b = batchio.NewBuffer(wire.PrefixLen)
 	} else if b, err = c.marshal(v); err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: %v", err)
 	}
-	plain := len(b.Data) - prefixLen
+	plain := len(b.Data) - wire.PrefixLen
 	compressed := compressor != nil && plain > 0
 	if compressed {
-		packed, err := compress(compressor, b.Data[prefixLen:])
+		packed, err := compress(compressor, b.Data[wire.PrefixLen:])
 		b.Release()
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "fastgrpc: compress: %v", err)
 		}
 		b = packed
 	}
-	size := len(b.Data) - prefixLen
+	size := len(b.Data) - wire.PrefixLen
 	if err := checkSendSize(size, limit); err != nil {
 		b.Release()
 		return nil, err
 	}
-	putPrefix(b.Data, compressed)
+	wire.PutPrefix(b.Data, compressed)
 	b.Plain = plain
 	return b, nil
 }
@@ -203,7 +205,7 @@ func checkSendSize(size, limit int) error {
 type sizes struct{ plain, packed int }
 
 // sizesOf returns the sizes of the encoded message in b.
-func sizesOf(b *batchio.Buffer) sizes { return sizes{b.Plain, len(b.Data) - prefixLen} }
+func sizesOf(b *batchio.Buffer) sizes { return sizes{b.Plain, len(b.Data) - wire.PrefixLen} }
 
 // decodeMessage decompresses m if needed and unmarshals it into v. It releases m's
 // memory, or lets opts.alias hold it for v's bytes fields.

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // vtValue has vtprotobuf's methods and counts their use.
@@ -44,7 +46,7 @@ func TestVTMethods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := codec.unmarshal(b.Data[prefixLen:], v, false); err != nil || string(v.Value) != "content" {
+		if err := codec.unmarshal(b.Data[wire.PrefixLen:], v, false); err != nil || string(v.Value) != "content" {
 			t.Errorf("%+v: %q came back: %v", codec, v.Value, err)
 		}
 		if v.written != uses || v.read != uses {
@@ -104,7 +106,7 @@ func TestReusedMessageIsCleared(t *testing.T) {
 	defer empty.Release()
 	for _, v := range []proto.Message{wrapperspb.Bytes([]byte("old")), &vtValue{BytesValue: wrapperspb.Bytes([]byte("old"))}, vtAliased{wrapperspb.Bytes([]byte("old"))}} {
 		for _, alias := range []bool{false, true} {
-			if err := (protoCodec{vt: true}).unmarshal(empty.Data[prefixLen:], v, alias); err != nil {
+			if err := (protoCodec{vt: true}).unmarshal(empty.Data[wire.PrefixLen:], v, alias); err != nil {
 				t.Fatal(err)
 			}
 			if n := proto.Size(v); n != 0 {

@@ -16,6 +16,8 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // acceptedCompressors returns the value of grpc-accept-encoding: the common names, more
@@ -72,7 +74,7 @@ var errNoStream = errors.New("fastgrpc: the context is not that of a call on thi
 
 // accepted returns the names in the request's grpc-accept-encoding.
 func (s *serverStream) accepted() []string {
-	names := strings.Split(strings.Join(s.incoming()[fieldAcceptEncoding], ","), ",")
+	names := strings.Split(strings.Join(s.incoming()[wire.FieldAcceptEncoding], ","), ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
@@ -81,8 +83,8 @@ func (s *serverStream) accepted() []string {
 
 // compress returns a buffer with room for the prefix, followed by compressed data.
 func compress(c encoding.Compressor, data []byte) (*batchio.Buffer, error) {
-	b := batchio.NewBuffer(prefixLen + len(data))
-	out := &appendWriter{b.Data[:prefixLen]}
+	b := batchio.NewBuffer(wire.PrefixLen + len(data))
+	out := &appendWriter{b.Data[:wire.PrefixLen]}
 	w, err := c.Compress(out)
 	if err == nil {
 		if _, err = w.Write(data); err == nil {

@@ -20,6 +20,8 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // The tests of this file record the bytes of a call, play them to both libraries, cut the
@@ -476,8 +478,8 @@ func (c *cutCall) expect(request []byte) (events int) {
 		}
 		ended = ended || f.endsStream()
 	}
-	for c.desc.ClientStreams && len(content) >= prefixLen {
-		length := prefixLen + int(content[4]) // they are short
+	for c.desc.ClientStreams && len(content) >= wire.PrefixLen {
+		length := wire.PrefixLen + int(content[4]) // they are short
 		if len(content) < length {
 			break
 		}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -51,7 +52,11 @@ func unsuccessful(kind endKind, err error) ending {
 
 // endFromServer is the ending that the trailers' status says.
 func endFromServer(code, message, details string) ending {
-	if st := parseStatus(code, message, details); st.Code() != codes.OK {
+	st, err := wire.ParseStatus(code, message, details)
+	switch {
+	case err != nil:
+		return ending{failed, status.Errorf(codes.Unknown, "fastgrpc: %v", err)}
+	case st.Code() != codes.OK:
 		return ending{failed, st.Err()}
 	}
 	return ending{kind: succeeded}
@@ -88,24 +93,6 @@ func endContext(err error) ending {
 }
 
 func endAbandoned(err error) ending { return unsuccessful(abandoned, err) }
-
-// codeOfHTTP maps the HTTP statuses of proxies and other servers as gRPC specifies
-// (grpc/doc/http-grpc-status-mapping.md).
-func codeOfHTTP(s string) codes.Code {
-	switch s {
-	case "400":
-		return codes.Internal
-	case "401":
-		return codes.Unauthenticated
-	case "403":
-		return codes.PermissionDenied
-	case "404":
-		return codes.Unimplemented
-	case "429", "502", "503", "504":
-		return codes.Unavailable
-	}
-	return codes.Unknown
-}
 
 // codeOfReset maps RST_STREAM codes as grpc-go does. When a deadline passes, the
 // server's CANCEL may arrive before the caller's own timer fires.

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
-	"time"
-	"unicode/utf8"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // FuzzAssembler splits a stream of messages at arbitrary places and expects the messages.
@@ -57,60 +54,16 @@ func FuzzAssembler(f *testing.F) {
 
 // split is a simple reference implementation of the assembler.
 func split(stream []byte, limit int) (messages [][]byte, bad bool) {
-	for len(stream) >= prefixLen {
+	for len(stream) >= wire.PrefixLen {
 		n := int64(binary.BigEndian.Uint32(stream[1:]))
 		if stream[0] > 1 || n > int64(limit) {
 			return messages, true
 		}
-		if int64(len(stream)) < prefixLen+n {
+		if int64(len(stream)) < wire.PrefixLen+n {
 			return messages, false
 		}
-		messages = append(messages, stream[prefixLen:prefixLen+n])
-		stream = stream[prefixLen+n:]
+		messages = append(messages, stream[wire.PrefixLen:wire.PrefixLen+n])
+		stream = stream[wire.PrefixLen+n:]
 	}
 	return messages, false
-}
-
-// FuzzTimeout checks that a decoded timeout is at least the encoded one and little
-// longer.
-func FuzzTimeout(f *testing.F) {
-	f.Add(int64(1), "1S")
-	f.Add(int64(99_999_999), "99999999H")
-	f.Add(int64(1<<62), "0n")
-	f.Fuzz(func(t *testing.T, n int64, text string) {
-		d := time.Duration(n)
-		got, err := decodeTimeout(encodeTimeout(d))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got < d || d > 0 && got > d+d/100_000+1 {
-			t.Fatalf("%v came back as %v", d, got)
-		}
-		if d, err := decodeTimeout(text); err == nil && d < 0 {
-			t.Fatalf("%q is %v", text, d)
-		}
-	})
-}
-
-// FuzzStatusMessage checks that valid UTF-8 survives encoding and decoding.
-func FuzzStatusMessage(f *testing.F) {
-	f.Add("plain")
-	f.Add("100% ☺\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		_ = decodeStatusMessage(text)
-		encoded := encodeStatusMessage(text)
-		for i := range len(encoded) {
-			if encoded[i] < ' ' || encoded[i] > '~' {
-				t.Fatalf("%q is not printable", encoded)
-			}
-		}
-		if got := decodeStatusMessage(encoded); utf8.ValidString(text) && got != text {
-			t.Fatalf("%q came back as %q", text, got)
-		}
-		st := status.New(codes.Internal, text)
-		fields := statusFields(st)
-		if len(fields) > 0 && fields[0].Value != "13" {
-			t.Fatalf("fields are %v", fields)
-		}
-	})
 }

@@ -16,6 +16,7 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -166,7 +167,7 @@ func TestUnreadMessagesCostTheirBytes(t *testing.T) {
 				}
 			}
 			eventually(t, "for the messages to arrive", func() bool {
-				return max(s.Counters().BytesIn, c.Counters().BytesIn) >= streams*messages*(prefixLen+h2.FrameHeaderLen)
+				return max(s.Counters().BytesIn, c.Counters().BytesIn) >= streams*messages*(wire.PrefixLen+h2.FrameHeaderLen)
 			})
 			if grown := liveHeap() - before; grown > streams*messages*most {
 				t.Errorf("%d messages cost %d bytes each, want at most %d", streams*messages, grown/streams/messages, most)

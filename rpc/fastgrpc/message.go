@@ -1,19 +1,14 @@
 package fastgrpc
 
 import (
-	"encoding/binary"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
-
-// prefixLen is the length of a gRPC message's prefix: a compression flag of one byte
-// and the message's length.
-const prefixLen = 5
 
 // message is a received message. If owner is not nil, data points into it.
 type message struct {
@@ -31,15 +26,6 @@ func (m *message) release() {
 	*m = message{}
 }
 
-// putPrefix fills in the prefix at the start of b.
-func putPrefix(b []byte, compressed bool) {
-	b[0] = 0
-	if compressed {
-		b[0] = 1
-	}
-	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-prefixLen))
-}
-
 // assembler splits a stream's content into messages. A message that lies whole in the
 // chunk it was received in is not copied here. The memory of others is counted in kept.
 type assembler struct {
@@ -47,7 +33,7 @@ type assembler struct {
 	kept       *batchio.Kept
 	tight      bool // waste no memory
 	granted    bool // all of the partial message may come, and memory is set aside for it
-	prefix     [prefixLen]byte
+	prefix     [wire.PrefixLen]byte
 	prefixRead int // bytes of prefix received
 	bodyLen    int // length of the partial message, from its prefix
 	body       *batchio.Buffer
@@ -69,11 +55,11 @@ const (
 // must not be retained. next returns the rest of data; done reports whether a message
 // was complete. A message without an owner lies in data.
 func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m message, rest []byte, done bool, err error) {
-	if a.prefixRead < prefixLen {
+	if a.prefixRead < wire.PrefixLen {
 		n := copy(a.prefix[a.prefixRead:], data)
 		a.prefixRead += n
 		data = data[n:]
-		if a.prefixRead < prefixLen {
+		if a.prefixRead < wire.PrefixLen {
 			return m, nil, false, nil
 		}
 		if err := a.begin(); err != nil {
@@ -103,8 +89,8 @@ func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m message, rest []
 // missing returns how many bytes the partial message lacks, as far as is known.
 func (a *assembler) missing() int {
 	switch {
-	case a.prefixRead < prefixLen:
-		return prefixLen - a.prefixRead
+	case a.prefixRead < wire.PrefixLen:
+		return wire.PrefixLen - a.prefixRead
 	case a.body == nil:
 		return a.bodyLen
 	}
@@ -115,7 +101,7 @@ func (a *assembler) begin() error {
 	if a.prefix[0] > 1 {
 		return status.Errorf(codes.Internal, "fastgrpc: message prefix has unknown flags %#x", a.prefix[0])
 	}
-	length := binary.BigEndian.Uint32(a.prefix[1:])
+	_, length := wire.ParsePrefix(a.prefix[:])
 	if int64(length) > int64(a.limit) {
 		return rpccall.TooLarge("fastgrpc: received message", int(length), a.limit)
 	}
@@ -248,7 +234,7 @@ func (i *inbox) add(m message) {
 		i.queue.Put(m)
 		return
 	}
-	need := prefixLen + len(m.data)
+	need := wire.PrefixLen + len(m.data)
 	pack := i.queue.Last()
 	if pack == nil || !pack.packed || cap(pack.owner.Data)-len(pack.owner.Data) < need {
 		size := need
@@ -263,8 +249,8 @@ func (i *inbox) add(m message) {
 	unread := len(pack.data)
 	b := pack.owner.Data
 	at := len(b)
-	b = append(b[:at+prefixLen], m.data...)
-	putPrefix(b[at:], m.compressed)
+	b = append(b[:at+wire.PrefixLen], m.data...)
+	wire.PutPrefix(b[at:], m.compressed)
 	pack.owner.Data = b
 	pack.data = b[at-unread:]
 }
@@ -275,8 +261,9 @@ func (i *inbox) take() (m message, ok bool) {
 		return m, false
 	}
 	if pack := i.queue.First(); pack.packed {
-		n := prefixLen + int(binary.BigEndian.Uint32(pack.data[1:]))
-		m = message{data: pack.data[prefixLen:n:n], owner: pack.owner, compressed: pack.data[0] == 1, credit: n}
+		flags, length := wire.ParsePrefix(pack.data)
+		n := wire.PrefixLen + int(length)
+		m = message{data: pack.data[wire.PrefixLen:n:n], owner: pack.owner, compressed: flags == 1, credit: n}
 		if rest := pack.data[n:]; len(rest) > 0 {
 			m.owner.Retain()
 			pack.data = rest

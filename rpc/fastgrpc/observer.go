@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // observer reports one call to a stats handler. A call without a handler has a nil
@@ -39,7 +41,7 @@ func (o *observer) report(event stats.RPCStats) { o.handler.HandleRPC(o.ctx, eve
 func (o *observer) sent(m any, size sizes) {
 	if o != nil {
 		o.report(&stats.OutPayload{
-			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, SentTime: time.Now(),
+			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + wire.PrefixLen, SentTime: time.Now(),
 		})
 	}
 }
@@ -47,7 +49,7 @@ func (o *observer) sent(m any, size sizes) {
 func (o *observer) received(m any, size sizes) {
 	if o != nil {
 		o.report(&stats.InPayload{
-			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + prefixLen, RecvTime: time.Now(),
+			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + wire.PrefixLen, RecvTime: time.Now(),
 		})
 	}
 }
@@ -64,7 +66,7 @@ func (o *observer) opened(cc *clientConn, info *callInfo) {
 	if o != nil {
 		md, _ := metadata.FromOutgoingContext(o.ctx)
 		o.report(&stats.OutHeader{
-			Client: true, FullMethod: o.method, Header: metadata.Join(md, metadata.Pairs(fieldUserAgent, cc.client.userAgent())),
+			Client: true, FullMethod: o.method, Header: metadata.Join(md, metadata.Pairs(wire.FieldUserAgent, cc.client.userAgent())),
 			Compression: compressorName(info.compressor), Authority: cmp.Or(info.authority, cc.serverName),
 			RemoteAddr: cc.peer.Addr, LocalAddr: cc.peer.LocalAddr,
 		})

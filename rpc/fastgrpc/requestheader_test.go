@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // metadataEcho answers an EmptyCall with what its handler sees of the request's header.
@@ -66,7 +67,7 @@ func answerTo(t *testing.T, target string, fields []string) string {
 	_, err = nc.Write(append([]byte(http2.ClientPreface), inMemory(func(fr *http2.Framer) {
 		_ = fr.WriteSettings()
 		_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block(fields...), EndHeaders: true})
-		_ = fr.WriteData(1, true, make([]byte, prefixLen))
+		_ = fr.WriteData(1, true, make([]byte, wire.PrefixLen))
 	})...))
 	if err != nil {
 		t.Fatal(err)
@@ -86,9 +87,9 @@ func answerTo(t *testing.T, target string, fields []string) string {
 			code, text := "", ""
 			for _, h := range f.RegularFields() {
 				switch h.Name {
-				case fieldStatus:
+				case wire.FieldStatus:
 					code = h.Value
-				case fieldMessage:
+				case wire.FieldMessage:
 					text = h.Value
 				}
 			}
@@ -97,22 +98,5 @@ func answerTo(t *testing.T, target string, fields []string) string {
 			}
 			return fmt.Sprintf("status %s %s", code, text)
 		}
-	}
-}
-
-// TestJoinedBinaryValues counts what commas make an end allocate.
-func TestJoinedBinaryValues(t *testing.T) {
-	some := hpack.HeaderField{Name: "x-bin", Value: strings.Repeat("AAAA,", maxJoined-1) + "AAAA"}
-	md := metadata.MD{}
-	if err := addField(md, some); err != nil || len(md["x-bin"]) != maxJoined {
-		t.Errorf("%d values: %d came, %v", maxJoined, len(md["x-bin"]), err)
-	}
-	many := hpack.HeaderField{Name: "x-bin", Value: strings.Repeat(",", 1<<20)}
-	if n := testing.AllocsPerRun(10, func() {
-		if addField(md, many) == nil {
-			t.Error("a million values were taken")
-		}
-	}); n > 20 {
-		t.Errorf("%v allocations for a field that is refused", n)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // tries counts the attempts of a call and decides, as grpc-go does, whether there is
@@ -38,7 +40,7 @@ type attemptEnd struct {
 func (e *attemptEnd) read(u *call) {
 	e.unprocessed, e.answered = u.unprocessed, u.answered
 	for _, f := range u.trailer {
-		if f.Name == fieldPushback {
+		if f.Name == wire.FieldPushback {
 			e.pushback = append(e.pushback, f.Value)
 		}
 	}
@@ -109,7 +111,7 @@ func (c *call) reportDone(err error) {
 // loadReport returns the ORCA load report in a trailer, or nil. A program whose balancer
 // reads such reports has their type linked in; this package needs it for nothing else.
 func loadReport(trailer metadata.MD) any {
-	values := trailer[fieldLoad]
+	values := trailer[wire.FieldLoad]
 	if len(values) != 1 {
 		return nil
 	}

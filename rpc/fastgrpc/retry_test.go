@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // scripted is a service whose attempts end as a script says, and then succeed.
@@ -34,14 +36,14 @@ func (s *scripted) step(ctx context.Context) (first string, trailer metadata.MD,
 	_, deadline := ctx.Deadline()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attempts = append(s.attempts, fmt.Sprint(md[fieldAttempts], deadline))
+	s.attempts = append(s.attempts, fmt.Sprint(md[wire.FieldAttempts], deadline))
 	if len(s.script) == 0 {
 		return "", nil, nil
 	}
 	word := s.script[0]
 	s.script = s.script[1:]
 	if pushback, ok := strings.CutPrefix(word, "pushback="); ok {
-		trailer = metadata.MD{fieldPushback: strings.Split(pushback, "+")}
+		trailer = metadata.MD{wire.FieldPushback: strings.Split(pushback, "+")}
 		return "", trailer, status.Error(codes.Unavailable, word)
 	}
 	code := codes.Unavailable

@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -130,7 +131,7 @@ func (s *serverStream) SendHeader(md metadata.MD) error { return s.setHeader(md,
 
 // SetTrailer adds to the response's trailer metadata.
 func (s *serverStream) SetTrailer(md metadata.MD) error {
-	if err := validateMetadata(md); err != nil {
+	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
 	s.conn.Mu.Lock()
@@ -146,7 +147,7 @@ func (s *serverStream) SetTrailer(md metadata.MD) error {
 }
 
 func (s *serverStream) setHeader(md metadata.MD, send bool) error {
-	if err := validateMetadata(md); err != nil {
+	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
 	err := s.putHeader(md, send)

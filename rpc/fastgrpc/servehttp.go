@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"wirelab.dev/rpc/batchio"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 var _ http.Handler = (*Server)(nil)
@@ -82,7 +84,7 @@ func forward(w http.ResponseWriter, response *http.Response) error {
 	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(response.StatusCode)
 	flush := http.NewResponseController(w)
-	if len(response.Header[http.CanonicalHeaderKey(fieldStatus)]) == 0 {
+	if len(response.Header[http.CanonicalHeaderKey(wire.FieldStatus)]) == 0 {
 		if err := flush.Flush(); err != nil { // a header and trailers in one must not be split
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -50,8 +51,8 @@ func (c *serverConn) OnClosed() {
 var (
 	okHeaders = h2.NewFixedFields(
 		hpack.HeaderField{Name: ":status", Value: "200"},
-		hpack.HeaderField{Name: fieldContentType, Value: contentTypePrefix})
-	okTrailers = h2.NewFixedFields(hpack.HeaderField{Name: fieldStatus, Value: "0"})
+		hpack.HeaderField{Name: wire.FieldContentType, Value: wire.ContentType})
+	okTrailers = h2.NewFixedFields(hpack.HeaderField{Name: wire.FieldStatus, Value: "0"})
 	noFields   = h2.NewFixedFields()
 )
 
@@ -287,7 +288,7 @@ func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
 }
 
 func (c *serverConn) refuseWith(s *serverStream, st *status.Status) {
-	fields := statusFields(st)
+	fields := wire.StatusFields(st)
 	c.h2.SendTrailers(&s.h2, okHeaders, fields)
 	c.CallEnded(false)
 	c.release(s)
@@ -299,7 +300,7 @@ type httpResponse struct{ status, text string }
 func (c *serverConn) sendHTTPResponse(s *serverStream) {
 	c.h2.SendHeaders(&s.h2, noFields, []hpack.HeaderField{
 		{Name: ":status", Value: s.httpError.status},
-		{Name: fieldContentType, Value: "text/plain; charset=utf-8"},
+		{Name: wire.FieldContentType, Value: "text/plain; charset=utf-8"},
 	})
 	c.h2.SendData(&s.h2, batchio.Payload{Data: []byte(s.httpError.text)}, true)
 	c.CallEnded(false)

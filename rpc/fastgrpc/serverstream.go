@@ -16,6 +16,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -77,12 +78,12 @@ func (h *requestHead) add(f hpack.HeaderField) {
 		h.httpMethod = f.Value
 	case ":path":
 		h.path = f.Value
-	case fieldContentType:
+	case wire.FieldContentType:
 		h.contentType = f.Value
-	case fieldEncoding:
+	case wire.FieldEncoding:
 		h.encoding = f.Value
-	case fieldTimeout:
-		d, err := decodeTimeout(f.Value)
+	case wire.FieldTimeout:
+		d, err := wire.DecodeTimeout(f.Value)
 		if err != nil {
 			h.fault = err.Error()
 		}
@@ -92,8 +93,8 @@ func (h *requestHead) add(f hpack.HeaderField) {
 	case "host":
 		h.hosts++
 	default:
-		if strings.HasSuffix(f.Name, binarySuffix) {
-			if err := addField(metadata.MD{}, f); err != nil {
+		if strings.HasSuffix(f.Name, wire.BinarySuffix) {
+			if err := wire.AddField(metadata.MD{}, f); err != nil {
 				h.fault = err.Error()
 			}
 		}
@@ -125,14 +126,14 @@ func (s *serverStream) begin(block *h2.Block) bool {
 	metadataCount := 0
 	for _, f := range block.Rest {
 		head.add(f)
-		if !isReserved(f.Name) {
+		if !wire.IsReserved(f.Name) {
 			metadataCount++
 		}
 	}
 	if head.method == nil && head.path != "" {
 		head.method, head.unknown = c.server.lookup(head.path)
 	}
-	subtype, isGRPC := contentSubtype(head.contentType)
+	subtype, isGRPC := wire.ContentSubtype(head.contentType)
 	switch {
 	case block.TooLarge:
 		s.httpError = &httpResponse{"431", "header list too large\n"}
@@ -230,23 +231,6 @@ func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
 	return *head
 }
 
-// contentSubtype takes "proto" from "application/grpc+proto;x=y".
-func contentSubtype(contentType string) (string, bool) {
-	rest, ok := strings.CutPrefix(contentType, contentTypePrefix)
-	if !ok || rest == "" {
-		return "", ok
-	}
-	switch rest[0] {
-	case '+', ';':
-		subtype, _, _ := strings.Cut(rest[1:], ";")
-		if rest[0] == ';' {
-			subtype = ""
-		}
-		return strings.ToLower(subtype), true
-	}
-	return "", false
-}
-
 // incoming builds the call's metadata.
 func (s *serverStream) incoming() metadata.MD {
 	md := make(metadata.MD, 4)
@@ -269,7 +253,7 @@ func (s *serverStream) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
 			md[f.Name] = []string{f.Value}
 			continue
 		}
-		_ = addField(md, f) // requestHead has refused an invalid one
+		_ = wire.AddField(md, f) // requestHead has refused an invalid one
 	}
 }
 
@@ -441,15 +425,15 @@ func (s *serverStream) sendHeaderLocked(md metadata.MD) {
 }
 
 func (s *serverStream) headerFields() []hpack.HeaderField {
-	contentType := contentTypePrefix
+	contentType := wire.ContentType
 	if s.subtype != "" {
 		contentType += "+" + s.subtype
 	}
-	fields := []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: fieldContentType, Value: contentType}}
+	fields := []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: wire.FieldContentType, Value: contentType}}
 	if s.sent != nil {
-		fields = append(fields, hpack.HeaderField{Name: fieldEncoding, Value: s.sent.Name()})
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldEncoding, Value: s.sent.Name()})
 	}
-	return appendMetadata(fields, s.header)
+	return wire.AppendMetadata(fields, s.header)
 }
 
 // sendStatusLocked ends the response with its trailers, once.
@@ -470,6 +454,6 @@ func (s *serverStream) sendStatusLocked(st *status.Status) {
 		s.headerSent = true
 		fields = s.headerFields()
 	}
-	fields = append(fields, statusFields(st)...)
-	s.conn.h2.SendTrailers(&s.h2, noFields, appendMetadata(fields, s.trailer))
+	fields = append(fields, wire.StatusFields(st)...)
+	s.conn.h2.SendTrailers(&s.h2, noFields, wire.AppendMetadata(fields, s.trailer))
 }

@@ -4,16 +4,7 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
-
-// StatusOf returns the status of a handler's error, as grpc-go computes it.
-func StatusOf(err error) *status.Status {
-	if st, is := status.FromError(err); is {
-		return st
-	}
-	return status.FromContextError(err)
-}
 
 // StatusClientClosed is nginx's code for a client that went away; net/http has no
 // name for it.

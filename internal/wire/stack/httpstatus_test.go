@@ -1,9 +1,6 @@
 package stack
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -27,20 +24,6 @@ func TestCodesOfForeignStatuses(t *testing.T) {
 	for httpStatus := 100; httpStatus < 600; httpStatus++ {
 		if CodeOfHTTP(httpStatus) == codes.OK {
 			t.Errorf("HTTP %d became a success", httpStatus)
-		}
-	}
-}
-
-func TestStatusOf(t *testing.T) {
-	for want, err := range map[codes.Code]error{
-		codes.OK:               nil,
-		codes.NotFound:         fmt.Errorf("wrapped: %w", status.Error(codes.NotFound, "gone")),
-		codes.DeadlineExceeded: context.DeadlineExceeded,
-		codes.Canceled:         context.Canceled,
-		codes.Unknown:          errors.New("plain"),
-	} {
-		if got := StatusOf(err).Code(); got != want {
-			t.Errorf("%v has the code %v, want %v", err, got, want)
 		}
 	}
 }

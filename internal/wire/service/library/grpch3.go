@@ -3,33 +3,26 @@ package library
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/rpc/call/wire"
 )
-
-// prefixBytes is the size of what goes before a message: a flag, and the length.
-const prefixBytes = 5
 
 // callGRPC makes a call of gRPC as a request of HTTP.
 func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, answer *service.Answer) error {
-	var body bytes.Buffer
+	var body []byte
 	for _, m := range request.Messages {
-		var prefix [prefixBytes]byte
-		binary.BigEndian.PutUint32(prefix[1:], uint32(len(m)))
-		body.Write(prefix[:])
-		body.Write(m)
+		body = wire.AppendMessage(body, m)
 	}
-	sent, err := c.request(ctx, request, &body)
+	sent, err := c.request(ctx, request, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -59,14 +52,13 @@ func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, ans
 
 // readMessages reads an answer's messages, and keeps the last one.
 func readMessages(from io.Reader, answer *service.Answer) error {
-	var prefix [prefixBytes]byte
 	for {
-		if _, err := io.ReadFull(from, prefix[:]); errors.Is(err, io.EOF) {
+		_, length, err := wire.ReadPrefix(from)
+		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		length := binary.BigEndian.Uint32(prefix[1:])
 		if length > mostKept {
 			return fmt.Errorf("a message of %d bytes: at most %d are read", length, mostKept)
 		}
@@ -92,7 +84,7 @@ func readStatus(response *http.Response, answer *service.Answer) error {
 	}
 	answer.Status = code
 	if codes.Code(code) != codes.OK {
-		answer.Message, _ = url.PathUnescape(fields.Get("Grpc-Message"))
+		answer.Message = wire.DecodeStatusMessage(fields.Get("Grpc-Message"))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // Connect's codes are gRPC's, number for number.
@@ -22,7 +23,7 @@ func toConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	failed := stack.StatusOf(err)
+	failed := rpccall.StatusOf(err)
 	answer := connect.NewError(connect.Code(failed.Code()), errors.New(failed.Message()))
 	for _, detail := range failed.Proto().GetDetails() {
 		if packed, err := connect.NewErrorDetail(detail); err == nil {

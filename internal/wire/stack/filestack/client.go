@@ -3,7 +3,6 @@ package filestack
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/rpc/call/wire"
 )
 
 // client makes calls by GET requests.
@@ -125,16 +125,15 @@ func (d *download) RecvMsg(m any) error {
 
 // read reads the next message of the body into data.
 func (d *download) read() error {
-	var prefix [prefixBytes]byte
-	if _, err := io.ReadFull(d.from, prefix[:]); errors.Is(err, io.EOF) {
+	flags, size, err := wire.ReadPrefix(d.from)
+	if errors.Is(err, io.EOF) {
 		return io.EOF
 	} else if err != nil {
 		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
 	}
-	if prefix[0] != 0 { // a compressed message, which no server of this stack writes
-		return status.Errorf(codes.Internal, "file: a message has the flag %#x, want 0", prefix[0])
+	if flags != 0 { // a compressed message, which no server of this stack writes
+		return status.Errorf(codes.Internal, "file: a message has the flag %#x, want 0", flags)
 	}
-	size := binary.BigEndian.Uint32(prefix[1:])
 	if size > stack.MaxMessageBytes {
 		return status.Errorf(codes.ResourceExhausted, "file: a message of %d bytes is larger than the limit of %d", size, stack.MaxMessageBytes)
 	}

@@ -3,7 +3,6 @@ package filestack
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/rpc/call/wire"
 )
 
 // The limits of what clients can make a folder hold.
@@ -29,9 +29,6 @@ const (
 	maxFiles     = 16
 	maxFileBytes = 1 << 30
 )
-
-// prefixBytes is the size of gRPC's message prefix: a flag and the length.
-const prefixBytes = 5
 
 // maxRequestBytes is the longest request that fits into a file's name.
 const maxRequestBytes = 120
@@ -184,19 +181,15 @@ func (a *answer) SendMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	data, err := proto.Marshal(message)
+	data, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, wire.PrefixLen), message)
 	if err != nil {
 		return status.Errorf(codes.Internal, "file: %v", err)
 	}
-	if a.size += prefixBytes + len(data); a.size > maxFileBytes {
+	if a.size += len(data); a.size > maxFileBytes {
 		return status.Errorf(codes.ResourceExhausted, "file: the answer is larger than the limit of %d bytes", maxFileBytes)
 	}
-	var prefix [prefixBytes]byte
-	binary.BigEndian.PutUint32(prefix[1:], uint32(len(data)))
-	_, err = a.to.Write(prefix[:])
-	if err == nil {
-		_, err = a.to.Write(data)
-	}
+	wire.PutPrefix(data, false)
+	_, err = a.to.Write(data)
 	return err
 }
 

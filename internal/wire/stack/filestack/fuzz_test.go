@@ -14,6 +14,7 @@ import (
 
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
+	"wirelab.dev/rpc/call/wire"
 )
 
 // echoing answers a server stream with its request's body.
@@ -65,7 +66,7 @@ func FuzzMessages(f *testing.F) {
 		d := &download{ctx: t.Context(), from: bufio.NewReader(bytes.NewReader(file))}
 		for rest := file; ; {
 			err := d.read()
-			if errors.Is(err, io.EOF) && len(rest) > 0 || err == nil && len(rest) < prefixBytes+len(d.data) {
+			if errors.Is(err, io.EOF) && len(rest) > 0 || err == nil && len(rest) < wire.PrefixLen+len(d.data) {
 				t.Fatalf("%d bytes are left: read %d, %v", len(rest), len(d.data), err)
 			}
 			if err != nil {
@@ -74,10 +75,10 @@ func FuzzMessages(f *testing.F) {
 			if rest[0] != 0 {
 				t.Fatalf("a message with the flag %d was read", rest[0])
 			}
-			if !bytes.Equal(rest[prefixBytes:][:len(d.data)], d.data) {
+			if !bytes.Equal(rest[wire.PrefixLen:][:len(d.data)], d.data) {
 				t.Fatalf("%q was read as %q", rest, d.data)
 			}
-			rest = rest[prefixBytes+len(d.data):]
+			rest = rest[wire.PrefixLen+len(d.data):]
 		}
 	})
 }

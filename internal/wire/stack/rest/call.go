@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // call is one call on the server, with its answer. grpc.SetHeader and
@@ -84,7 +85,7 @@ func (c *call) readRequest() (request []byte, ok bool) {
 	case err == nil:
 		return request, true
 	case status.Code(err) == codes.ResourceExhausted:
-		refuse(c.w, c.r, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
+		refuse(c.w, c.r, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
 	default:
 		c.fail(status.Errorf(codes.Canceled, "rest: the request broke off: %v", err))
 	}
@@ -110,7 +111,7 @@ func (c *call) reply(message any) {
 func (c *call) fail(err error) {
 	c.closeHeader()
 	c.putTrailer(trailerPrefix)
-	st := stack.StatusOf(err)
+	st := rpccall.StatusOf(err)
 	refuse(c.w, c.r, stack.HTTPStatus(st.Code()), st)
 }
 

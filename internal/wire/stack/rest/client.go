@@ -16,6 +16,7 @@ import (
 
 	"wirelab.dev/internal/wire/route"
 	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/rpc/call/wire"
 )
 
 // client makes calls over an HTTP client.
@@ -69,7 +70,7 @@ func (c *client) newRequest(ctx context.Context, method, contentType string, bod
 		if left <= 0 {
 			return nil, status.FromContextError(context.DeadlineExceeded).Err()
 		}
-		request.Header.Set(timeoutHeader, encodeTimeout(left))
+		request.Header.Set(timeoutHeader, wire.EncodeTimeout(left))
 	}
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		if err := checkMetadata(md); err != nil {

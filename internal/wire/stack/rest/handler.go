@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 )
 
 // newHandler serves each method at its short path and at its full name.
@@ -53,7 +55,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.ContentLength > codec.maxBytes && !e.ClientStreams() {
-		refuse(w, r, http.StatusRequestEntityTooLarge, stack.StatusOf(codec.errTooLarge(r.ContentLength)))
+		refuse(w, r, http.StatusRequestEntityTooLarge, rpccall.StatusOf(codec.errTooLarge(r.ContentLength)))
 		return
 	}
 	ctx, cancel, err := callContext(r)
@@ -76,7 +78,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if text := r.Header.Get(timeoutHeader); text != "" {
-		timeout, err := decodeTimeout(text)
+		timeout, err := wire.DecodeTimeout(text)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -1,13 +1,14 @@
 package rest
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/textproto"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // Metadata travels as plain header fields, so that curl -H sends metadata and curl -i
@@ -16,8 +17,8 @@ import (
 // trailers it could not have a Content-Length.
 const trailerPrefix = "Trailer-"
 
-// binarySuffix marks a key whose values are bytes, as in gRPC.
-const binarySuffix = "-bin"
+// timeoutHeader says how long the caller will still wait, as gRPC's header of that name does.
+const timeoutHeader = "Grpc-Timeout"
 
 // isReserved reports whether a header field, in canonical form, is not metadata.
 func isReserved(field string) bool {
@@ -33,15 +34,15 @@ func isReserved(field string) bool {
 // checkMetadata returns an error for metadata that header fields would change.
 func checkMetadata(md metadata.MD) error {
 	for key, values := range md {
-		if !isKey(key) {
+		if !wire.IsKey(key) {
 			return fmt.Errorf("rest: metadata key %q: want lower-case letters, digits, dash, dot, underscore", key)
 		}
-		if strings.HasSuffix(key, binarySuffix) {
+		if strings.HasSuffix(key, wire.BinarySuffix) {
 			continue
 		}
 		for _, value := range values {
-			if !isText(value) {
-				return fmt.Errorf("rest: metadata value %q of %s: want printable ASCII without space around it, or a key that ends in %s", value, key, binarySuffix)
+			if !wire.IsPrintable(value) || strings.TrimSpace(value) != value {
+				return fmt.Errorf("rest: metadata value %q of %s: want printable ASCII without space around it, or a key that ends in %s", value, key, wire.BinarySuffix)
 			}
 		}
 	}
@@ -59,8 +60,8 @@ func putMetadata(header http.Header, prefix string, md metadata.MD) {
 		}
 		name := prefix + field
 		for _, value := range values {
-			if strings.HasSuffix(key, binarySuffix) {
-				value = base64.RawStdEncoding.EncodeToString([]byte(value))
+			if strings.HasSuffix(key, wire.BinarySuffix) {
+				value = wire.EncodeBinary(value)
 			}
 			header[name] = append(header[name], value)
 		}
@@ -77,10 +78,10 @@ func metadataIn(header http.Header, prefix string) metadata.MD {
 			continue
 		}
 		key := strings.ToLower(field)
-		if !isKey(key) {
+		if !wire.IsKey(key) {
 			continue
 		}
-		if strings.HasSuffix(key, binarySuffix) {
+		if strings.HasSuffix(key, wire.BinarySuffix) {
 			values = decodeBinary(values)
 		}
 		if md == nil {
@@ -91,37 +92,16 @@ func metadataIn(header http.Header, prefix string) metadata.MD {
 	return md
 }
 
-// decodeBinary reads base64 with and without padding. HTTP lets a proxy join
-// repeated fields with commas, which base64 does not use. It
-// drops values that are not base64.
+// decodeBinary decodes binary values, and drops those that are not base64. HTTP lets a
+// proxy join repeated fields with commas, which base64 does not use.
 func decodeBinary(values []string) []string {
 	decoded := make([]string, 0, len(values))
 	for _, joined := range values {
 		for value := range strings.SplitSeq(joined, ",") {
-			raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(value), "="))
-			if err == nil {
-				decoded = append(decoded, string(raw))
+			if raw, err := wire.DecodeBinary(strings.TrimSpace(value)); err == nil {
+				decoded = append(decoded, raw)
 			}
 		}
 	}
 	return decoded
-}
-
-func isKey(key string) bool {
-	for _, r := range key {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' {
-			return false
-		}
-	}
-	return key != ""
-}
-
-// isText reports whether a header field carries the value unchanged.
-func isText(value string) bool {
-	for i := range len(value) {
-		if value[i] < ' ' || value[i] > '~' {
-			return false
-		}
-	}
-	return strings.TrimSpace(value) == value
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // serverStream is the server's end of a stream of any kind.
@@ -148,5 +149,5 @@ func (s *serverStream) finish(err error) {
 		s.beginStream()
 	}
 	s.putTrailer(http.TrailerPrefix)
-	putStatus(s.w.Header(), stack.StatusOf(err))
+	putStatus(s.w.Header(), rpccall.StatusOf(err))
 }

@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/wire/route"
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // router builds a handler from the routes of the unary methods. A handler reads
@@ -95,11 +96,11 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}, nil)
 	switch {
 	case unread && status.Code(err) == codes.InvalidArgument:
-		refuse(w, http.StatusBadRequest, stack.StatusOf(err))
+		refuse(w, http.StatusBadRequest, rpccall.StatusOf(err))
 	case unread && status.Code(err) == codes.ResourceExhausted:
-		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
+		refuse(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
 	case err != nil:
-		st := stack.StatusOf(err)
+		st := rpccall.StatusOf(err)
 		refuse(w, httpStatusOf(st.Code()), st)
 	default:
 		r.reply(w, answer)
@@ -117,7 +118,7 @@ func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []by
 		return nil, false
 	}
 	if request.ContentLength > maxBodyBytes {
-		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(errTooLarge(request.ContentLength)))
+		refuse(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(errTooLarge(request.ContentLength)))
 		return nil, false
 	}
 	body, err := readWhole(w, request.Body)
@@ -125,7 +126,7 @@ func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []by
 	case err == nil:
 		return body, true
 	case status.Code(err) == codes.ResourceExhausted:
-		refuse(w, http.StatusRequestEntityTooLarge, stack.StatusOf(err))
+		refuse(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
 	default:
 		refuse(w, stack.StatusClientClosed, status.Newf(codes.Canceled, "the request broke off: %v", err))
 	}
@@ -152,7 +153,7 @@ func (r *resource) decode(request *http.Request, body []byte, message any) error
 func (r *resource) reply(w http.ResponseWriter, answer any) {
 	body, err := r.codec.encode(answer)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, stack.StatusOf(err))
+		refuse(w, http.StatusInternalServerError, rpccall.StatusOf(err))
 		return
 	}
 	write(w, r.route.Success, body)

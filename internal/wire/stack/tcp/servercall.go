@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // call is one call in the calls framing, on the server. The connection's
@@ -150,7 +151,7 @@ func (k *call) answerUnary() {
 	if err == nil {
 		frame, err = appendMessage(frame, reply)
 	}
-	k.finish(frame, stack.StatusOf(err))
+	k.finish(frame, rpccall.StatusOf(err))
 }
 
 // answerStream runs on the handler's goroutine.
@@ -160,7 +161,7 @@ func (k *call) answerStream() {
 	if err == nil {
 		err = headErr
 	}
-	k.finish(frame, stack.StatusOf(err))
+	k.finish(frame, rpccall.StatusOf(err))
 }
 
 // headRule says when to send a head frame.
@@ -236,4 +237,4 @@ func (s serverStream) RecvMsg(m any) error {
 	}
 }
 
-func (s serverStream) endError() error { return stack.StatusOf(context.Cause(s.ctx)).Err() }
+func (s serverStream) endError() error { return rpccall.StatusOf(context.Cause(s.ctx)).Err() }

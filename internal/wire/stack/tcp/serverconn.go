@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // The phases of a server's connection. Shutdown and Close depend on them.
@@ -192,7 +193,7 @@ func (c *serverConn) plainAnswer(frame []byte) []byte {
 		frame, err = appendPlain(frame, reply)
 	}
 	if err != nil {
-		return appendPlainFailure(frame, stack.StatusOf(err))
+		return appendPlainFailure(frame, rpccall.StatusOf(err))
 	}
 	return frame
 }

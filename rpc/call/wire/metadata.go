@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/metadata"
+)
+
+// AppendMetadata appends a caller's metadata to fields, with binary values in base64.
+func AppendMetadata(fields []hpack.HeaderField, md metadata.MD) []hpack.HeaderField {
+	for name, values := range md {
+		if IsReserved(name) || name == FieldContentType || name == FieldUserAgent {
+			continue
+		}
+		for _, v := range values {
+			if strings.HasSuffix(name, BinarySuffix) {
+				v = EncodeBinary(v)
+			}
+			fields = append(fields, hpack.HeaderField{Name: name, Value: v})
+		}
+	}
+	return fields
+}
+
+// AddField adds a received field to md, unless it is reserved.
+func AddField(md metadata.MD, f hpack.HeaderField) error {
+	if IsReserved(f.Name) {
+		return nil
+	}
+	if !strings.HasSuffix(f.Name, BinarySuffix) {
+		md[f.Name] = append(md[f.Name], f.Value)
+		return nil
+	}
+	// Several binary values may share a field, separated by commas. A comma costs the peer
+	// a byte and this end a string.
+	if strings.Count(f.Value, ",") >= maxJoined {
+		return fmt.Errorf("field %s has more than %d binary values", f.Name, maxJoined)
+	}
+	for _, v := range strings.Split(f.Value, ",") {
+		data, err := DecodeBinary(v)
+		if err != nil {
+			return fmt.Errorf("field %s: %w", f.Name, err)
+		}
+		md[f.Name] = append(md[f.Name], data)
+	}
+	return nil
+}
+
+// maxJoined bounds the binary values of one field.
+const maxJoined = 32
+
+// EncodeBinary encodes the value of a field whose name ends in BinarySuffix.
+func EncodeBinary(v string) string { return base64.RawStdEncoding.EncodeToString([]byte(v)) }
+
+// DecodeBinary decodes such a value, with or without padding.
+func DecodeBinary(v string) (string, error) {
+	encoding := base64.RawStdEncoding
+	if len(v)%4 == 0 {
+		encoding = base64.StdEncoding // padding is allowed, not required
+	}
+	data, err := encoding.DecodeString(v)
+	return string(data), err
+}
+
+// CheckMetadata returns an error for keys and values that HTTP/2 header fields cannot
+// carry.
+func CheckMetadata(md metadata.MD) error {
+	for name, values := range md {
+		switch {
+		case name == "":
+			return errors.New("metadata with an empty key")
+		case name[0] == ':':
+			continue // dropped, as grpc-go does
+		case !IsKey(name):
+			return fmt.Errorf("metadata key %q has a forbidden character", name)
+		case strings.HasSuffix(name, BinarySuffix):
+			continue
+		}
+		for _, v := range values {
+			if !IsPrintable(v) {
+				return fmt.Errorf("metadata key %q has a value with non-printable characters", name)
+			}
+		}
+	}
+	return nil
+}
+
+// IsKey reports whether a metadata key has only the characters that gRPC allows.
+func IsKey(key string) bool {
+	for i := range len(key) {
+		if c := key[i]; !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return key != ""
+}
+
+// IsPrintable reports whether a value has only printable ASCII, as text in metadata must.
+func IsPrintable(value string) bool {
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
