@@ -78,8 +78,8 @@ var errRefused = errors.New("creditrpc: the server takes no more calls")
 func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
 	call.encoded()
-	if call.sent != nil {
-		rpccall.WakeOne(call.sent)
+	if call.drained != nil {
+		rpccall.WakeOne(call.drained)
 	}
 }
 

@@ -2,8 +2,6 @@ package creditrpc
 
 import (
 	"context"
-	"errors"
-	"io"
 	"runtime"
 
 	"google.golang.org/grpc"
@@ -26,18 +24,18 @@ type serverCall struct {
 	meta   []byte // as it came
 
 	// Guarded by the connection's lock.
-	inbox   rpccall.Queue[message]
-	fault   error // why the request's messages are wrong
-	ended   bool  // the client sends no more
-	queued  bool  // a unary call's handler is to run, or has
-	header  metadata.MD
-	trailer metadata.MD
-	headed  bool // the header was sent
-	done    bool // the status was sent
+	inbox      rpccall.Queue[message]
+	requestErr error // why the request's messages are wrong
+	ended      bool  // the client sends no more
+	queued     bool  // a unary call's handler is to run, or has
+	header     metadata.MD
+	trailer    metadata.MD
+	headerSent bool // the header was sent
+	statusSent bool // the status was sent
 
-	aliased      message       // of a unary call: what its request may point into
-	got          bool          // the handler has received a message
-	signal, sent chan struct{} // of streams: something came; all was sent
+	aliased         message       // of a unary call: what its request may point into
+	gotMessage      bool          // the handler has received a message
+	signal, drained chan struct{} // of streams: something came; all was sent
 }
 
 var _ rpccall.Call = (*serverCall)(nil)
@@ -48,7 +46,7 @@ func (s *serverCall) ContextEnded() { s.wake() }
 func (s *serverCall) wake() {
 	if s.signal != nil {
 		rpccall.WakeOne(s.signal)
-		rpccall.WakeOne(s.sent)
+		rpccall.WakeOne(s.drained)
 	}
 }
 
@@ -65,8 +63,8 @@ func (s *serverCall) ContextValue(key any) any {
 	return s.conn.ctx.Value(key)
 }
 
-// OnEndLocked is called when the client sends no more, with the lock held.
-func (s *serverCall) OnEndLocked() {
+// requestEnded is called when the client sends no more, with the lock held.
+func (s *serverCall) requestEnded() {
 	s.ended = true
 	if s.signal == nil && !s.queued {
 		s.queued = true
@@ -98,21 +96,21 @@ func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
 	defer s.aliased.release()       // after the answer, which may point there too, was encoded
 	if err := s.Err(); err != nil { // cancelled, or past its deadline, before it began
-		s.end(nil, err)
+		s.sendResponse(nil, err)
 		return
 	}
-	reply, err := s.method.Unary.Handler(s.method.Impl, &s.Context, s.decode, opts.unaryInterceptor)
+	reply, err := s.method.Unary.Handler(s.method.Impl, &s.Context, s.decodeRequest, opts.unaryInterceptor)
 	if err != nil {
-		s.end(nil, err)
+		s.sendResponse(nil, err)
 		return
 	}
-	s.end(encode(reply, min(opts.maxSend, int(min(s.conn.link.Peer().MaxMessage, uint64(opts.maxSend))))))
+	s.sendResponse(encode(reply, min(opts.maxSend, int(min(s.conn.link.Peer().MaxMessage, uint64(opts.maxSend))))))
 }
 
-// decode decodes the message of a unary call.
-func (s *serverCall) decode(v any) error {
-	if s.fault != nil { // nothing changes any more
-		return s.fault
+// decodeRequest decodes the message of a unary call.
+func (s *serverCall) decodeRequest(v any) error {
+	if s.requestErr != nil { // nothing changes any more
+		return s.requestErr
 	}
 	c := s.conn
 	c.Mu.Lock()
@@ -141,15 +139,15 @@ func (s *serverCall) decode(v any) error {
 // and not with the answer: a slow handler must not keep others from sending.
 const earlyCredit = 4 << 10
 
-// end sends the answer, if there is one, and the status.
-func (s *serverCall) end(reply *batchio.Buffer, err error) {
+// sendResponse sends the answer, if there is one, and the status.
+func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 	st := rpccall.StatusOf(err)
 	c := s.conn
 	c.Mu.Lock()
-	if s.stream.Open() && !s.done {
-		s.done = true
+	if s.stream.Open() && !s.statusSent {
+		s.statusSent = true
 		if reply != nil {
-			s.sendHeader()
+			s.sendHeaderLocked()
 			plain := len(s.trailer) == 0
 			c.link.Send(&s.stream, batchio.Payload{Data: reply.Data, Owner: reply}, plain)
 			reply = nil
@@ -158,7 +156,7 @@ func (s *serverCall) end(reply *batchio.Buffer, err error) {
 			}
 		} else {
 			if len(s.header) > 0 {
-				s.sendHeader()
+				s.sendHeaderLocked()
 			}
 			c.link.SendStatus(&s.stream, ending(st, s.trailer))
 		}
@@ -175,10 +173,10 @@ func (s *serverCall) end(reply *batchio.Buffer, err error) {
 	}
 }
 
-// sendHeader sends the header, once, with the lock held. One without metadata is not sent.
-func (s *serverCall) sendHeader() {
-	if !s.headed {
-		s.headed = true
+// sendHeaderLocked sends the header, once, with the lock held. One without metadata is not sent.
+func (s *serverCall) sendHeaderLocked() {
+	if !s.headerSent {
+		s.headerSent = true
 		if len(s.header) > 0 {
 			s.conn.link.SendHeader(&s.stream, appendMeta(s.header))
 		}
@@ -191,7 +189,7 @@ func (s *serverCall) serveStream() {
 	if err == nil {
 		err = s.Err() // past its deadline a call has not ended well, whatever its handler says
 	}
-	s.end(nil, err)
+	s.sendResponse(nil, err)
 }
 
 var _ grpc.ServerTransportStream = (*serverCall)(nil)
@@ -212,7 +210,7 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 	switch {
 	case len(md) == 0 && !send:
 		return nil
-	case s.headed:
+	case s.headerSent:
 		return status.Error(codes.Internal, "creditrpc: SetHeader or SendHeader after the header was sent")
 	}
 	joined := metadata.Join(s.header, md)
@@ -221,7 +219,7 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 	}
 	s.header = joined
 	if send {
-		s.headed = true
+		s.headerSent = true
 		c.link.SendHeader(&s.stream, appendMeta(s.header))
 		c.Flush()
 	}
@@ -239,107 +237,4 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	}
 	s.trailer = joined
 	return nil
-}
-
-// serverStream is what the handler of a streaming call gets.
-type serverStream struct{ *serverCall }
-
-var _ grpc.ServerStream = serverStream{}
-
-// Context returns the call's context.
-func (s serverStream) Context() context.Context { return &s.serverCall.Context }
-
-// SetTrailer adds to the trailer metadata. What is too long is left out: the handler is not told.
-func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
-
-// SendMsg sends a message, and waits until flow control has let it go.
-func (s serverStream) SendMsg(v any) error {
-	c := s.conn
-	b, err := encode(v, s.conn.server.opts.maxSend)
-	if err != nil {
-		return err
-	}
-	c.Mu.Lock()
-	if n := c.link.Peer().MaxMessage; uint64(len(b.Data)) > n {
-		c.Mu.Unlock()
-		defer b.Release()
-		return rpccall.TooLarge("creditrpc: trying to send message", len(b.Data), int(n))
-	}
-	if !s.stream.Open() {
-		c.Mu.Unlock()
-		b.Release()
-		return s.gone()
-	}
-	s.sendHeader()
-	c.link.Send(&s.stream, batchio.Payload{Data: b.Data, Owner: b}, false)
-	for !s.stream.Idle() && s.Err() == nil {
-		c.Flush()
-		c.Mu.Unlock()
-		<-s.sent
-		c.Mu.Lock()
-	}
-	over := s.stream.Over()
-	c.Flush()
-	c.Mu.Unlock()
-	if over || s.Err() != nil {
-		return s.gone()
-	}
-	return nil
-}
-
-func (s serverStream) gone() error {
-	if err := s.Err(); err != nil {
-		return status.FromContextError(err).Err()
-	}
-	return status.Error(codes.Unavailable, "creditrpc: the call has ended")
-}
-
-// RecvMsg receives a message. It returns io.EOF after the client's last one.
-func (s serverStream) RecvMsg(v any) error {
-	m, err := s.next()
-	switch {
-	case errors.Is(err, io.EOF) && !s.got && !s.method.Stream.ClientStreams:
-		return status.Error(codes.Internal, "creditrpc: request without a message")
-	case err != nil:
-		return err
-	}
-	s.got = true
-	if err := decode(&m, v, s.conn.server.opts.maxReceive); err != nil || s.method.Stream.ClientStreams {
-		return err
-	}
-	if m, err = s.next(); err == nil { // the only message must be followed by the end
-		m.release()
-		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
-	}
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
-}
-
-// next waits for a message, or for the end.
-func (s serverStream) next() (message, error) {
-	c := s.conn
-	for {
-		c.Mu.Lock()
-		m, ok := s.inbox.Take()
-		fault, ended := s.fault, s.ended
-		if ok {
-			c.link.Took(&s.stream)
-			c.link.Read(&s.stream, m.Message)
-			c.Flush()
-		}
-		c.Mu.Unlock()
-		switch {
-		case ok:
-			return m, nil
-		case s.Err() != nil:
-			return m, status.FromContextError(s.Err()).Err()
-		case fault != nil:
-			return m, fault
-		case ended:
-			return m, io.EOF
-		}
-		<-s.signal
-	}
 }

@@ -50,7 +50,7 @@ func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.
 		call.meta = append([]byte(nil), begin.Meta...)
 	}
 	if m.Stream != nil {
-		call.signal, call.sent = make(chan struct{}, 1), make(chan struct{}, 1)
+		call.signal, call.drained = make(chan struct{}, 1), make(chan struct{}, 1)
 		c.ready = append(c.ready, call)
 	}
 	call.stream.Owner = call
@@ -69,20 +69,20 @@ func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
 // OnTooLong ends a call whose message is too long.
 func (c *serverConn) OnTooLong(s *link.Stream, bytes int) {
 	call := s.Owner.(*serverCall)
-	call.fault = rpccall.TooLarge("creditrpc: received message", bytes, c.server.opts.maxReceive)
-	call.OnEndLocked()
+	call.requestErr = rpccall.TooLarge("creditrpc: received message", bytes, c.server.opts.maxReceive)
+	call.requestEnded()
 }
 
 // OnEnd runs the handler of a unary call, whose request has come.
-func (c *serverConn) OnEnd(s *link.Stream) { s.Owner.(*serverCall).OnEndLocked() }
+func (c *serverConn) OnEnd(s *link.Stream) { s.Owner.(*serverCall).requestEnded() }
 
 // OnCancel cancels a call that its client has given up.
 func (c *serverConn) OnCancel(s *link.Stream) { s.Owner.(*serverCall).abort(context.Canceled) }
 
 // OnSent lets the handler of a stream send its next message.
 func (c *serverConn) OnSent(s *link.Stream) {
-	if call := s.Owner.(*serverCall); call.sent != nil {
-		rpccall.WakeOne(call.sent)
+	if call := s.Owner.(*serverCall); call.drained != nil {
+		rpccall.WakeOne(call.drained)
 	}
 }
 

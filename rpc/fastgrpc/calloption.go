@@ -112,7 +112,7 @@ func (i *callInfo) chooseCodec(c *Client) error {
 }
 
 // responded passes what came with a response to the call's options and stats handler.
-func (i *callInfo) responded(c *call) {
+func (i *callInfo) responded(c *clientCall) {
 	if i.Peer != nil {
 		*i.Peer = *c.conn.peer
 	}
@@ -126,7 +126,7 @@ func (i *callInfo) responded(c *call) {
 }
 
 // reportTrailer tells the stats handler, once, what came with a response.
-func (c *call) reportTrailer() {
+func (c *clientCall) reportTrailer() {
 	if o := c.observer; o != nil && !o.ended.Load() {
 		o.headerReceived(c)
 		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: toMetadata(c.trailer)})

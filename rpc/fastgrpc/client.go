@@ -44,7 +44,7 @@ type Client struct {
 	fixedMu  sync.Mutex
 	pick     atomic.Pointer[picking]
 	channel  channel
-	calls    sync.Pool    // of *call, the unary ones
+	calls    sync.Pool    // of *clientCall, the unary ones
 	pingTime atomic.Int64 // keepalive time in force
 }
 
@@ -231,7 +231,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 }
 
 // readReply reads the response of a unary call that has ended.
-func (c *Client) readReply(u *call, reply any, info *callInfo) error {
+func (c *Client) readReply(u *clientCall, reply any, info *callInfo) error {
 	info.responded(u)
 	if u.end.kind != succeeded {
 		return u.end.err
@@ -245,7 +245,7 @@ func (c *Client) readReply(u *call, reply any, info *callInfo) error {
 
 // openStream opens the call's stream on a connection that the balancer picks. On
 // success it returns with that connection's lock held.
-func (c *Client) openStream(ctx context.Context, u *call, method string, info *callInfo, fields []hpack.HeaderField) (*clientConn, error) {
+func (c *Client) openStream(ctx context.Context, u *clientCall, method string, info *callInfo, fields []hpack.HeaderField) (*clientConn, error) {
 	for {
 		p, err := c.pickConn(ctx, method, info)
 		if err != nil {

@@ -30,9 +30,9 @@ type clientConn struct {
 	gotSettings chan struct{} // closed when the server's SETTINGS have come
 	draining    chan struct{} // closed when the connection takes no new calls
 	isDraining  bool
-	waiters     []*waiter // calls that wait for a free stream, in order
-	ended       []*call   // unary calls whose callers are to be woken
-	reserved    int       // streams granted to waiters and not yet opened
+	waiters     []*waiter     // calls that wait for a free stream, in order
+	ended       []*clientCall // unary calls whose callers are to be woken
+	reserved    int           // streams granted to waiters and not yet opened
 }
 
 var _ connRole = (*clientConn)(nil)
@@ -64,7 +64,7 @@ func (cc *clientConn) OnClosed() {
 // open waits until the server allows another stream, opens the call's stream and sends
 // its header. On success it returns with the lock held, so that the caller can send
 // more at once.
-func (cc *clientConn) open(ctx context.Context, c *call, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
+func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
 	cc.Mu.Lock()
 	if len(cc.waiters) > 0 || cc.h2.Slots() <= cc.reserved {
 		if err := cc.waitForStream(ctx); err != nil {
@@ -187,24 +187,24 @@ func (cc *clientConn) OnOpen() *h2.Stream { return new(h2.Stream) }
 
 // OnHeaders passes fields to the stream's call.
 func (cc *clientConn) OnHeaders(s *h2.Stream, block *h2.Block, end bool) {
-	s.Owner.(*call).onHeaders(block, end)
+	s.Owner.(*clientCall).onHeaders(block, end)
 }
 
 // OnData passes content to the stream's call.
 func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
-	s.Owner.(*call).onData(data, end)
+	s.Owner.(*clientCall).onData(data, end)
 }
 
 // OnReset ends the stream's call.
 func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
-	c := s.Owner.(*call)
+	c := s.Owner.(*clientCall)
 	c.unprocessed = why.Unprocessed
 	c.finish(endReset(why, c.deadline))
 }
 
 // OnDrained wakes the sender of a streaming call.
 func (cc *clientConn) OnDrained(s *h2.Stream) {
-	if c := s.Owner.(*call); c.streaming {
+	if c := s.Owner.(*clientCall); c.streaming {
 		rpccall.WakeOne(c.drained)
 	}
 }
@@ -254,12 +254,12 @@ func (cc *clientConn) ConnLost(err error) {
 	cc.keepalive.timer.Stop()
 	cc.drain()
 	end := endConnLost(cc.peer.Addr, err)
-	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(end) })
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(end) })
 	cc.callsEnded()
 }
 
 // cancel ends a call because its context ended with err.
-func (cc *clientConn) cancel(c *call, err error) {
+func (cc *clientConn) cancel(c *clientCall, err error) {
 	cc.Mu.Lock()
 	end := endContext(err)
 	c.fail(end)
@@ -288,7 +288,7 @@ func (cc *clientConn) shutdown() {
 		return
 	}
 	cc.drain()
-	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*call).finish(endClientClosed()) })
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(endClientClosed()) })
 	cc.h2.GoAway(http2.ErrCodeNo, "")
 	cc.CloseLocked(ErrClientClosed) // and wakes them
 }

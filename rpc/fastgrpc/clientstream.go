@@ -28,11 +28,11 @@ type clientStream struct {
 	gotMessage bool // the single response of a client-streaming call has come
 	finishOnce sync.Once
 
-	initial call                 // the first attempt
-	current atomic.Pointer[call] // the latest attempt
-	retryMu sync.Mutex           // held while another attempt takes its place
-	tries   tries                // guarded by retryMu
-	stop    func() bool          // ends the watch over ctx; guarded by retryMu
+	initial clientCall                 // the first attempt
+	current atomic.Pointer[clientCall] // the latest attempt
+	retryMu sync.Mutex                 // held while another attempt takes its place
+	tries   tries                      // guarded by retryMu
+	stop    func() bool                // ends the watch over ctx; guarded by retryMu
 
 	// Guarded by the lock of the current attempt's connection, and changed only until
 	// that attempt ends.
@@ -89,7 +89,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 }
 
 // initStream prepares a zero call as an attempt of a streaming call.
-func (c *call) initStream(info *callInfo) {
+func (c *clientCall) initStream(info *callInfo) {
 	c.streaming, c.wantMetadata = true, true
 	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	c.inbox.init(info.MaxReceive)
@@ -97,7 +97,7 @@ func (c *call) initStream(info *callInfo) {
 }
 
 // begin opens an attempt and resends what earlier attempts had sent.
-func (s *clientStream) begin(c *call) (err error) {
+func (s *clientStream) begin(c *clientCall) (err error) {
 	c.ctx = s.ctx
 	if s.client.opts.stats != nil && s.info.on == nil {
 		c.observer = s.client.observe(s.ctx, s.method, &s.info, s.desc, &s.tries)
@@ -270,7 +270,7 @@ func (s *clientStream) unsent() error {
 }
 
 // send is called with the lock of the attempt's connection held, and unlocks it.
-func (s *clientStream) send(c *call, b *batchio.Buffer) error {
+func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 	cc := c.conn
 	last := !s.desc.ClientStreams
 	s.sentAll = s.sentAll || last
@@ -294,7 +294,7 @@ func (s *clientStream) send(c *call, b *batchio.Buffer) error {
 // status when it has failed.
 func (s *clientStream) RecvMsg(v any) error {
 	s.alias.release()
-	m, end := s.next()
+	m, end := s.nextMessage()
 	if !end.done() {
 		if end = s.read(&m, v); end.kind == open || end.kind == succeeded {
 			return nil
@@ -326,7 +326,7 @@ func (s *clientStream) read(m *message, v any) (end ending) {
 	if s.desc.ServerStreams {
 		return ending{}
 	}
-	if *m, end = s.next(); !end.done() {
+	if *m, end = s.nextMessage(); !end.done() {
 		m.release()
 		end = endBadResponse(codes.Internal, "more than one message in a unary response")
 		s.abort(end)
@@ -352,8 +352,8 @@ func (s *clientStream) abort(end ending) {
 	cc.Flush()
 }
 
-// next waits for a message, or for the end of the call.
-func (s *clientStream) next() (message, ending) {
+// nextMessage waits for a message, or for the end of the call.
+func (s *clientStream) nextMessage() (message, ending) {
 	for {
 		c := s.current.Load()
 		m, end, undecided := s.nextFrom(c)
@@ -364,7 +364,7 @@ func (s *clientStream) next() (message, ending) {
 	}
 }
 
-func (s *clientStream) nextFrom(c *call) (m message, end ending, undecided bool) {
+func (s *clientStream) nextFrom(c *clientCall) (m message, end ending, undecided bool) {
 	cc := c.conn
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()

@@ -38,7 +38,7 @@ func acceptedCompressors(more []string, used encoding.Compressor) string {
 // the one of the request. ctx is the handler's; it must be called before the header is
 // sent. It stands in for grpc.SetSendCompressor, which knows only grpc-go's streams.
 func SetSendCompressor(ctx context.Context, name string) error {
-	s, _ := grpc.ServerTransportStreamFromContext(ctx).(*serverStream)
+	s, _ := grpc.ServerTransportStreamFromContext(ctx).(*serverCall)
 	if s == nil {
 		return errNoStream
 	}
@@ -63,7 +63,7 @@ func SetSendCompressor(ctx context.Context, name string) error {
 // ClientSupportedCompressors returns the compressors that the client accepts. It stands
 // in for grpc.ClientSupportedCompressors.
 func ClientSupportedCompressors(ctx context.Context) ([]string, error) {
-	s, _ := grpc.ServerTransportStreamFromContext(ctx).(*serverStream)
+	s, _ := grpc.ServerTransportStreamFromContext(ctx).(*serverCall)
 	if s == nil {
 		return nil, errNoStream
 	}
@@ -73,7 +73,7 @@ func ClientSupportedCompressors(ctx context.Context) ([]string, error) {
 var errNoStream = errors.New("fastgrpc: the context is not that of a call on this server")
 
 // accepted returns the names in the request's grpc-accept-encoding.
-func (s *serverStream) accepted() []string {
+func (s *serverCall) accepted() []string {
 	names := strings.Split(strings.Join(s.incoming()[wire.FieldAcceptEncoding], ","), ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])

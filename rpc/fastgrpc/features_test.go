@@ -139,7 +139,7 @@ func TestInterceptors(t *testing.T) {
 			return next(ctx, method, req, reply, cc, opts...)
 		}
 	}
-	serverStream := func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+	serverCall := func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
 		note("server stream " + info.FullMethod)
 		return h(srv, ss)
 	}
@@ -147,7 +147,7 @@ func TestInterceptors(t *testing.T) {
 		note("client stream")
 		return next(ctx, desc, cc, method, opts...)
 	}
-	_, target := startFast(t, UnaryInterceptor(serverUnary("s1"), serverUnary("s2")), StreamInterceptor(serverStream))
+	_, target := startFast(t, UnaryInterceptor(serverUnary("s1"), serverUnary("s2")), StreamInterceptor(serverCall))
 	c := testgrpc.NewTestServiceClient(dialFast(t, target,
 		WithUnaryInterceptor(clientUnary("c1"), clientUnary("c2")), WithStreamInterceptor(clientStream)))
 	if _, err := c.EmptyCall(testContext(t), &testgrpc.Empty{}); err != nil {

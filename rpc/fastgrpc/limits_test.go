@@ -12,7 +12,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-
 )
 
 // TestExtremeLimits sets the limits to what a program may pass, and compares the codes

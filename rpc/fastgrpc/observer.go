@@ -74,7 +74,7 @@ func (o *observer) opened(cc *clientConn, info *callInfo) {
 }
 
 // headerReceived reports a response's header once, if it has come.
-func (o *observer) headerReceived(c *call) {
+func (o *observer) headerReceived(c *clientCall) {
 	if o == nil {
 		return
 	}
@@ -101,7 +101,7 @@ func (c *Client) observe(ctx context.Context, method string, info *callInfo, des
 
 // observe begins to report a call to the server's stats handler. It returns the call's
 // context, which the handler may have tagged.
-func (s *serverStream) observe() context.Context {
+func (s *serverCall) observe() context.Context {
 	c := s.conn
 	if c.stats == nil {
 		return s.context()
@@ -120,7 +120,7 @@ func (s *serverStream) observe() context.Context {
 }
 
 // headerSent reports a response's header, once.
-func (o *observer) headerSent(s *serverStream) {
+func (o *observer) headerSent(s *serverCall) {
 	if o == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (o *observer) headerSent(s *serverStream) {
 }
 
 // responded reports the end of a response.
-func (o *observer) responded(s *serverStream, st *status.Status) {
+func (o *observer) responded(s *serverCall, st *status.Status) {
 	if o == nil {
 		return
 	}

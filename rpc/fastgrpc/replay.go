@@ -4,7 +4,7 @@ import "wirelab.dev/rpc/batchio"
 
 // undecided reports whether a stream's attempt has failed without an answer, and nobody
 // has decided yet whether there is another one. The connection's lock is held.
-func (c *call) undecided() bool {
+func (c *clientCall) undecided() bool {
 	return c.end.done() && c.end.kind != succeeded && !c.answered && !c.decided
 }
 
@@ -22,7 +22,7 @@ const maxReplay = 256 << 10
 
 // add keeps a message that is about to be sent, unless the server has responded or the
 // stream has sent too much.
-func (r *replayBuffer) add(c *call, b *batchio.Buffer, limit int) {
+func (r *replayBuffer) add(c *clientCall, b *batchio.Buffer, limit int) {
 	if r.size += len(b.Data); c.answered || r.size > limit {
 		r.drop()
 	}
@@ -59,7 +59,7 @@ func (r *replayBuffer) drop() {
 }
 
 // resend sends the kept messages on a new attempt, with its connection's lock held.
-func (s *clientStream) resend(cc *clientConn, c *call) {
+func (s *clientStream) resend(cc *clientConn, c *clientCall) {
 	for _, b := range s.sent.messages {
 		b.Retain()
 		cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, false)
@@ -71,7 +71,7 @@ func (s *clientStream) resend(cc *clientConn, c *call) {
 
 // retry makes another attempt after c, which has failed. It returns false if there is
 // none; then c has the stream's final ending.
-func (s *clientStream) retry(c *call) bool {
+func (s *clientStream) retry(c *clientCall) bool {
 	s.retryMu.Lock()
 	defer s.retryMu.Unlock()
 	if s.current.Load() != c {
@@ -91,7 +91,7 @@ func (s *clientStream) retry(c *call) bool {
 		}
 		c.reportTrailer()
 		c.observer.end(last)
-		next := new(call)
+		next := new(clientCall)
 		next.initStream(&s.info)
 		if err = s.begin(next); err == nil {
 			if ended := s.ctx.Err(); ended != nil {

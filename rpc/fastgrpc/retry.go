@@ -37,7 +37,7 @@ type attemptEnd struct {
 }
 
 // read takes the end of an attempt that had a stream and has ended.
-func (e *attemptEnd) read(u *call) {
+func (e *attemptEnd) read(u *clientCall) {
 	e.unprocessed, e.answered = u.unprocessed, u.answered
 	for _, f := range u.trailer {
 		if f.Name == wire.FieldPushback {
@@ -97,7 +97,7 @@ func (p *retryPolicy) backoff(retries int) time.Duration {
 }
 
 // reportDone tells the balancer how an attempt ended that had a stream.
-func (c *call) reportDone(err error) {
+func (c *clientCall) reportDone(err error) {
 	if c.picked == nil {
 		return
 	}

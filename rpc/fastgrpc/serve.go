@@ -2,8 +2,8 @@ package fastgrpc
 
 import (
 	"context"
-	"io"
 
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -16,7 +16,7 @@ import (
 )
 
 // serve runs the call's handler and ends the response, or parks the call. Workers call it.
-func (s *serverStream) serve() {
+func (s *serverCall) serve() {
 	if !s.begun && !s.conn.h2.Begin(&s.h2) && s.conn.park(s) {
 		return
 	}
@@ -28,7 +28,7 @@ func (s *serverStream) serve() {
 	s.callContext.Cancel(context.Canceled)
 }
 
-func (s *serverStream) serveUnary() {
+func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
 	ctx := s.observe()
 	if err := s.callContext.Err(); err != nil {
@@ -45,7 +45,7 @@ func (s *serverStream) serveUnary() {
 }
 
 // decodeRequest decodes the message of a unary call.
-func (s *serverStream) decodeRequest(v any) error {
+func (s *serverCall) decodeRequest(v any) error {
 	if s.requestErr != nil {
 		return s.failed(s.requestErr)
 	}
@@ -56,7 +56,7 @@ func (s *serverStream) decodeRequest(v any) error {
 // failed ends the call with err, if it is not nil, and returns it. The client gets the
 // status at once, as from grpc-go: a handler that then returns something else cannot
 // turn half a request into a success.
-func (s *serverStream) failed(err error) error {
+func (s *serverCall) failed(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (s *serverStream) failed(err error) error {
 }
 
 // decode decodes a message, which v may alias if the server's options say so.
-func (s *serverStream) decode(m *message, v any) error {
+func (s *serverCall) decode(m *message, v any) error {
 	opts := &s.conn.server.opts
 	how := decodeOptions{limit: opts.maxReceive, observer: s.observer}
 	if opts.alias {
@@ -77,7 +77,7 @@ func (s *serverStream) decode(m *message, v any) error {
 	return decodeMessage(s.codec, s.received, m, v, how)
 }
 
-func (s *serverStream) encode(v any) (*batchio.Buffer, error) {
+func (s *serverCall) encode(v any) (*batchio.Buffer, error) {
 	b, err := encodeMessage(s.codec, s.sent, v, s.conn.server.opts.maxSend)
 	if err == nil {
 		s.observer.headerSent(s)
@@ -87,7 +87,7 @@ func (s *serverStream) encode(v any) (*batchio.Buffer, error) {
 }
 
 // sendResponse sends the reply, if there is one, and the status.
-func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
+func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 	st := rpccall.StatusOf(err)
 	c := s.conn
 	if long := reply != nil && len(reply.Data) > h2.ShortMessage; long != s.method.Long.Load() {
@@ -112,25 +112,25 @@ func (s *serverStream) sendResponse(reply *batchio.Buffer, err error) {
 	s.observer.responded(s, st)
 }
 
-func (s *serverStream) serveStream() {
+func (s *serverCall) serveStream() {
 	s.callContext.StartTimer() // a stream that waits must wake at its deadline
-	api := &serverStreamAPI{s, s.observe()}
+	api := &serverStream{s, s.observe()}
 	s.sendResponse(nil, s.method.ServeStream(api, s.conn.server.opts.streamInterceptor))
 }
 
-var _ grpc.ServerTransportStream = (*serverStream)(nil)
+var _ grpc.ServerTransportStream = (*serverCall)(nil)
 
 // Method returns the full name of the method.
-func (s *serverStream) Method() string { return s.method.Name }
+func (s *serverCall) Method() string { return s.method.Name }
 
 // SetHeader adds to the response's header metadata.
-func (s *serverStream) SetHeader(md metadata.MD) error { return s.setHeader(md, false) }
+func (s *serverCall) SetHeader(md metadata.MD) error { return s.setHeader(md, false) }
 
 // SendHeader sends the response's header.
-func (s *serverStream) SendHeader(md metadata.MD) error { return s.setHeader(md, true) }
+func (s *serverCall) SendHeader(md metadata.MD) error { return s.setHeader(md, true) }
 
 // SetTrailer adds to the response's trailer metadata.
-func (s *serverStream) SetTrailer(md metadata.MD) error {
+func (s *serverCall) SetTrailer(md metadata.MD) error {
 	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
@@ -146,7 +146,7 @@ func (s *serverStream) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-func (s *serverStream) setHeader(md metadata.MD, send bool) error {
+func (s *serverCall) setHeader(md metadata.MD, send bool) error {
 	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
@@ -157,7 +157,7 @@ func (s *serverStream) setHeader(md metadata.MD, send bool) error {
 	return err
 }
 
-func (s *serverStream) putHeader(md metadata.MD, send bool) error {
+func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 	c := s.conn
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -176,52 +176,59 @@ func (s *serverStream) putHeader(md metadata.MD, send bool) error {
 	return nil
 }
 
-// serverStreamAPI is what the handler of a streaming call gets.
-type serverStreamAPI struct {
-	*serverStream
-	ctx context.Context
+func (s *serverCall) endedError() error {
+	if err := s.callContext.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, "fastgrpc: the stream has ended")
 }
 
-var _ grpc.ServerStream = (*serverStreamAPI)(nil)
-
-// Context returns the call's context; it ends with the call.
-func (a *serverStreamAPI) Context() context.Context { return a.ctx }
-
-// SetTrailer adds to the response's trailer metadata. Metadata that cannot be sent ends
-// the call: the handler is not told.
-func (a *serverStreamAPI) SetTrailer(md metadata.MD) { _ = a.failed(a.serverStream.SetTrailer(md)) }
-
-// SendMsg sends a message; the caller may reuse m when it returns. An error ends the
-// call, see failed.
-func (a *serverStreamAPI) SendMsg(m any) error {
-	b, err := a.encode(m)
-	if err == nil {
-		err = a.sendMessage(b)
+// sendHeaderLocked sends the response's header, once.
+func (s *serverCall) sendHeaderLocked(md metadata.MD) {
+	if s.headerSent {
+		return
 	}
-	return a.failed(err)
+	s.headerSent = true
+	if md != nil {
+		s.header = metadata.Join(s.header, md)
+	}
+	if s.sent == nil && len(s.header) == 0 && s.subtype == "" {
+		s.conn.h2.SendHeaders(&s.h2, okHeaders, nil)
+		return
+	}
+	s.conn.h2.SendHeaders(&s.h2, noFields, s.headerFields())
 }
 
-// RecvMsg receives a message. It returns io.EOF after the client's last message. Any
-// other error ends the call, see failed.
-func (a *serverStreamAPI) RecvMsg(v any) error {
-	a.alias.release()
-	m, ended, err := a.nextMessage()
-	switch {
-	case err != nil:
-		return a.failed(err)
-	case ended && !a.gotMessage && !a.method.Stream.ClientStreams:
-		return a.failed(status.Error(codes.Internal, "fastgrpc: request without a message"))
-	case ended:
-		return io.EOF
+func (s *serverCall) headerFields() []hpack.HeaderField {
+	contentType := wire.ContentType
+	if s.subtype != "" {
+		contentType += "+" + s.subtype
 	}
-	a.gotMessage = true
-	if err = a.decode(&m, v); err != nil || a.method.Stream.ClientStreams {
-		return a.failed(err)
+	fields := []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: wire.FieldContentType, Value: contentType}}
+	if s.sent != nil {
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldEncoding, Value: s.sent.Name()})
 	}
-	// The only message must be followed by the end.
-	if m, ended, err = a.nextMessage(); err == nil && !ended {
-		m.release()
-		err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
+	return wire.AppendMetadata(fields, s.header)
+}
+
+// sendStatusLocked ends the response with its trailers, once.
+func (s *serverCall) sendStatusLocked(st *status.Status) {
+	if s.statusSent || !s.h2.Open() {
+		return
 	}
-	return a.failed(err)
+	s.statusSent = true
+	if s.headerSent && len(s.trailer) == 0 && st.Code() == codes.OK && st.Message() == "" {
+		s.conn.h2.SendTrailers(&s.h2, okTrailers, nil)
+		return
+	}
+	if len(s.header) > 0 {
+		s.sendHeaderLocked(nil) // in a frame of its own, to separate it from the trailers
+	}
+	var fields []hpack.HeaderField
+	if !s.headerSent {
+		s.headerSent = true
+		fields = s.headerFields()
+	}
+	fields = append(fields, wire.StatusFields(st)...)
+	s.conn.h2.SendTrailers(&s.h2, noFields, wire.AppendMetadata(fields, s.trailer))
 }

@@ -22,7 +22,7 @@ var errServerStopping = errors.New("fastgrpc: server is stopping")
 type Server struct {
 	opts serverOptions
 	connSet[*serverConn]
-	base rpccall.Server[*serverConn, *serverStream]
+	base rpccall.Server[*serverConn, *serverCall]
 }
 
 var _ grpc.ServiceRegistrar = (*Server)(nil)
@@ -34,7 +34,7 @@ func NewServer(opts ...ServerOption) *Server {
 		o(&s.opts)
 	}
 	setServerKeepaliveDefaults(&s.opts.keepalive, &s.opts.policy)
-	s.base.Workers.Serve = (*serverStream).serve
+	s.base.Workers.Serve = (*serverCall).serve
 	s.base.Init(rpccall.ServerConfig[*serverConn]{
 		Library: "fastgrpc", Creds: s.opts.creds, HandshakeTimeout: s.opts.connectionTimeout,
 		WaitForHandlers: s.opts.waitForHandlers, Stopping: errServerStopping,

@@ -22,9 +22,9 @@ import (
 type serverConn struct {
 	conn
 	server  *Server
-	ready   []*serverStream // calls that startCalls passes to the workers
-	halves  []*serverStream // unary calls with a deadline that have just begun
-	relief  *time.Timer     // runs while calls are parked
+	ready   []*serverCall // calls that startCalls passes to the workers
+	halves  []*serverCall // unary calls with a deadline that have just begun
+	relief  *time.Timer   // runs while calls are parked
 	pings   pingGuard
 	maxAge  time.Duration // MaxConnectionAge, give or take a tenth
 	arrived time.Duration // before the handshake
@@ -58,7 +58,7 @@ var (
 
 // OnOpen makes the stream of a new request.
 func (c *serverConn) OnOpen() *h2.Stream {
-	s := &serverStream{conn: c}
+	s := &serverCall{conn: c}
 	s.callContext.Init(s)
 	s.h2.Owner = s
 	c.Counters.CallsStarted++
@@ -68,7 +68,7 @@ func (c *serverConn) OnOpen() *h2.Stream {
 
 // OnHeaders begins a call. Trailers end its request.
 func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
-	s := hs.Owner.(*serverStream)
+	s := hs.Owner.(*serverCall)
 	if s.gotHeader {
 		s.requestEnded()
 		return
@@ -95,7 +95,7 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 
 // OnData adds to a call's messages.
 func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
-	s := hs.Owner.(*serverStream)
+	s := hs.Owner.(*serverCall)
 	if s.method == nil {
 		c.h2.Consume(hs, len(data))
 	} else {
@@ -108,11 +108,11 @@ func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
 
 // OnReset cancels a call.
 func (c *serverConn) OnReset(hs *h2.Stream, _ h2.Reset) {
-	hs.Owner.(*serverStream).abort(context.Canceled)
+	hs.Owner.(*serverCall).abort(context.Canceled)
 }
 
 // OnDrained wakes the stream's sender.
-func (c *serverConn) OnDrained(hs *h2.Stream) { rpccall.WakeOne(hs.Owner.(*serverStream).drained) }
+func (c *serverConn) OnDrained(hs *h2.Stream) { rpccall.WakeOne(hs.Owner.(*serverCall).drained) }
 
 // OnGoAway does nothing: the client opens no more streams.
 func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
@@ -148,7 +148,7 @@ func (c *serverConn) StreamsChanged() {
 
 // park keeps a call whose handler may not run yet, see h2's memory.go. It reports false if
 // the call may run or was cancelled.
-func (c *serverConn) park(s *serverStream) bool {
+func (c *serverConn) park(s *serverCall) bool {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if !s.h2.Open() || c.h2.Begin(&s.h2) {
@@ -166,9 +166,9 @@ func (c *serverConn) park(s *serverStream) bool {
 // unpark lets parked calls run, with the lock held.
 func (c *serverConn) unpark() {
 	for hs := c.h2.Unpark(); hs != nil; hs = c.h2.Unpark() {
-		s := hs.Owner.(*serverStream)
+		s := hs.Owner.(*serverCall)
 		s.parked, s.begun = false, true
-		c.server.base.Workers.Push([]*serverStream{s})
+		c.server.base.Workers.Push([]*serverCall{s})
 	}
 }
 
@@ -199,7 +199,7 @@ func (c *serverConn) StartCalls() {
 
 func (c *serverConn) ConnLost(error) {
 	c.keepalive.timer.Stop()
-	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverStream).abort(context.Canceled) })
+	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverCall).abort(context.Canceled) })
 }
 
 // Drain begins the graceful end of RFC 9113 section 6.8: first a GOAWAY that still
@@ -276,18 +276,18 @@ func (c *serverConn) closeIfDrained() {
 }
 
 // release ends the server's use of a stream, with the lock held.
-func (c *serverConn) release(s *serverStream) {
+func (c *serverConn) release(s *serverCall) {
 	s.dropMessages()
 	c.h2.Release(&s.h2)
 	c.StreamsChanged()
 }
 
 // refuse answers a request with an error status instead of starting a call.
-func (c *serverConn) refuse(s *serverStream, code codes.Code, text string) {
+func (c *serverConn) refuse(s *serverCall, code codes.Code, text string) {
 	c.refuseWith(s, status.New(code, text))
 }
 
-func (c *serverConn) refuseWith(s *serverStream, st *status.Status) {
+func (c *serverConn) refuseWith(s *serverCall, st *status.Status) {
 	fields := wire.StatusFields(st)
 	c.h2.SendTrailers(&s.h2, okHeaders, fields)
 	c.CallEnded(false)
@@ -297,7 +297,7 @@ func (c *serverConn) refuseWith(s *serverStream, st *status.Status) {
 // httpResponse answers a request that is not gRPC. It is sent when the request ends.
 type httpResponse struct{ status, text string }
 
-func (c *serverConn) sendHTTPResponse(s *serverStream) {
+func (c *serverConn) sendHTTPResponse(s *serverCall) {
 	c.h2.SendHeaders(&s.h2, noFields, []hpack.HeaderField{
 		{Name: ":status", Value: s.httpError.status},
 		{Name: wire.FieldContentType, Value: "text/plain; charset=utf-8"},

@@ -2,348 +2,68 @@ package fastgrpc
 
 import (
 	"context"
-	"strings"
-	"time"
+	"io"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 
 	"wirelab.dev/rpc/batchio"
-	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/call/wire"
-	"wirelab.dev/rpc/h2"
 )
 
-// serverStream is one call on a server, unary or streaming. It is a single allocation
-// and never reused, because handlers may keep its context.
+// serverStream is what the handler of a streaming call gets.
 type serverStream struct {
-	callContext rpccall.Context
-	h2          h2.Stream
-	conn        *serverConn
-	method      *rpccall.Method
-	tapped      context.Context // what InTapHandle returned, if set
-	codec       codec
-	alias       aliased
-
-	// The request's header: the fields that the decoder has cached, and the others.
-	fixed *h2.FieldSet
-	rest  []hpack.HeaderField
-
-	received encoding.Compressor // of the request's messages
-	sent     encoding.Compressor // of the response's messages
-	subtype  string
-	inbox
-	requestErr error // why the request's messages are invalid
-	gotHeader  bool  // the request's header has come
-	ended      bool  // the request has ended
-	parked     bool  // the call waits until the connection has room for its answer
-	begun      bool  // it was parked, and may run now
-	gotMessage bool  // the handler of a streaming call has received one
-	httpError  *httpResponse
-
-	signal  chan struct{} // something was received; streaming calls only
-	drained chan struct{} // all sent data is in the connection's output
-
-	headerLength int // of the request, on the wire
-	headerSent   bool
-	statusSent   bool
-	header       metadata.MD
-	trailer      metadata.MD
-	observer     *observer
+	*serverCall
+	ctx context.Context
 }
 
-// requestHead holds the header fields of a request that this package interprets.
-type requestHead struct {
-	path        string
-	method      *rpccall.Method
-	unknown     string // why method is nil
-	httpMethod  string
-	contentType string
-	encoding    string
-	timeout     time.Duration // one more than the client sent; 0 if it sent none
-	authority   bool          // there is one
-	hosts       int
-	fault       string // what is wrong with a field
-}
+var _ grpc.ServerStream = (*serverStream)(nil)
 
-func (h *requestHead) add(f hpack.HeaderField) {
-	switch f.Name {
-	case ":method":
-		h.httpMethod = f.Value
-	case ":path":
-		h.path = f.Value
-	case wire.FieldContentType:
-		h.contentType = f.Value
-	case wire.FieldEncoding:
-		h.encoding = f.Value
-	case wire.FieldTimeout:
-		d, err := wire.DecodeTimeout(f.Value)
-		if err != nil {
-			h.fault = err.Error()
-		}
-		h.timeout = min(d, 1<<62) + 1
-	case ":authority":
-		h.authority = true
-	case "host":
-		h.hosts++
-	default:
-		if strings.HasSuffix(f.Name, wire.BinarySuffix) {
-			if err := wire.AddField(metadata.MD{}, f); err != nil {
-				h.fault = err.Error()
-			}
-		}
-	}
-}
+// Context returns the call's context; it ends with the call.
+func (a *serverStream) Context() context.Context { return a.ctx }
 
-// check returns what is wrong with the fields. The rules for hosts are those of gRPC's
-// proposal A41.
-func (h *requestHead) check() string {
-	switch {
-	case h.hosts > 1:
-		return "several host fields"
-	case h.fault == "" && !h.authority && h.hosts == 0:
-		return "neither :authority nor host"
-	}
-	return h.fault
-}
+// SetTrailer adds to the response's trailer metadata. Metadata that cannot be sent ends
+// the call: the handler is not told.
+func (a *serverStream) SetTrailer(md metadata.MD) { _ = a.failed(a.serverCall.SetTrailer(md)) }
 
-// begin reads the request's header. It returns false if it answered the request with
-// an error.
-func (s *serverStream) begin(block *h2.Block) bool {
-	c := s.conn
-	s.headerLength = block.WireLength
-	var head requestHead
-	if block.Fixed != nil {
-		head = c.server.readFixedRequest(block.Fixed)
-		s.fixed = block.Fixed
-	}
-	metadataCount := 0
-	for _, f := range block.Rest {
-		head.add(f)
-		if !wire.IsReserved(f.Name) {
-			metadataCount++
-		}
-	}
-	if head.method == nil && head.path != "" {
-		head.method, head.unknown = c.server.lookup(head.path)
-	}
-	subtype, isGRPC := wire.ContentSubtype(head.contentType)
-	switch {
-	case block.TooLarge:
-		s.httpError = &httpResponse{"431", "header list too large\n"}
-	case head.httpMethod != "POST":
-		s.httpError = &httpResponse{"405", "gRPC calls are POST requests\n"}
-	case !isGRPC:
-		s.httpError = &httpResponse{"415", "content-type is not application/grpc\n"}
-	case head.check() != "":
-		c.refuse(s, codes.Internal, head.check())
-	case head.method == nil:
-		c.refuse(s, codes.Unimplemented, head.unknown)
-	default:
-		if metadataCount > 0 {
-			s.rest = append(make([]hpack.HeaderField, 0, len(block.Rest)), block.Rest...)
-		}
-		return s.accept(&head, subtype)
-	}
-	return false
-}
-
-func (s *serverStream) accept(head *requestHead, subtype string) bool {
-	opts := &s.conn.server.opts
-	if s.codec = opts.codecFor(subtype); s.codec == nil {
-		s.conn.refuse(s, codes.Unimplemented, "no codec for content-subtype "+subtype)
-		return false
-	}
-	s.subtype = subtype
-	if head.encoding != "" && head.encoding != encoding.Identity {
-		if s.received = encoding.GetCompressor(head.encoding); s.received == nil {
-			s.conn.refuse(s, codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported")
-			return false
-		}
-		// A client that compresses with it can also decompress it.
-		s.sent = s.received
-	}
-	if head.timeout > 0 {
-		s.callContext.SetDeadline(time.Now().Add(head.timeout - 1))
-	}
-	s.method = head.method
-	if opts.tap != nil && !s.tap(opts.tap) {
-		return false
-	}
-	s.inbox.init(opts.maxReceive)
-	return true
-}
-
-// tap lets the program refuse the call. The connection's lock is held, so the program
-// does not get the stream, whose methods take it.
-func (s *serverStream) tap(h tap.ServerInHandle) bool {
-	var err error
-	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.Name, Header: s.incoming()})
+// SendMsg sends a message; the caller may reuse m when it returns. An error ends the
+// call, see failed.
+func (a *serverStream) SendMsg(m any) error {
+	b, err := a.encode(m)
 	if err == nil {
-		return true
+		err = a.sendMessage(b)
 	}
-	st, ok := status.FromError(err)
-	if !ok {
-		st = status.New(codes.PermissionDenied, err.Error())
-	}
-	s.method = nil
-	s.conn.refuseWith(s, st)
-	return false
+	return a.failed(err)
 }
 
-// tapContext is a call's context without its stream.
-type tapContext struct{ context.Context }
-
-func (c tapContext) Value(key any) any {
-	if key == rpccall.Keys.TransportStream {
-		return nil
+// RecvMsg receives a message. It returns io.EOF after the client's last message. Any
+// other error ends the call, see failed.
+func (a *serverStream) RecvMsg(v any) error {
+	a.alias.release()
+	m, ended, err := a.nextMessage()
+	switch {
+	case err != nil:
+		return a.failed(err)
+	case ended && !a.gotMessage && !a.method.Stream.ClientStreams:
+		return a.failed(status.Error(codes.Internal, "fastgrpc: request without a message"))
+	case ended:
+		return io.EOF
 	}
-	return c.Context.Value(key)
-}
-
-// context returns what the handler's context is made from.
-func (s *serverStream) context() context.Context {
-	if s.tapped == nil {
-		return &s.callContext
+	a.gotMessage = true
+	if err = a.decode(&m, v); err != nil || a.method.Stream.ClientStreams {
+		return a.failed(err)
 	}
-	return grpc.NewContextWithServerTransportStream(s.tapped, s)
-}
-
-// readFixedRequest reads fields that the decoder has cached, once per connection.
-func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
-	if head, ok := set.Memo.(*requestHead); ok {
-		return *head
+	// The only message must be followed by the end.
+	if m, ended, err = a.nextMessage(); err == nil && !ended {
+		m.release()
+		err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
 	}
-	head := new(requestHead)
-	for _, f := range set.Fields {
-		head.add(f)
-	}
-	if head.path != "" {
-		head.method, head.unknown = s.lookup(head.path)
-	}
-	set.Memo = head
-	return *head
-}
-
-// incoming builds the call's metadata.
-func (s *serverStream) incoming() metadata.MD {
-	md := make(metadata.MD, 4)
-	if s.fixed != nil {
-		s.addIncoming(md, s.fixed.Fields)
-	}
-	s.addIncoming(md, s.rest)
-	if host, ok := md["host"]; ok {
-		if len(md[":authority"]) == 0 {
-			md[":authority"] = host
-		}
-		delete(md, "host")
-	}
-	return md
-}
-
-func (s *serverStream) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
-	for _, f := range fields {
-		if f.Name == ":authority" {
-			md[f.Name] = []string{f.Value}
-			continue
-		}
-		_ = wire.AddField(md, f) // requestHead has refused an invalid one
-	}
-}
-
-// onData splits content into messages, with the lock held.
-func (s *serverStream) onData(data []byte) {
-	if s.requestErr != nil {
-		s.conn.h2.Consume(&s.h2, len(data))
-	} else {
-		s.requestErr = s.receive(&s.conn.conn, &s.h2, data, s.signal != nil)
-	}
-	if s.signal != nil {
-		rpccall.WakeOne(s.signal)
-	} else if s.requestErr != nil {
-		s.requestEnded()
-	}
-}
-
-// requestEnded handles the end of the request, with the lock held.
-func (s *serverStream) requestEnded() {
-	if s.ended {
-		return
-	}
-	s.ended = true
-	if s.method == nil {
-		if s.httpError != nil {
-			s.conn.sendHTTPResponse(s)
-		}
-		return
-	}
-	if s.signal != nil {
-		rpccall.WakeOne(s.signal)
-		return
-	}
-	if s.requestErr == nil && (s.queue.Len() == 0 || s.assembler.prefixRead > 0) {
-		s.requestErr = status.Error(codes.Internal, "fastgrpc: request ended within a message")
-	}
-	s.conn.ready = append(s.conn.ready, s)
-}
-
-// abort cancels the call, with the lock held.
-func (s *serverStream) abort(err error) {
-	if s.method == nil && s.httpError == nil {
-		return // refuse has answered and released it
-	}
-	if s.parked || s.signal == nil && !s.ended {
-		// A call that no worker has must be released here.
-		s.ended, s.parked = true, false
-		s.conn.CallEnded(false)
-		s.conn.release(s)
-	}
-	s.callContext.Cancel(err)
-}
-
-// resetAtDeadline resets a unary call whose request is still incomplete at its deadline,
-// as grpc-go does: no handler runs that could answer. The connection's lock is held.
-func (s *serverStream) resetAtDeadline() {
-	s.callContext.StartTimerWith(func() {
-		c := s.conn
-		c.Mu.Lock()
-		if !s.ended {
-			s.ended = true
-			c.h2.Reset(&s.h2, http2.ErrCodeCancel)
-			c.CallEnded(false)
-			c.release(s)
-			c.Flush()
-		}
-		c.Mu.Unlock()
-		s.callContext.Cancel(context.DeadlineExceeded)
-	})
-}
-
-// ContextEnded wakes the stream's sender and receiver.
-func (s *serverStream) ContextEnded() {
-	if s.signal != nil {
-		rpccall.WakeOne(s.signal)
-		rpccall.WakeOne(s.drained)
-	}
-}
-
-func (s *serverStream) dropMessages() {
-	s.drop()
-	if s.signal == nil {
-		s.alias.release() // a unary handler has returned
-	} else {
-		s.alias.end()
-	}
+	return a.failed(err)
 }
 
 // nextMessage waits for a message of a streaming call, or for the request's end.
-func (s *serverStream) nextMessage() (m message, ended bool, err error) {
+func (s *serverCall) nextMessage() (m message, ended bool, err error) {
 	c := s.conn
 	for {
 		c.Mu.Lock()
@@ -373,7 +93,7 @@ func (s *serverStream) nextMessage() (m message, ended bool, err error) {
 
 // sendMessage queues a message of a streaming call and waits until flow control has let
 // it into the connection's output. The wait is the backpressure on a fast sender.
-func (s *serverStream) sendMessage(b *batchio.Buffer) error {
+func (s *serverCall) sendMessage(b *batchio.Buffer) error {
 	c := s.conn
 	c.Mu.Lock()
 	if !s.h2.Open() || s.statusSent {
@@ -399,61 +119,4 @@ func (s *serverStream) sendMessage(b *batchio.Buffer) error {
 		return s.endedError()
 	}
 	return nil
-}
-
-func (s *serverStream) endedError() error {
-	if err := s.callContext.Err(); err != nil {
-		return status.FromContextError(err).Err()
-	}
-	return status.Error(codes.Unavailable, "fastgrpc: the stream has ended")
-}
-
-// sendHeaderLocked sends the response's header, once.
-func (s *serverStream) sendHeaderLocked(md metadata.MD) {
-	if s.headerSent {
-		return
-	}
-	s.headerSent = true
-	if md != nil {
-		s.header = metadata.Join(s.header, md)
-	}
-	if s.sent == nil && len(s.header) == 0 && s.subtype == "" {
-		s.conn.h2.SendHeaders(&s.h2, okHeaders, nil)
-		return
-	}
-	s.conn.h2.SendHeaders(&s.h2, noFields, s.headerFields())
-}
-
-func (s *serverStream) headerFields() []hpack.HeaderField {
-	contentType := wire.ContentType
-	if s.subtype != "" {
-		contentType += "+" + s.subtype
-	}
-	fields := []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: wire.FieldContentType, Value: contentType}}
-	if s.sent != nil {
-		fields = append(fields, hpack.HeaderField{Name: wire.FieldEncoding, Value: s.sent.Name()})
-	}
-	return wire.AppendMetadata(fields, s.header)
-}
-
-// sendStatusLocked ends the response with its trailers, once.
-func (s *serverStream) sendStatusLocked(st *status.Status) {
-	if s.statusSent || !s.h2.Open() {
-		return
-	}
-	s.statusSent = true
-	if s.headerSent && len(s.trailer) == 0 && st.Code() == codes.OK && st.Message() == "" {
-		s.conn.h2.SendTrailers(&s.h2, okTrailers, nil)
-		return
-	}
-	if len(s.header) > 0 {
-		s.sendHeaderLocked(nil) // in a frame of its own, to separate it from the trailers
-	}
-	var fields []hpack.HeaderField
-	if !s.headerSent {
-		s.headerSent = true
-		fields = s.headerFields()
-	}
-	fields = append(fields, wire.StatusFields(st)...)
-	s.conn.h2.SendTrailers(&s.h2, noFields, wire.AppendMetadata(fields, s.trailer))
 }

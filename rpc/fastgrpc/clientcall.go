@@ -18,9 +18,9 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// call is one call on a client. Its connection's lock guards it until it has ended;
+// clientCall is one call on a client. Its connection's lock guards it until it has ended;
 // afterwards only its caller uses it.
-type call struct {
+type clientCall struct {
 	h2        h2.Stream
 	conn      *clientConn
 	streaming bool
@@ -50,10 +50,10 @@ type call struct {
 
 // newUnaryCall takes a call from the client's pool. Each client has its own pool because
 // calls hold channels, which must not leave a testing/synctest bubble.
-func (c *Client) newUnaryCall(info *callInfo, o *observer) *call {
-	u, _ := c.calls.Get().(*call)
+func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
+	u, _ := c.calls.Get().(*clientCall)
 	if u == nil {
-		u = &call{signal: make(chan struct{}, 1)}
+		u = &clientCall{signal: make(chan struct{}, 1)}
 		u.h2.Owner = u
 	}
 	u.inbox.init(info.MaxReceive)
@@ -64,16 +64,16 @@ func (c *Client) newUnaryCall(info *callInfo, o *observer) *call {
 
 // recycle returns a call to the pool. The call has ended and its caller knows, or it
 // was never opened.
-func (c *Client) recycle(u *call) {
+func (c *Client) recycle(u *clientCall) {
 	u.drop()
 	signal := u.signal
-	*u = call{signal: signal}
+	*u = clientCall{signal: signal}
 	u.h2.Owner = u
 	c.calls.Put(u)
 }
 
 // finish ends the call, once, with the lock held.
-func (c *call) finish(end ending) {
+func (c *clientCall) finish(end ending) {
 	if c.end.done() {
 		return
 	}
@@ -92,7 +92,7 @@ func (c *call) finish(end ending) {
 }
 
 // fail ends the call and cancels it on the server, with the lock held.
-func (c *call) fail(end ending) {
+func (c *clientCall) fail(end ending) {
 	if c.end.done() {
 		return
 	}
@@ -156,7 +156,7 @@ func readFixedHead(set *h2.FieldSet) *responseHead {
 }
 
 // onHeaders handles the response's header, its trailers, or both in one block.
-func (c *call) onHeaders(block *h2.Block, end bool) {
+func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 	if block.TooLarge {
 		c.fail(endBadResponse(codes.Internal, "response header list too large"))
 		return
@@ -183,7 +183,7 @@ func (c *call) onHeaders(block *h2.Block, end bool) {
 }
 
 // checkHeader returns how a call ends whose response is not gRPC.
-func (c *call) checkHeader(head *responseHead, end bool) ending {
+func (c *clientCall) checkHeader(head *responseHead, end bool) ending {
 	if head.httpStatus != "200" && head.code == "" {
 		n, _ := strconv.Atoi(head.httpStatus)
 		return endBadResponse(wire.CodeOfHTTP(n), "unexpected HTTP status %s (%s)", head.httpStatus, http.StatusText(n))
@@ -199,7 +199,7 @@ func (c *call) checkHeader(head *responseHead, end bool) ending {
 }
 
 // endOf returns how a call ends whose response has these trailers.
-func (c *call) endOf(head *responseHead) ending {
+func (c *clientCall) endOf(head *responseHead) ending {
 	if head.code == "" {
 		return endBadResponse(codes.Internal, "response without grpc-status")
 	}
@@ -211,7 +211,7 @@ func (c *call) endOf(head *responseHead) ending {
 }
 
 // copyFields returns a copy of the block's fields, or nil if nobody wants metadata.
-func (c *call) copyFields(block *h2.Block) []hpack.HeaderField {
+func (c *clientCall) copyFields(block *h2.Block) []hpack.HeaderField {
 	if !c.wantMetadata {
 		return nil
 	}
@@ -232,7 +232,7 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 }
 
 // onData splits content into messages.
-func (c *call) onData(data []byte, end bool) {
+func (c *clientCall) onData(data []byte, end bool) {
 	if c.end.done() {
 		c.conn.h2.Consume(&c.h2, len(data))
 	} else if err := c.receive(&c.conn.conn, &c.h2, data, c.streaming); err != nil {

@@ -1,0 +1,207 @@
+package creditrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
+)
+
+// clientStream is a streaming call.
+type clientStream struct {
+	call       clientCall
+	cc         *clientConn
+	ctx        context.Context
+	desc       *grpc.StreamDesc
+	info       callInfo
+	stop       func() bool // ends the watch over ctx
+	gotMessage bool        // the only message of an answer has come
+	closed     bool        // nothing more is sent
+	told       bool        // the options know how it ended; guarded by the connection's lock
+}
+
+var _ grpc.ClientStream = (*clientStream)(nil)
+
+func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption) (grpc.ClientStream, error) {
+	info, err := c.readOptions(opts)
+	s := &clientStream{ctx: ctx, desc: desc, info: info}
+	if err == nil {
+		s.call = clientCall{streams: true, signal: make(chan struct{}, 1), drained: make(chan struct{}, 1), headers: make(chan struct{})}
+		s.call.stream.Owner = &s.call
+		s.cc, err = c.begin(ctx, &s.call, method, &info, nil)
+	}
+	if err != nil {
+		info.Finished(err)
+		return nil, err
+	}
+	s.stop = context.AfterFunc(ctx, func() { s.cc.cancel(&s.call, ctx.Err()) })
+	return s, nil
+}
+
+// Context returns the call's context.
+func (s *clientStream) Context() context.Context { return s.ctx }
+
+// Header waits for the server's metadata, or for the call's end: without any, RecvMsg tells
+// why.
+func (s *clientStream) Header() (metadata.MD, error) {
+	<-s.call.headers
+	s.cc.Mu.Lock()
+	defer s.cc.Mu.Unlock()
+	return s.call.header, nil
+}
+
+// Trailer returns the metadata that came with the call's end.
+func (s *clientStream) Trailer() metadata.MD {
+	s.cc.Mu.Lock()
+	defer s.cc.Mu.Unlock()
+	return s.call.trailer
+}
+
+// CloseSend ends what this end sends.
+func (s *clientStream) CloseSend() error {
+	s.cc.Mu.Lock()
+	defer s.cc.Mu.Unlock()
+	s.closed = true
+	s.cc.link.End(&s.call.stream)
+	s.cc.Flush()
+	return nil
+}
+
+// SendMsg sends a message, and waits until flow control has let it go. It returns io.EOF
+// where the call is over, or nil if the client sends a single message, as generated code
+// wants it: RecvMsg says why. Any other error ends the call.
+func (s *clientStream) SendMsg(v any) error {
+	err := s.send(v)
+	switch {
+	case errors.Is(err, io.EOF) && !s.desc.ClientStreams:
+		return nil
+	case err != nil && !errors.Is(err, io.EOF):
+		s.cc.cancel(&s.call, err)
+		_ = s.ended(err)
+	}
+	return err
+}
+
+func (s *clientStream) send(v any) error {
+	b, err := encode(v, s.info.MaxSend)
+	if err != nil {
+		return err
+	}
+	c, stream := s.cc, &s.call.stream
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	switch most := c.link.Peer().MaxMessage; {
+	case s.closed:
+		b.Release()
+		return status.Error(codes.Internal, "creditrpc: SendMsg after CloseSend")
+	case uint64(len(b.Data)) > most:
+		defer b.Release()
+		return rpccall.TooLarge("creditrpc: trying to send message", len(b.Data), int(most))
+	case s.call.over:
+		b.Release()
+		return io.EOF
+	}
+	last := !s.desc.ClientStreams
+	s.closed = last
+	c.link.Send(stream, batchio.Payload{Data: b.Data, Owner: b}, last)
+	for !stream.Idle() && !s.call.over {
+		c.Flush()
+		c.Mu.Unlock()
+		<-s.call.drained
+		c.Mu.Lock()
+	}
+	c.Flush()
+	if s.call.over && s.call.err != nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// RecvMsg receives a message. It returns io.EOF after the last, and the call's error where
+// it has one.
+func (s *clientStream) RecvMsg(v any) error {
+	m, err := s.nextMessage()
+	if err != nil {
+		return s.ended(err)
+	}
+	if err = decode(&m, v, s.info.MaxReceive); err != nil {
+		s.cc.cancel(&s.call, context.Canceled)
+		return s.ended(err)
+	}
+	if s.desc.ServerStreams {
+		return nil
+	}
+	s.gotMessage = true
+	m, err = s.nextMessage() // the only message must be followed by the end
+	switch {
+	case err == nil:
+		m.release()
+		s.cc.cancel(&s.call, context.Canceled)
+		return s.ended(status.Error(codes.Internal, "creditrpc: more than one message in a unary response"))
+	case errors.Is(err, io.EOF):
+		_ = s.ended(nil)
+		return nil
+	}
+	return s.ended(err)
+}
+
+// ended tells the options, once, how the call ended.
+func (s *clientStream) ended(err error) error {
+	s.cc.Mu.Lock()
+	first := !s.told
+	if s.told = true; first {
+		s.info.tell(s.cc, &s.call)
+	}
+	s.cc.Mu.Unlock()
+	switch {
+	case !first:
+		return err
+	case errors.Is(err, io.EOF):
+		s.info.Finished(nil)
+	default:
+		s.info.Finished(err)
+	}
+	s.stop()
+	return err
+}
+
+// nextMessage waits for a message, or for the end.
+func (s *clientStream) nextMessage() (message, error) {
+	for {
+		s.cc.Mu.Lock()
+		m, ok := s.call.inbox.Take()
+		if ok {
+			s.cc.link.Read(&s.call.stream, m.Message)
+			s.cc.Flush()
+		}
+		over := s.call.over
+		s.cc.Mu.Unlock()
+		switch {
+		case ok:
+			return m, nil
+		case !over:
+			<-s.call.signal
+		case s.call.err != nil:
+			return m, s.error()
+		case !s.desc.ServerStreams && !s.gotMessage:
+			return m, status.Error(codes.Internal, "creditrpc: response without a message")
+		default:
+			return m, io.EOF
+		}
+	}
+}
+
+// error is why the call failed.
+func (s *clientStream) error() error {
+	if errors.Is(s.call.err, errRefused) {
+		return status.Error(codes.Unavailable, errRefused.Error())
+	}
+	return s.call.err
+}
