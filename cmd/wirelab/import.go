@@ -15,6 +15,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign"
+	"wirelab.dev/internal/foreign/summary"
 	"wirelab.dev/internal/judge/check"
 )
 
@@ -23,7 +24,7 @@ func (a *app) importCommand() *cobra.Command {
 		name   string
 		output outputFlags
 	)
-	tools := each(foreign.Tools, func(t foreign.Tool) string { return fmt.Sprintf("  %-8s%s", t.Name, t.Makes) })
+	tools := each(foreign.Summaries, func(f summary.Format) string { return fmt.Sprintf("  %-8s%s", f.Tool, f.Makes) })
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Read the summaries of other load generators as a run",
@@ -71,7 +72,7 @@ verdicts in diff.`,
 // importFiles makes a run of files, and returns its directory. Nothing is written unless
 // all of them can be read.
 func (a *app) importFiles(paths []string, name, directory string) (string, error) {
-	files := make([]foreign.File, len(paths))
+	files := make([]summary.File, len(paths))
 	for i, path := range paths {
 		var err error
 		if files[i], err = readForeign(path); err != nil {
@@ -83,7 +84,7 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 			}
 		}
 	}
-	records := foreign.Records(files)
+	records := summary.Records(files)
 	manifest := foreignManifest(records)
 	if name != "" {
 		manifest.Name = name
@@ -104,17 +105,17 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 	return run.Dir, run.Finish(record.Done)
 }
 
-func readForeign(path string) (foreign.File, error) {
-	data, err := readFile(path, foreign.MaxBytes)
+func readForeign(path string) (summary.File, error) {
+	data, err := readFile(path, summary.MaxBytes)
 	if err != nil {
-		return foreign.File{}, err
+		return summary.File{}, err
 	}
-	result, err := foreign.Read(data)
+	result, err := foreign.Summaries.Read(data)
 	if err != nil {
-		return foreign.File{}, err
+		return summary.File{}, err
 	}
 	sum := sha256.Sum256(data)
-	return foreign.File{Result: result, Name: filepath.Base(path), SHA256: hex.EncodeToString(sum[:])}, nil
+	return summary.File{Result: result, Name: filepath.Base(path), SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
 // noScenario is what the manifest of such a run has for one.

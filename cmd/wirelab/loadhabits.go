@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/foreign/takeover"
+	"wirelab.dev/internal/foreign"
+	"wirelab.dev/internal/foreign/flags"
 )
-
-// mostCommand bounds a file that --from reads: ghz's reports list their calls.
-const mostCommand = 256 << 20
 
 // asLoad reads what stands behind load as users of other load generators type it: what they
 // have in their fingers, or, behind --from, a command or a file of theirs. The flags of
@@ -22,7 +20,7 @@ func (a *app) asLoad(args []string) ([]string, error) {
 	}
 	rest := args[1:]
 	if !isFrom(rest) {
-		taken, told, err := takeover.Habits(rest)
+		taken, told, err := foreign.Commands.Typed(rest)
 		a.sayLines(told)
 		if err != nil || !isFrom(taken) {
 			return append([]string{"load"}, taken...), err
@@ -38,7 +36,7 @@ func (a *app) asLoad(args []string) ([]string, error) {
 			fmt.Fprintf(a.stderr, "wirelab load %s\n", quoted(withoutSecrets(rest)))
 			return append([]string{"load"}, rest...), nil
 		}
-		taken, told, err := takeover.From(from.tool, from.text)
+		taken, told, err := foreign.Commands.From(from.tool, from.text)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +80,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	}
 	from = &foreignCommand{tool: given[0]}
 	given = given[1:]
-	if slices.Contains(takeover.Names(), from.tool) {
+	if slices.Contains(foreign.Commands.Names(), from.tool) {
 		if len(given) == 0 {
 			return nil, nil, errFrom
 		}
@@ -91,15 +89,15 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 		from.tool, from.text = "", from.tool
 	}
 	if status, err := os.Stat(from.text); err == nil && status.Mode().IsRegular() {
-		content, err := readFile(from.text, mostCommand)
+		content, err := readFile(from.text, flags.MaxFileBytes)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--from: %w", err)
 		}
 		from.text = string(content)
 	}
 	if from.tool == "" {
-		if from.tool = takeover.Guess(from.text); from.tool == "" {
-			return nil, nil, fmt.Errorf("--from: it does not say of which tool the command is: name it, as in --from curl 'curl http://…': %s", strings.Join(takeover.Names(), ", "))
+		if from.tool = foreign.Commands.Guess(from.text); from.tool == "" {
+			return nil, nil, fmt.Errorf("--from: it does not say of which tool the command is: name it, as in --from curl 'curl http://…': %s", strings.Join(foreign.Commands.Names(), ", "))
 		}
 	}
 	return append(rest, given...), from, nil

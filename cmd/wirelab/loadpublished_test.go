@@ -48,7 +48,7 @@ func TestPublishedCommandsRun(t *testing.T) {
 	}
 }
 
-// publishedCommand is one of internal/foreign/takeover/testdata/commands, by a line of it
+// publishedCommand is one of the commands.txt in the folders of internal/foreign, by a line
 // that no other has, and what it asks for.
 type publishedCommand struct {
 	tool, command string
@@ -98,7 +98,7 @@ var publishedCommands = []publishedCommand{
 // published finds the command in testdata.
 func (p publishedCommand) published(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "service", "takeover", "testdata", "commands", p.tool+".txt"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "foreign", p.tool, "testdata", "commands.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"wirelab.dev/internal/foreign/takeover"
+	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -58,14 +58,16 @@ func TestMissingNameIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever a line of another tool becomes, wirelab load has the flags of.
-func TestLoadHasTheFlagsOfTakeovers(t *testing.T) {
-	flags := (&app{}).loadCommand().Flags()
-	for _, name := range takeover.Flags() {
-		long, isLong := strings.CutPrefix(name, "--")
-		short := strings.TrimPrefix(name, "-")
-		if isLong && long != "help" && flags.Lookup(long) == nil || !isLong && short != "h" && flags.ShorthandLookup(short) == nil {
-			t.Errorf("wirelab load has no %s", name)
+// wirelab load has all flags that lines of other tools are translated to.
+func TestLoadHasTheFlagsOfOtherTools(t *testing.T) {
+	known := (&app{}).loadCommand().Flags()
+	for _, option := range flags.Own.Options {
+		for name := range strings.FieldsSeq(option.Names) {
+			long, isLong := strings.CutPrefix(name, "--")
+			short := strings.TrimPrefix(name, "-")
+			if isLong && long != "help" && known.Lookup(long) == nil || !isLong && short != "h" && known.ShorthandLookup(short) == nil {
+				t.Errorf("wirelab load has no %s", name)
+			}
 		}
 	}
 }

@@ -63,7 +63,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			env.Setenv("HOME", env.WorkDir)
 			endFleets(env)
 			env.Setenv("KEPT", kept) // a run of three trials, to be read
-			foreign, err := filepath.Abs("../../internal/foreign/testdata")
+			foreign, err := filepath.Abs("../../internal/foreign")
 			env.Setenv("FOREIGN", foreign)
 			return err
 		},

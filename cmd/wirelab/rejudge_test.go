@@ -37,15 +37,15 @@ func reported(t *testing.T, limits check.Limits, args ...string) string {
 	return out.String()
 }
 
-// summary is what these tests read of the JSON object.
-type summary struct {
+// rejudgedObject holds the members that these tests read.
+type rejudgedObject struct {
 	Trials   report.TrialCounts
 	Rejudged *analysis.Rejudged
 }
 
-func reportedObject(t *testing.T, limits check.Limits, directory string) summary {
+func reportedObject(t *testing.T, limits check.Limits, directory string) rejudgedObject {
 	t.Helper()
-	var object summary
+	var object rejudgedObject
 	if err := json.Unmarshal([]byte(reported(t, limits, "report", directory, "--json")), &object); err != nil {
 		t.Fatal(err)
 	}

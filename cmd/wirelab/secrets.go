@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/foreign/takeover"
+	"wirelab.dev/internal/foreign/flags"
 )
 
 // secretFlags have values that no run keeps.
@@ -55,7 +55,7 @@ func withoutForeignSecrets(args []string) []string {
 		if value, joined := strings.CutPrefix(arg, "--from="); joined {
 			flag, command = "--from=", value
 		}
-		if words, err := takeover.Split(command); err != nil {
+		if words, err := flags.Split(command); err != nil {
 			command = notKept
 		} else if len(words) > 1 {
 			command = quoted(withoutSecrets(words))

@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/scenario"
-	programs "wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign"
+	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/filestack"
@@ -25,14 +26,14 @@ type yardstick struct {
 var yardsticks = append([]yardstick{
 	{filestack.Caddy.Name, filestack.Caddy.Build},
 	{restjson.Gin, restjson.HasGin},
-}, each(programs.Clients, func(c programs.Client) yardstick { return yardstick{c.Name, c.Install} })...) // the load generators
+}, each(foreign.Generators, func(g generator.Generator) yardstick { return yardstick{g.Name, g.Install} })...) // the load generators
 
 // programOf is the name of the yardstick that a variant needs, or "".
 func programOf(v scenario.Variant) string {
-	if program, foreign := filestack.Program(v); foreign {
+	if program, is := filestack.Program(v); is {
 		return program
 	}
-	if client, foreign := stack.ForeignClient(v); foreign {
+	if client, is := stack.ForeignClient(v); is {
 		return client.Name
 	}
 	if restjson.OnGin(v) {

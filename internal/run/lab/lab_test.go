@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -259,7 +259,7 @@ func TestATrialWithAForeignClient(t *testing.T) {
 	} {
 		t.Run(variant, func(t *testing.T) {
 			_, name, _ := strings.Cut(variant, "caller=")
-			client, _ := yardstick.FindClient(name)
+			client, _ := foreign.Generators.Find(name)
 			_, version, err := client.Find()
 			if err != nil {
 				t.Skip(err)
@@ -313,7 +313,7 @@ func TestATrialWithPreparedRequests(t *testing.T) {
 
 func TestAForeignClientSaysWhatItCannotDo(t *testing.T) {
 	takesSeconds(t)
-	client := yardstick.Clients[0]
+	client := foreign.Generators[0]
 	if _, _, err := client.Find(); err != nil {
 		t.Skip(err)
 	}

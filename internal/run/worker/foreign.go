@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/wire/service"
 )
@@ -47,7 +47,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 
 // runForeignClient lets another program make the calls. The window is the lifetime of
 // that program, and the client's cost is the kernel's account of it.
-func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client, events *emitter) error {
+func runForeignClient(ctx context.Context, spec *Spec, program generator.Generator, events *emitter) error {
 	noise := spinBefore()
 	path, version, err := program.Find()
 	if err != nil {
@@ -109,24 +109,24 @@ func runForeignClient(ctx context.Context, spec *Spec, program yardstick.Client,
 }
 
 // foreignCall returns the call that the workload makes.
-func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
+func (s *Spec) foreignCall(ctx context.Context) (generator.Call, error) {
 	l := s.Client.Load
 	if s.Client.Group != nil {
-		return yardstick.Call{}, errors.New("another program as client cannot be one of a group: it begins by itself; choose wirelab's own client")
+		return generator.Call{}, errors.New("another program as client cannot be one of a group: it begins by itself; choose wirelab's own client")
 	}
 	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Probe != "" {
-		return yardstick.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and without a probe; give the load a duration")
+		return generator.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and without a probe; give the load a duration")
 	}
 	call, err := s.learn(ctx)
 	if err != nil {
-		return yardstick.Call{}, err
+		return generator.Call{}, err
 	}
 	connections := call.mode.Want(s.Client.Clients)
 	if call.mode.Mode.PerRequest() || s.Client.Clients%connections != 0 {
-		return yardstick.Call{}, fmt.Errorf("another program as client keeps its connections, with as many callers on each: want shared, per-worker or a pool that divides %d clients, not %s", s.Client.Clients, call.mode)
+		return generator.Call{}, fmt.Errorf("another program as client keeps its connections, with as many callers on each: want shared, per-worker or a pool that divides %d clients, not %s", s.Client.Clients, call.mode)
 	}
 	request := call.definition.Requests[0]
-	c := yardstick.Call{
+	c := generator.Call{
 		Protocol: protocols[call.definition.Wire], Address: s.Address, Method: request.Method, Path: request.Path, Message: request.Body,
 		AnswerBytes: call.answerBytes, WireBytes: call.wireBytes,
 		Callers: s.Client.Clients, Connections: connections, Threads: runtime.NumCPU(), Duration: time.Duration(l.DurationNS),
@@ -135,18 +135,18 @@ func (s *Spec) foreignCall(ctx context.Context) (yardstick.Call, error) {
 		c.Message = request.Messages[0]
 	}
 	for _, f := range request.Header {
-		c.Header = append(c.Header, yardstick.Field(f))
+		c.Header = append(c.Header, generator.Field(f))
 	}
 	return c, nil
 }
 
-var protocols = map[service.Wire]yardstick.Protocol{
-	service.HTTP1: yardstick.HTTP1, service.HTTP2: yardstick.HTTP2, service.GRPC: yardstick.GRPC,
+var protocols = map[service.Wire]generator.Protocol{
+	service.HTTP1: generator.HTTP1, service.HTTP2: generator.HTTP2, service.GRPC: generator.GRPC,
 }
 
 // foreignResult converts the program's counts. Percentiles, calls in flight and
 // connections are unknown.
-func foreignResult(c yardstick.Counts) *ClientResult {
+func foreignResult(c generator.Counts) *ClientResult {
 	r := &ClientResult{Measurement: record.Measurement{
 		Requests: c.Requests, Completed: c.Requests, WarmUp: record.WarmUp{Method: "none"},
 	}}

@@ -7,7 +7,8 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign"
+	"wirelab.dev/internal/foreign/generator"
 )
 
 const (
@@ -25,9 +26,9 @@ type RequestMaker interface {
 
 // CallerOption is the option of a stack whose calls others can make, too. own is its value
 // where the stack's own client makes them.
-func CallerOption(own string, protocol yardstick.Protocol) scenario.Option {
+func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	values := []string{own, preparedCaller}
-	for _, c := range yardstick.Clients {
+	for _, c := range foreign.Generators {
 		if slices.Contains(c.Speaks, protocol) {
 			values = append(values, c.Name)
 		}
@@ -41,7 +42,7 @@ func CallerOption(own string, protocol yardstick.Protocol) scenario.Option {
 // callerOf returns who makes a variant's calls in place of its own client; empty: nobody.
 func callerOf(v scenario.Variant) string {
 	caller, _ := v.Get(CallerKey)
-	if _, foreign := yardstick.FindClient(caller); foreign || caller == preparedCaller {
+	if _, known := foreign.Generators.Find(caller); known || caller == preparedCaller {
 		return caller
 	}
 	return ""
@@ -55,8 +56,8 @@ func HasOwnClient(v scenario.Variant) bool { return callerOf(v) == "" }
 func CallsPrepared(v scenario.Variant) bool { return callerOf(v) == preparedCaller }
 
 // ForeignClient is the program of others that calls a variant's server, if one does.
-func ForeignClient(v scenario.Variant) (yardstick.Client, bool) {
-	return yardstick.FindClient(callerOf(v))
+func ForeignClient(v scenario.Variant) (generator.Generator, bool) {
+	return foreign.Generators.Find(callerOf(v))
 }
 
 // CheckCallerKind returns an error for calls that only a variant's own client could make.

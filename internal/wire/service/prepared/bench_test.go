@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/wire/service"
 )
@@ -195,7 +195,7 @@ var (
 	}
 	ghz = yard{
 		find: func() (string, error) {
-			client, _ := yardstick.FindClient("ghz")
+			client, _ := foreign.Generators.Find("ghz")
 			if err := client.Install(context.Background(), os.Stderr); err != nil {
 				return "", err
 			}

@@ -15,7 +15,7 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/rpc/fastgrpc"
 )
@@ -63,7 +63,7 @@ func (Stack) Info() stack.Info {
 			{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
 			{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
 			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
-			stack.CallerOption("own", yardstick.GRPC),
+			stack.CallerOption("own", generator.GRPC),
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}

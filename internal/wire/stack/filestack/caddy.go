@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -40,7 +40,7 @@ var (
 )
 
 // Caddy is the program that is measured.
-var Caddy = yardstick.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
+var Caddy = generator.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
 
 // caddyfile is Caddy's configuration. Caddy inherits its listening socket as descriptor
 // 3, so that no other process can take the port before Caddy runs.

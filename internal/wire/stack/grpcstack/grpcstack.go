@@ -18,7 +18,7 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -44,7 +44,7 @@ func (Stack) Info() stack.Info {
 		Options: slices.Concat([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-		}, stack.PoolOption(), stack.CallerOption(name, yardstick.GRPC)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
+		}, stack.PoolOption(), stack.CallerOption(name, generator.GRPC)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
 		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
 	}
 }

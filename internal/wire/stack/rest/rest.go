@@ -28,7 +28,7 @@ import (
 	"net/http"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/foreign/yardstick"
+	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/stack"
 )
@@ -44,11 +44,11 @@ var (
 	})
 	H1 = newStack(httpwire.HTTP1, stack.Info{
 		Name: "h1", Summary: "REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
-		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", yardstick.HTTP1)),
+		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", generator.HTTP1)),
 	})
 	H2 = newStack(httpwire.HTTP2, stack.Info{
 		Name: "h2", Summary: "REST over HTTP/2 on net/http: h1's requests as streams of one shared connection",
-		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", yardstick.HTTP2)),
+		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", generator.HTTP2)),
 	})
 	H3 = newStack(httpwire.HTTP3, stack.Info{
 		Name: "h3", Summary: "REST over HTTP/3 on quic-go: h1's requests as streams of one shared QUIC connection",

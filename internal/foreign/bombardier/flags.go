@@ -1,0 +1,59 @@
+// Package bombardier reads commands of codesenberg/bombardier.
+package bombardier
+
+import (
+	"regexp"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+var printPattern = regexp.MustCompile(`^(i|intro|p|progress|r|result)(,(i|intro|p|progress|r|result))*$`)
+
+// Flags holds the flags of codesenberg/bombardier 2.0, with the flags of its args_parser.go.
+var Flags = &flags.Tool{
+	Name:    "bombardier",
+	Letters: true,
+	Options: []flags.Option{
+		flags.Flag("-c --connections", flags.Number, flags.To("-c")),
+		flags.Flag("-t --timeout", flags.Duration, flags.To("--timeout")),
+		flags.Flag("-l --latencies", flags.None, flags.Ignored("percentiles are always shown")),
+		flags.Flag("-m --method", flags.Method, flags.To("-m")),
+		flags.Flag("-b --body", flags.Text, flags.Body),
+		flags.Flag("-f --body-file", flags.ButNot("a file", flags.IsWhole), flags.To("-D")),
+		flags.Flag("-s --stream", flags.None, flags.Ignored("the body is sent from memory, with its length")),
+		flags.Flag("--cert", flags.File, flags.To("--cert")),
+		flags.Flag("--key", flags.File, flags.To("--key")),
+		flags.Flag("-k --insecure", flags.None, flags.On("-k")),
+		flags.Flag("-a --disableKeepAlives", flags.None, flags.On("--conn", "new")),
+		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
+		flags.Flag("-n --requests", flags.Number, flags.To("-n")),
+		flags.Flag("-d --duration", flags.Duration, flags.To("-z")),
+		flags.Flag("-r --rate", flags.Number, flags.By(flags.Code("--rps"), flags.PositiveRate)),
+		flags.Flag("--fasthttp", flags.None, flags.Ignored("it names an engine of bombardier's")),
+		flags.Flag("--http1", flags.None, flags.On("--http", "1.1")),
+		flags.Flag("--http2", flags.None, flags.On("--http", "2")),
+		flags.Flag("-p --print", flags.Value("what to print", printPattern.MatchString), flags.Ignored(flags.NoShow)),
+		flags.Flag("-q --no-print", flags.None, flags.Ignored(flags.NoShow)),
+		flags.Flag("-o --format", flags.Value("json or plain-text", func(v string) bool { return flags.IsFormat(v) && v != "csv" && v[0] != '-' }), flags.By(flags.Code("--json")+" for json", func(c *flags.Command, value string) error {
+			switch value {
+			case "json", "j":
+				c.Set("--json")
+			case "plain-text", "pt":
+			default:
+				return c.Refuse("templates are not filled: write --json, and fill one from that")
+			}
+			return nil
+		})),
+	},
+	Fits: func(c *flags.Command) bool {
+		return flags.CallsHTTP(c) && (len(c.Kept("body")) == 0 || c.Has("-m")) // curl's cookie is -b too
+	},
+	Usual: func(c *flags.Command) {
+		c.Usually("-c", "125")
+		if !c.Has("-n") {
+			c.Usually("-z", "10s")
+		}
+		c.OwnConnections()
+	},
+	Settle: func(c *flags.Command) error { return c.OneTarget() },
+}

@@ -1,0 +1,143 @@
+package foreign
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+var update = flag.Bool("update", false, "write what the commands in testdata become")
+
+// published is a command as its tool's documentation has it.
+type published struct {
+	head, command string // what stands above it, and it
+	becomes       []string
+}
+
+// toolOf returns the tool of a file, by its folder.
+func toolOf(file string) string { return filepath.Dir(filepath.Dir(file)) }
+
+// readPublished reads a testdata/commands.txt: records that an empty line parts.
+func readPublished(t *testing.T, file string) (preamble string, commands []published) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for record := range strings.SplitSeq(strings.TrimSpace(string(data)), "\n\n") {
+		head, rest, is := strings.Cut(record, "\n$ ")
+		if !is {
+			preamble = record + "\n\n"
+			continue
+		}
+		p := published{head: head}
+		for line := range strings.SplitSeq(rest, "\n") {
+			if len(line) > 1 && strings.ContainsRune("=~!-", rune(line[0])) && line[1] == ' ' {
+				p.becomes = append(p.becomes, line)
+				continue
+			}
+			p.command += line + "\n"
+		}
+		commands = append(commands, p)
+	}
+	return preamble, commands
+}
+
+// become is what the file says of a command: pasted, and typed behind wirelab load.
+func (p published) become(tool string) []string {
+	lines := outcome("=", func() ([]string, []string, error) { return Commands.From(tool, p.command) })
+	if words, err := flags.Split(p.command); err == nil {
+		lines = append(lines, outcome("~", func() ([]string, []string, error) { return Commands.Typed(words[1:]) })...)
+	}
+	return lines
+}
+
+func outcome(mark string, translate func() ([]string, []string, error)) []string {
+	arguments, told, err := translate()
+	if err != nil {
+		return []string{"! " + mark + " " + err.Error()}
+	}
+	words := []string{mark}
+	for _, argument := range arguments {
+		words = append(words, flags.Quote(argument))
+	}
+	lines := []string{strings.Join(words, " ")}
+	for _, line := range told {
+		lines = append(lines, "- "+line)
+	}
+	return lines
+}
+
+func TestPublishedCommands(t *testing.T) {
+	files, err := filepath.Glob("*/testdata/commands.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	for _, file := range files {
+		tool := toolOf(file)
+		written, commands := readPublished(t, file)
+		for _, p := range commands {
+			got := p.become(tool)
+			if !*update && strings.Join(got, "\n") != strings.Join(p.becomes, "\n") {
+				t.Errorf("%s: %s\ngot:\n%s\nwant:\n%s", file, p.command, strings.Join(got, "\n"), strings.Join(p.becomes, "\n"))
+			}
+			written += p.head + "\n$ " + p.command + strings.Join(got, "\n") + "\n\n"
+		}
+		if *update {
+			if err := os.WriteFile(file, []byte(strings.TrimSpace(written)+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Of the published commands that are one command without what a shell computes, 25 of 30
+// translate.
+func TestMostPublishedCommandsTranslate(t *testing.T) {
+	files, err := filepath.Glob("*/testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, translated := 0, 0
+	for _, file := range files {
+		_, published := readPublished(t, file)
+		for _, p := range published {
+			if _, err := flags.Split(p.command); err != nil {
+				continue
+			}
+			commands++
+			if _, _, err := Commands.From(toolOf(file), p.command); err == nil {
+				translated++
+			}
+		}
+	}
+	if t.Logf("%d of %d", translated, commands); commands < 60 || translated*30 < commands*25 {
+		t.Errorf("%d of %d published commands translate, want 25 of 30", translated, commands)
+	}
+}
+
+// What is written for a pasted command is wirelab's own: typed, it stays as it is.
+func TestPastedBecomesOwn(t *testing.T) {
+	files, err := filepath.Glob("*/testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		_, published := readPublished(t, file)
+		for _, p := range published {
+			arguments, _, err := Commands.From(toolOf(file), p.command)
+			if err != nil {
+				continue
+			}
+			again, told, err := Commands.Typed(arguments)
+			if err != nil || len(told) > 0 || !slices.Equal(arguments, again) {
+				t.Errorf("%s becomes %q, and typed %q, told %q, %v", p.command, arguments, again, told, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,207 @@
+// Package curl reads commands of curl.
+package curl
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+// Flags holds the flags of curl 8, with those flags of its manual page that concern HTTP.
+var Flags = &flags.Tool{
+	Name:    "curl",
+	Letters: true, Single: true, Yield: "-T -D -o",
+	Options: slices.Concat(requestFlags, connectionFlags, outputFlags),
+	Fits:    func(c *flags.Command) bool { return len(c.Operands) <= 1 },
+	Settle:  settle,
+}
+
+var requestFlags = []flags.Option{
+	flags.Flag("-X --request", flags.Method, flags.To("-m")),
+	flags.Flag("-I --head", flags.None, flags.On("-m", "HEAD")),
+	flags.Flag("-H --header", flags.Header, flags.By(flags.HeaderLine.Page, headerField)),
+	flags.Flag("-d --data --data-ascii", flags.Text, data("-d")),
+	flags.Flag("--data-raw", flags.Text, data("--data-raw")),
+	flags.Flag("--data-binary", flags.Text, data("--data-binary")),
+	flags.Flag("--data-urlencode", flags.Text, data("--data-urlencode")),
+	flags.Flag("--json", flags.Value("JSON, or @FILE", func(v string) bool { return strings.HasPrefix(v, "@") || looksJSON(v) }), data("--json")),
+	flags.Flag("-G --get", flags.None, flags.Kept("-G", "the data in the target")),
+	flags.Flag("--url-query", flags.Text, flags.Kept("--url-query", "in the target")),
+	flags.Flag("--url", flags.Text, flags.By("the target", func(c *flags.Command, value string) error {
+		c.Operands = append(c.Operands, value)
+		return nil
+	})),
+	flags.Flag("-F --form --form-string", flags.Text, flags.Refused(flags.NoForm)),
+	flags.Flag("-T --upload-file", flags.File, flags.By(flags.Code("-m PUT -D FILE"), upload)),
+	flags.Flag("-u --user", flags.User, flags.To("--user")),
+	flags.Flag("--oauth2-bearer", flags.Text, flags.To("--bearer")),
+	flags.Flag("--basic", flags.None, flags.Ignored("it is what --user does")),
+	flags.Flag("--digest --ntlm --negotiate --anyauth", flags.None, flags.Refused("only a name and a password are sent: write --user NAME:PASSWORD, or --bearer TOKEN")),
+	flags.Flag("-b --cookie", flags.Text, flags.By(flags.Code("-H 'Cookie: …'"), func(c *flags.Command, value string) error {
+		if value == "" {
+			return nil
+		}
+		if !strings.Contains(value, "=") {
+			return c.Refuse("a file of cookies is not read: write them as -H 'Cookie: name=value'")
+		}
+		c.Set("-H", "Cookie: "+value)
+		return nil
+	})),
+	flags.Flag("-c --cookie-jar", flags.ButNot("a file", flags.IsWhole), flags.Ignored("cookies of answers are not kept: each call is the same")),
+	flags.Flag("-A --user-agent", flags.Text, flags.AsHeader("User-Agent")),
+	flags.Flag("-e --referer", flags.Text, flags.By(flags.Code("-H 'Referer: …'"), func(c *flags.Command, value string) error {
+		if value, _, _ = strings.Cut(value, ";auto"); value != "" {
+			c.Set("-H", "Referer: "+value)
+		}
+		return nil
+	})),
+	flags.Flag("-r --range", flags.Value("a range, as in 0-99", func(v string) bool { return strings.Contains(v, "-") }),
+		flags.By(flags.Code("-H 'Range: bytes=…'"), func(c *flags.Command, value string) error {
+			c.Set("-H", "Range: bytes="+value)
+			return nil
+		})),
+	flags.Flag("--compressed", flags.None, flags.By(flags.Code("-H 'Accept-Encoding: gzip'"), func(c *flags.Command, _ string) error {
+		c.Set("-H", "Accept-Encoding: gzip")
+		c.Note("--compressed asks for gzip; answers are counted as they come, compressed")
+		return nil
+	})),
+}
+
+var connectionFlags = []flags.Option{
+	flags.Flag("-0 --http1.0 --http0.9", flags.None, flags.Refused("wirelab speaks HTTP/1.1, 2 and 3: write --http 1.1")),
+	flags.Flag("--http1.1", flags.None, flags.On("--http", "1.1")),
+	flags.Flag("--http2 --http2-prior-knowledge", flags.None, flags.On("--http", "2")),
+	flags.Flag("--http3 --http3-only", flags.None, flags.On("--http", "3")),
+	flags.Flag("-k --insecure", flags.None, flags.On("-k")),
+	flags.Flag("--cacert", flags.File, flags.To("--cacert")),
+	flags.Flag("--capath", flags.File, flags.Refused("write the certificates to one file, and give --cacert FILE")),
+	flags.Flag("-E --cert", flags.Text, flags.By(flags.Code("--cert"), func(c *flags.Command, value string) error {
+		if name, _, has := strings.Cut(value, ":"); has {
+			return c.Refuse("a key with a password is not read: write it to a file without, and give --cert " + flags.Quote(flags.Excerpt(name)) + " --key FILE")
+		}
+		c.Set("--cert", value)
+		return nil
+	})),
+	flags.Flag("--key", flags.File, flags.To("--key")),
+	flags.Flag("--pass", flags.Text, flags.Refused("a key with a password is not read: write it to a file without, and give --key FILE")),
+	flags.Flag("-1 --tlsv1 --tlsv1.0 --tlsv1.1 --tlsv1.2 --tlsv1.3", flags.None, flags.Ignored("TLS 1.3 is spoken, or 1.2 where the server lacks it")),
+	flags.Flag("-x --proxy -U --proxy-user --socks5 --socks5-hostname", flags.Text, flags.Refused(flags.NoProxy)),
+	flags.Flag("--noproxy", flags.Text, flags.Ignored("no proxy is used anyway")),
+	flags.Flag("--resolve", flags.Text, flags.ConnectTo("--resolve")),
+	flags.Flag("--connect-to", flags.Text, flags.ConnectTo("--connect-to")),
+	flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
+	flags.Flag("-m --max-time", flags.Seconds, flags.InSeconds("--timeout")),
+	flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.NoConnecting)),
+	flags.Flag("-4 --ipv4 -6 --ipv6", flags.None, flags.Ignored("an address in the target says the same")),
+	flags.Flag("-Y -y --speed-limit --speed-time", flags.Number, flags.Ignored("a call that is too slow ends by --timeout")),
+	flags.Flag("--limit-rate --rate", flags.Text, flags.Refused("calls go as fast as they go: write --rps N for a rate, or --link rate=… for a slow network")),
+	flags.Flag("-L --location --location-trusted", flags.None, flags.Ignored(flags.NoRedirects)),
+	flags.Flag("--max-redirs", flags.Text, flags.Ignored(flags.NoRedirects)),
+	flags.Flag("--retry --retry-delay --retry-max-time", flags.Number, flags.Ignored("a call that fails counts as failed")),
+	flags.Flag("--retry-connrefused --retry-all-errors", flags.None, flags.Ignored("a call that fails counts as failed")),
+	flags.Flag("-: --next", flags.None, flags.Refused("give a command for each request, or several by --rows")),
+	flags.Flag("-K --config", flags.File, flags.Refused("a file of flags is not read: write them out")),
+}
+
+var outputFlags = []flags.Option{
+	flags.Flag("-s --silent -S --show-error -i --include --show-headers -v --verbose -# --progress-bar -N --no-buffer", flags.None, flags.Ignored(flags.NoShow)),
+	flags.Flag("-f --fail --fail-with-body --fail-early", flags.None, flags.Ignored("an answer of 400 and above counts as failed; --fail-if makes the run fail")),
+	flags.Flag("-o --output", flags.Text, flags.By("left out: answers are not kept", func(c *flags.Command, _ string) error {
+		c.Note("%s is left out: answers are not kept", c.Written)
+		return nil
+	})),
+	flags.Flag("-O --remote-name -J --remote-header-name --no-progress-meter", flags.None, flags.Ignored(flags.NoShow)),
+	flags.Flag("-D --dump-header --trace --trace-ascii", flags.ButNot("a file", flags.IsClock), flags.Ignored(flags.NoShow)),
+	flags.Flag("-w --write-out", flags.Text, flags.Ignored("times are what a run is for")),
+	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "left out: URLs are not unfolded")),
+}
+
+func looksJSON(value string) bool {
+	value = strings.TrimSpace(value)
+	return value != "" && strings.IndexByte(`{["0123456789-tfn`, value[0]) >= 0
+}
+
+// headerField is field, and knows that an empty value takes a field of curl's own away.
+func headerField(c *flags.Command, value string) error {
+	name, rest, colon := strings.Cut(value, ":")
+	if colon && strings.TrimSpace(rest) == "" && !strings.EqualFold(name, "Host") {
+		c.Note("-H '%s:' is left out: it takes away what only curl sends", flags.Excerpt(name))
+		return nil
+	}
+	return flags.HeaderField(c, value)
+}
+
+// upload sends a file by PUT.
+func upload(c *flags.Command, value string) error {
+	c.Keep("-T", value)
+	if !c.Has("-m") {
+		c.Set("-m", "PUT")
+	}
+	if value == "-" || value == "." {
+		c.Set("-d", "@-")
+		return nil
+	}
+	if strings.HasPrefix(value, "{") {
+		return c.Refuse("one file is sent: give -D FILE")
+	}
+	c.Set("-D", value)
+	return nil
+}
+
+func settle(c *flags.Command) error {
+	if misfitGlob(c) {
+		return errors.New("the URL has brackets, which curl unfolds to several: give one URL, or several requests by --rows (-g says that they are meant)")
+	}
+	if err := c.OneTarget(); err != nil {
+		return err
+	}
+	if err := settleData(c); err != nil {
+		return err
+	}
+	if len(c.Kept("-T")) > 0 && len(c.Kept("data")) > 0 {
+		return errors.New("-T and -d of curl: a file to upload and data are two bodies: give one (a content type is -T type/subtype)")
+	}
+	if len(c.Operands) != 1 {
+		return nil
+	}
+	target, err := url.Parse(c.Operands[0])
+	if err != nil && !strings.Contains(c.Operands[0], "://") { // an address with a port is no URL as it stands
+		c.Operands[0] = "http://" + c.Operands[0]
+		target, err = url.Parse(c.Operands[0])
+	}
+	if err != nil {
+		return errors.New("target " + flags.Excerpt(c.Operands[0]) + ": it is no URL")
+	}
+	if target.User != nil {
+		if !c.Has("--user") {
+			password, _ := target.User.Password()
+			c.Set("--user", target.User.Username()+":"+password)
+		}
+		target.User = nil
+		c.Operands[0] = target.String()
+	}
+	if sent := c.Last("-T"); sent != "" && strings.HasSuffix(target.Path, "/") && len(sent) > 1 {
+		c.Operands[0] += url.PathEscape(sent[strings.LastIndexByte(sent, '/')+1:])
+	}
+	if err := addQuery(c); err != nil {
+		return err
+	}
+	return c.RedirectAddress()
+}
+
+// misfitGlob reports whether curl would make several URLs of one.
+func misfitGlob(c *flags.Command) bool {
+	if len(c.Kept("-g")) > 0 || !c.Pasted {
+		return false
+	}
+	return slices.ContainsFunc(c.Operands, func(o string) bool {
+		_, path, _ := strings.Cut(o, "://")
+		if at := strings.IndexByte(path, '/'); at >= 0 && strings.HasPrefix(path, "[") {
+			path = path[at:] // an address of version 6
+		}
+		return strings.ContainsAny(path, "{}[]")
+	})
+}

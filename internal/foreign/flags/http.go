@@ -1,0 +1,148 @@
+package flags
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// HeaderField sets a header field from a line as the tools write it; Host is wirelab's --host.
+func HeaderField(c *Command, text string) error {
+	name, value, colon := strings.Cut(text, ":")
+	value = strings.TrimSpace(value)
+	switch {
+	case strings.HasPrefix(text, "@"):
+		return c.Refuse("a file of headers is not read: write each as -H 'Name: value'")
+	case !colon && strings.HasSuffix(text, ";"): // curl's way to send an empty one
+		c.Set("-H", strings.TrimSuffix(text, ";")+":")
+	case !colon:
+		return c.Refuse(fmt.Sprintf("%q is no header: write -H 'Name: value'", Excerpt(text)))
+	case strings.EqualFold(name, "Host"):
+		if value == "" {
+			return c.Refuse("HTTP asks for a Host: leave the flag out")
+		}
+		c.Set("--host", value)
+	default:
+		c.Set("-H", text)
+	}
+	return nil
+}
+
+// HeaderLine is the rule of a flag whose value is a line of a header.
+var HeaderLine = By(Code("-H")+"; Host: "+Code("--host"), HeaderField)
+
+// body sets data that the tool sends as it stands. Data that begins with @ would name a file here.
+func body(c *Command, text string) error {
+	if strings.HasPrefix(text, "@") && c.Pasted { // typed here, it is a file, as wirelab has it
+		return c.Refuse("data that begins with @ would name a file here: write it to a file, and give -D FILE")
+	}
+	c.Keep("body", text)
+	c.Set("-d", text)
+	return nil
+}
+
+// CallsHTTP reports whether a line has at most one target and one body.
+func CallsHTTP(c *Command) bool { return len(c.Operands) <= 1 && len(c.Kept("body")) <= 1 }
+
+// Body is the rule of a flag whose value is sent as it stands.
+var Body = By(Code("-d"), body)
+
+// Reasons for rules of several tools.
+const (
+	NoProxy      = "wirelab calls the service itself: name it as the target, or load the proxy as http://PROXY/… with --host"
+	NoRedirects  = "a redirect is an answer here, and is not followed; name where it leads as the target"
+	NoForm       = "multipart forms are not made: write the body to a file, and give -m POST -D FILE -T 'multipart/form-data; boundary=…'"
+	NoEngine     = "wirelab chooses how many threads send"
+	NoShow       = "it only concerns what is printed"
+	NoConnecting = "--timeout bounds a call with its connecting"
+)
+
+// OneTarget checks that a pasted command has one URL, and gives it a scheme.
+func (c *Command) OneTarget() error {
+	if !c.Pasted {
+		return nil
+	}
+	switch len(c.Operands) {
+	case 0:
+		return fmt.Errorf("the %s command names no URL: write it behind the flags, as in http://127.0.0.1:8080/", c.tool.Name)
+	case 1:
+	default:
+		return fmt.Errorf("the %s command has more than one URL (%s, %s): give a command for each, or several requests by --rows", c.tool.Name, Excerpt(c.Operands[0]), Excerpt(c.Operands[1]))
+	}
+	target, err := withScheme(c.Operands[0])
+	c.Operands[0] = target
+	return err
+}
+
+// withScheme puts http:// before a URL without a scheme, and refuses other schemes.
+func withScheme(target string) (string, error) {
+	scheme, _, has := strings.Cut(target, "://")
+	switch {
+	case !has:
+		return "http://" + target, nil
+	case strings.EqualFold(scheme, "http"), strings.EqualFold(scheme, "https"):
+		return target, nil
+	}
+	return target, fmt.Errorf("target %s: the scheme is %q: wirelab load calls http, https, grpc and grpcs", Excerpt(target), Excerpt(scheme))
+}
+
+// Slashed returns pkg.Service.Method as pkg.Service/Method.
+func Slashed(method string) string {
+	if at := strings.LastIndexByte(method, '.'); at > 0 && !strings.Contains(method, "/") {
+		return method[:at] + "/" + method[at+1:]
+	}
+	return strings.TrimPrefix(method, "/")
+}
+
+// StandardInput sets data, for which @ is the standard input, as in grpcurl.
+func StandardInput(c *Command, value string) error {
+	if value == "@" {
+		value = "@-"
+	} else if strings.HasPrefix(value, "@") && c.Pasted {
+		return c.Refuse("only @ alone means standard input: data from a file is -D FILE")
+	}
+	c.Set("-d", value)
+	return nil
+}
+
+// PositiveRate sets a total rate; zero means no rate.
+func PositiveRate(c *Command, value string) error {
+	if n, err := strconv.ParseFloat(value, 64); err == nil && n > 0 {
+		c.Set("--rps", value)
+		return nil
+	}
+	c.Note("%s %s is left out: it means no rate", c.Written, value)
+	return nil
+}
+
+// OwnConnections gives each client its connection, as most tools for HTTP do.
+func (c *Command) OwnConnections() {
+	if !c.Has("--conn") {
+		c.Set("--conn", "per-worker")
+	}
+}
+
+// Cleartext writes target and method as one URL of gRPC without TLS.
+func (c *Command) Cleartext() {
+	address := c.Operands[0]
+	if strings.HasPrefix(address, "unix:") || strings.Contains(address, "://") {
+		return // a socket is called in cleartext anyway
+	}
+	c.Operands[0] = "grpc://" + address
+	if method := c.Get("--call"); method != "" {
+		c.Operands[0] += "/" + method
+		c.Unset("--call")
+	}
+}
+
+// HasHeader reports whether a field of the request's header is set.
+func (c *Command) HasHeader(name string) bool {
+	for _, s := range c.settings {
+		if s.flag == "-H" && len(s.value) > 0 {
+			if has, _, _ := strings.Cut(s.value[0], ":"); strings.EqualFold(strings.TrimSpace(has), name) {
+				return true
+			}
+		}
+	}
+	return false
+}

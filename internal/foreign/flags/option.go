@@ -1,0 +1,139 @@
+package flags
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// An Option is a flag of a tool, and what it becomes.
+type Option struct {
+	Names   string // as in "-c --concurrency": a single letter has one dash, a name two
+	Value   Shape
+	Becomes Rule
+}
+
+// Flag returns a row of a tool's table.
+func Flag(names string, value Shape, becomes Rule) Option { return Option{names, value, becomes} }
+
+// A Rule says what a flag becomes.
+type Rule struct {
+	Page  string // what docs/load-from.md says: words, or wirelab's flag
+	Apply func(c *Command, value string) error
+}
+
+// To returns the rule that sets wirelab's flag to the same value.
+func To(flag string) Rule {
+	return Rule{Code(flag), func(c *Command, value string) error {
+		c.Set(flag, value)
+		return nil
+	}}
+}
+
+// On returns the rule that sets wirelab's flag, with the value that the tool's flag implies, if
+// any.
+func On(flag string, value ...string) Rule {
+	return Rule{Code(strings.Join(append([]string{flag}, value...), " ")), func(c *Command, _ string) error {
+		c.Set(flag, value...)
+		return nil
+	}}
+}
+
+// InSeconds returns the rule that sets wirelab's flag to a duration, which the tool writes in
+// seconds or with a unit.
+func InSeconds(flag string) Rule {
+	return Rule{Code(flag), func(c *Command, value string) error {
+		if IsNumber(value) {
+			value += "s"
+		}
+		c.Set(flag, value)
+		return nil
+	}}
+}
+
+// AsHeader returns the rule that sends the value as a header field.
+func AsHeader(name string) Rule {
+	return Rule{Code("-H '" + name + ": …'"), func(c *Command, value string) error {
+		c.Set("-H", name+": "+value)
+		return nil
+	}}
+}
+
+// Ignored returns the rule for a flag that changes nothing that is measured, or that asks for
+// what wirelab does anyway.
+func Ignored(why string) Rule {
+	return Rule{"left out: " + why, func(c *Command, _ string) error {
+		c.Note("%s is left out: %s", c.Written, why)
+		return nil
+	}}
+}
+
+// Refused returns the rule for a flag that wirelab cannot honour; instead says what to do.
+func Refused(instead string) Rule {
+	return Rule{"refused: " + instead, func(c *Command, _ string) error {
+		return c.Refuse(instead)
+	}}
+}
+
+// Kept returns the rule that keeps the value for the tool's Settle.
+func Kept(key, page string) Rule {
+	return Rule{page, func(c *Command, value string) error {
+		c.Keep(key, value)
+		return nil
+	}}
+}
+
+// By returns the rule that applies a function.
+func By(page string, apply func(c *Command, value string) error) Rule {
+	return Rule{page, apply}
+}
+
+// Code formats a text as code in Markdown.
+func Code(text string) string { return "`" + text + "`" }
+
+// A Tool holds the flags of a program, and what wirelab load makes of them.
+type Tool struct {
+	Name    string
+	Options []Option
+
+	// OneDash says that -name means --name, as in Go's package flag. Letters says that letters
+	// can be put together, as in -sS. A tool with both takes a known name before letters.
+	OneDash, Letters bool
+
+	// Single says that a command calls once, and makes no load.
+	Single bool
+	// Yield lists the flags that wirelab has too. In a typed line wirelab's own sense wins for
+	// these where the value fits both.
+	Yield string
+	// Fits reports whether the tool takes such operands and flags. It may be nil.
+	Fits func(c *Command) bool
+	// Usual adds the tool's defaults to a pasted command. It may be nil.
+	Usual func(c *Command)
+	// Settle does what needs the whole line. It may be nil.
+	Settle func(c *Command) error
+
+	// IsFile reports whether an object of JSON is a file that the tool wrote or reads, and
+	// ReadFile returns the words of a command that does the same. Both are nil for tools
+	// without such a file.
+	IsFile   func(object map[string]json.RawMessage) bool
+	ReadFile func(text string) (words []string, err error)
+	// OnlyFiles says that wirelab does not read the tool's commands.
+	OnlyFiles bool
+}
+
+// yields reports whether wirelab's own flag of that name wins in a typed line.
+func (t *Tool) yields(name string) bool { return slices.Contains(strings.Fields(t.Yield), name) }
+
+func (t *Tool) option(name string) *Option { return Find(t.Options, name) }
+
+// Find returns the row of a flag, or nil.
+func Find(options []Option, name string) *Option {
+	for i := range options {
+		for known := range strings.FieldsSeq(options[i].Names) {
+			if known == name {
+				return &options[i]
+			}
+		}
+	}
+	return nil
+}

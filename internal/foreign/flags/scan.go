@@ -1,0 +1,152 @@
+package flags
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A found is a flag on a command line.
+type found struct {
+	written string // with its dashes
+	option  *Option
+	value   string
+	misfit  string // why the tool has no such flag or value; empty: it has
+	owned   bool   // it is wirelab's, not the tool's
+}
+
+// A line holds the flags and operands of a command line.
+type line struct {
+	found    []found
+	operands []string
+}
+
+// scan parses arguments with the tool's flags, then with those of also, which may be nil.
+func (t *Tool) scan(arguments []string, also *Tool) line {
+	s := scanner{tool: t, also: also, rest: arguments}
+	for len(s.rest) > 0 {
+		argument := s.rest[0]
+		s.rest = s.rest[1:]
+		switch {
+		case argument == "--":
+			s.operands = append(s.operands, s.rest...)
+			s.rest = nil
+		case len(argument) < 2 || argument[0] != '-':
+			s.operands = append(s.operands, argument)
+		case strings.HasPrefix(argument, "--"):
+			s.long(argument, argument)
+		default:
+			s.short(argument)
+		}
+	}
+	return s.line
+}
+
+type scanner struct {
+	line
+	tool, also *Tool
+	rest       []string
+}
+
+// long parses a flag with a name.
+func (s *scanner) long(name, written string) {
+	name, value, given := strings.Cut(name, "=")
+	written, _, _ = strings.Cut(written, "=")
+	s.take(name, written, attached{value, given})
+}
+
+// short parses an argument with one dash: a name, a letter with its value, or letters put
+// together.
+func (s *scanner) short(argument string) {
+	name, _, _ := strings.Cut(argument, "=")
+	if len(name) > 2 && (s.tool.OneDash && s.tool.option("-"+name) != nil) {
+		s.long("-"+argument, argument)
+		return
+	}
+	if !s.tool.Letters {
+		s.long(argument, argument)
+		return
+	}
+	for letters, count := argument[1:], 0; letters != ""; count++ {
+		if count == mostLetters {
+			s.add(found{written: Excerpt(argument), misfit: "too many letters in one"})
+			return
+		}
+		name := "-" + letters[:1]
+		option, _ := s.lookup(name, letters[1:])
+		if option == nil || option.Value.takes != aValue {
+			if option == nil {
+				s.add(found{written: argument, misfit: "wirelab does not know this flag: leave it out"})
+				return
+			}
+			s.take(name, name, attached{})
+			letters = letters[1:]
+			continue
+		}
+		value := strings.TrimPrefix(letters[1:], "=")
+		s.take(name, name, attached{value, letters[1:] != ""})
+		return
+	}
+}
+
+// mostLetters limits the flags in one argument.
+const mostLetters = 20
+
+// An attached holds a value that is in the same argument as its flag.
+type attached struct {
+	value string
+	given bool
+}
+
+// lookup finds a flag in the tool's table. It takes the other table's flag if the tool has none,
+// or if the value fits only the other.
+func (s *scanner) lookup(name, value string) (option *Option, owned bool) {
+	option = s.tool.option(name)
+	if s.also == nil {
+		return option, false
+	}
+	other := s.also.option(name)
+	fits := option != nil && option.Value.fit(value)
+	othersToo := other != nil && other.Value.fit(value)
+	if othersToo && (!fits || s.tool.yields(name)) || option == nil && other != nil {
+		return other, true
+	}
+	return option, false
+}
+
+func (s *scanner) take(name, written string, a attached) {
+	next := a.value
+	if !a.given && len(s.rest) > 0 {
+		next = s.rest[0]
+	}
+	option, owned := s.lookup(name, next)
+	f := found{written: written, option: option, owned: owned, value: a.value}
+	switch {
+	case option == nil:
+		f.misfit = "wirelab does not know this flag: leave it out"
+		if a.given {
+			f.written += "=" + a.value
+		}
+	case option.Value.takes == nothing && a.given:
+		if a.value == "false" { // as Go's package flag and kingpin have it
+			return
+		}
+		if a.value != "true" {
+			f.misfit = "it takes no value"
+		}
+	case option.Value.takes == aValue && !a.given:
+		if len(s.rest) == 0 {
+			f.misfit = "its value is missing: want " + option.Value.name
+			break
+		}
+		f.value, s.rest = s.rest[0], s.rest[1:]
+	}
+	if f.misfit == "" && option.Value.takes != nothing && !option.Value.fit(f.value) {
+		f.misfit = "want " + option.Value.name
+		if option.Value.name != User.name { // it may be a password
+			f.misfit += fmt.Sprintf(", found %q", Excerpt(f.value))
+		}
+	}
+	s.add(f)
+}
+
+func (s *scanner) add(f found) { s.line.found = append(s.line.found, f) }

@@ -1,0 +1,98 @@
+package flags
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Shape describes the value that may follow a flag. Where tools use one letter in different
+// senses, the shape tells them apart.
+type Shape struct {
+	name  string // in messages
+	takes arity
+	is    func(string) bool // nil: anything
+}
+
+type arity int
+
+const (
+	nothing  arity = iota
+	aValue         // in the same argument or in the next
+	maybeOne       // in the same argument, or none
+)
+
+func (s Shape) fit(value string) bool {
+	return s.takes == nothing || s.is == nil || s.is(value)
+}
+
+// Value returns the shape of values that fulfil is, with the name that messages use.
+func Value(name string, is func(string) bool) Shape { return Shape{name, aValue, is} }
+
+// The shapes that several tools have.
+var (
+	None   = Shape{}
+	Maybe  = Shape{name: "true or false", takes: maybeOne}
+	Text   = Value("text", nil)
+	File   = Value("a file", nil)
+	Header = Value("a header, as in 'Name: value'", nil)
+
+	Number    = Value("a whole number", IsWhole)
+	Rate      = Value("a number", IsNumber)
+	Count     = Value("a number, as in 10000 or 10k", countPattern.MatchString)
+	Duration  = Value("a duration, as in 10s", IsDuration)
+	Clock     = Value("a duration, as in 10s, or seconds", IsClock)
+	Seconds   = Value("seconds", IsNumber)
+	Method    = Value("a method, as in POST", methodPattern.MatchString)
+	User      = Value("name:password", userPattern.MatchString)
+	MediaType = Value("a content type, as in application/json", mediaPattern.MatchString)
+	Object    = Value("a JSON object, as in '{\"name\":\"value\"}'", isJSONObject)
+)
+
+var (
+	countPattern    = regexp.MustCompile(`^\d+[kKmM]?$`)
+	methodPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z-]*$`)
+	userPattern     = regexp.MustCompile(`^[^:/]+:`)
+	mediaPattern    = regexp.MustCompile(`^(\*|application|audio|example|font|haptics|image|message|model|multipart|text|video|x-[\w.+-]+)/`)
+	durationPattern = regexp.MustCompile(`^\d+(\.\d+)?(ns|us|µs|ms|s|m|h)$`)
+)
+
+// IsWhole reports whether a value is a whole number from 0.
+func IsWhole(value string) bool {
+	_, err := strconv.ParseUint(value, 10, 63)
+	return err == nil
+}
+
+// IsNumber reports whether a value is a number from 0, without an exponent.
+func IsNumber(value string) bool {
+	n, err := strconv.ParseFloat(value, 64)
+	return err == nil && n >= 0 && n < 1e15 && strings.Trim(value, "0123456789.") == ""
+}
+
+// IsDuration reports whether a value is a duration of Go, as in 1m30s.
+func IsDuration(value string) bool {
+	d, err := time.ParseDuration(value)
+	return err == nil && d >= 0
+}
+
+// IsClock reports whether a value is a duration, or a number of seconds.
+func IsClock(value string) bool { return IsNumber(value) || IsDuration(value) }
+
+func isJSONObject(value string) bool {
+	return strings.HasPrefix(strings.TrimSpace(value), "{") && json.Valid([]byte(value))
+}
+
+// ButNot returns the shape of values that fit none of the others, which are what another tool
+// takes at the same place.
+func ButNot(name string, others ...func(string) bool) Shape {
+	return Value(name, func(value string) bool {
+		for _, other := range others {
+			if other(value) {
+				return false
+			}
+		}
+		return true
+	})
+}

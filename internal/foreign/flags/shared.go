@@ -1,0 +1,22 @@
+package flags
+
+// Certificates are the flags of tools that read TLS certificates from files.
+var Certificates = []Option{
+	{"--cacert", File, To("--cacert")},
+	{"--cert", File, To("--cert")},
+	{"--key", File, To("--key")},
+}
+
+// HeyRequest are the flags of hey that describe a request, which oha has taken over.
+var HeyRequest = []Option{
+	{"-z", Duration, To("-z")},
+	{"-H", Header, HeaderLine},
+	{"-A", MediaType, AsHeader("Accept")},
+	{"-d", Text, Body},
+	{"-D", File, To("-D")},
+	{"-T", MediaType, To("-T")},
+	{"-a", User, To("--user")},
+	{"--host", Text, To("--host")},
+	{"--disable-compression", None, Ignored("wirelab asks for no compression")},
+	{"--disable-keepalive", None, On("--conn", "new")},
+}

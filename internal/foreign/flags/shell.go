@@ -1,0 +1,276 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a command line. Commands that people write are far below both.
+const (
+	MaxTextBytes = 1 << 20
+	MaxWords     = 4096
+)
+
+// Split splits a command as a POSIX shell does: quotes, backslashes, continued lines, and
+// $'…'. What a shell would compute, such as a variable, is refused: nothing is executed.
+func Split(text string) ([]string, error) {
+	if len(text) > MaxTextBytes {
+		return nil, fmt.Errorf("the command has %d bytes: at most %d are read: put its data into a file", len(text), MaxTextBytes)
+	}
+	s := splitter{rest: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
+	for s.rest != "" {
+		if err := s.step(); err != nil {
+			return nil, err
+		}
+		if len(s.words) > MaxWords {
+			break
+		}
+	}
+	if s.endWord(); len(s.words) > MaxWords {
+		return nil, fmt.Errorf("the command has more than %d words", MaxWords)
+	}
+	return s.words, nil
+}
+
+type splitter struct {
+	rest   string
+	words  []string
+	word   strings.Builder
+	inWord bool // a word has begun; it may be empty, as '' is
+}
+
+func (s *splitter) endWord() {
+	if s.inWord {
+		s.words = append(s.words, s.word.String())
+	}
+	s.word.Reset()
+	s.inWord = false
+}
+
+func (s *splitter) add(text string) {
+	s.word.WriteString(text)
+	s.inWord = true
+}
+
+// step parses one piece outside quotes: a space, a comment, a quoted or a plain part of a word.
+func (s *splitter) step() error {
+	first := s.rest[0]
+	switch {
+	case first == ' ' || first == '\t' || first == '\r':
+		s.endWord()
+		s.rest = s.rest[1:]
+		return nil
+	case first == '\n':
+		s.endWord()
+		if s.rest = strings.TrimSpace(s.rest); s.rest != "" && len(s.words) > 0 {
+			return fmt.Errorf("a second command begins at %q: give one, or end the line before it with a backslash", Excerpt(s.rest))
+		}
+		return nil
+	case first == '#' && !s.inWord:
+		end := strings.IndexByte(s.rest, '\n')
+		if end < 0 {
+			end = len(s.rest)
+		}
+		s.rest = s.rest[end:]
+		return nil
+	case strings.HasPrefix(s.rest, "$'"):
+		return s.ansi()
+	}
+	if err := s.refuse(); err != nil {
+		return err
+	}
+	switch first {
+	case '\'':
+		return s.single()
+	case '"':
+		return s.double()
+	case '\\':
+		return s.backslash()
+	}
+	s.addUntil(" \t\r\n'\"\\|;&<>()`$~^#")
+	return nil
+}
+
+// addUntil adds the first byte, and the text up to the next special one.
+func (s *splitter) addUntil(special string) {
+	end := strings.IndexAny(s.rest[1:], special) + 1
+	if end == 0 {
+		end = len(s.rest)
+	}
+	s.add(s.rest[:end])
+	s.rest = s.rest[end:]
+}
+
+// refuse returns an error if a shell would do more than split here.
+func (s *splitter) refuse() error {
+	switch first := s.rest[0]; first {
+	case '|':
+		return errors.New("a pipe (|) is not followed: give the one command that calls, its data by -d or from a file")
+	case ';', '&':
+		return fmt.Errorf("%q ends a command here: if it belongs to a URL, put the URL in quotes; otherwise give one command", string(first))
+	case '<', '>':
+		return fmt.Errorf("%q is a redirection, and none is followed: name the file, as in -D FILE for data", string(first))
+	case '(', ')':
+		return fmt.Errorf("%q means a subshell here: put it in quotes", string(first))
+	case '`', '$':
+		return s.refuseExpansion()
+	case '~':
+		if !s.inWord && (len(s.rest) == 1 || s.rest[1] == '/') {
+			return errors.New("~ stands for a home directory: write the path out")
+		}
+	case '^':
+		if len(s.rest) > 1 && strings.IndexByte("\r\n\"&|^%", s.rest[1]) >= 0 {
+			return errors.New("^ escapes in a Windows command prompt: copy the command for a POSIX shell (in a browser: Copy as cURL (bash))")
+		}
+	}
+	return nil
+}
+
+// variable matches the name of a variable.
+var variable = regexp.MustCompile(`^\$(\{[^}]*\}?|\w+|.)`)
+
+// refuseExpansion returns an error for text that a shell replaces, even between double quotes.
+func (s *splitter) refuseExpansion() error {
+	if s.rest[0] == '`' {
+		return errors.New("a command between backticks is not run: write what it would print")
+	}
+	if len(s.rest) == 1 {
+		return nil
+	}
+	switch next := s.rest[1]; {
+	case next == '(':
+		return errors.New("a command in $(…) is not run: write what it would print")
+	case next == '{' || next == '_' || isLetter(next) || isDigit(next) || strings.IndexByte("@*#?$!-", next) >= 0:
+		return fmt.Errorf("a variable (%s) is not looked up: write its value in its place", Excerpt(variable.FindString(s.rest)))
+	}
+	return nil
+}
+
+func (s *splitter) single() error {
+	inside, after, closed := strings.Cut(s.rest[1:], "'")
+	if !closed {
+		return fmt.Errorf("the quote ' before %q is not closed", Excerpt(inside))
+	}
+	s.add(inside)
+	s.rest = after
+	return nil
+}
+
+func (s *splitter) double() error {
+	opened := s.rest[1:]
+	s.rest = opened
+	s.inWord = true
+	for s.rest != "" {
+		switch s.rest[0] {
+		case '"':
+			s.rest = s.rest[1:]
+			return nil
+		case '\\':
+			if len(s.rest) > 1 && strings.IndexByte("$`\"\\\n", s.rest[1]) < 0 {
+				s.add(`\`)
+				s.rest = s.rest[1:]
+				continue
+			}
+			if err := s.backslash(); err != nil {
+				return err
+			}
+			continue
+		case '`', '$':
+			if err := s.refuseExpansion(); err != nil {
+				return err
+			}
+		}
+		s.addUntil("\"\\`$")
+	}
+	return fmt.Errorf("the quote \" before %q is not closed", Excerpt(opened))
+}
+
+// backslash adds the next byte as it is. A backslash at the end of a line continues it.
+func (s *splitter) backslash() error {
+	after := s.rest[1:]
+	switch {
+	case after == "":
+		return errors.New("the command ends with a backslash: its next line is missing")
+	case strings.HasPrefix(after, "\r\n"):
+		s.rest = after[2:]
+	case after[0] == '\n':
+		s.rest = after[1:]
+	default:
+		s.add(after[:1])
+		s.rest = after[1:]
+	}
+	return nil
+}
+
+// ansi parses $'…', which bash and browsers' Copy as cURL write.
+func (s *splitter) ansi() error {
+	opened := s.rest[2:]
+	s.rest = opened
+	s.inWord = true
+	for s.rest != "" {
+		switch {
+		case s.rest[0] == '\'':
+			s.rest = s.rest[1:]
+			return nil
+		case s.rest[0] == '\\' && len(s.rest) > 1:
+			s.rest = s.rest[1:]
+			s.ansiEscape()
+		default:
+			s.addUntil(`'\`)
+		}
+	}
+	return fmt.Errorf("the quote $' before %q is not closed", Excerpt(opened))
+}
+
+// ansiEscape parses the text after a backslash between $' and '.
+func (s *splitter) ansiEscape() {
+	letter := s.rest[0]
+	s.rest = s.rest[1:]
+	if at := strings.IndexByte("abefnrtvE", letter); at >= 0 {
+		s.add("\a\b\x1b\f\n\r\t\v\x1b"[at : at+1])
+		return
+	}
+	switch {
+	case letter == 'x':
+		if code, found := s.digits(2, 16); found {
+			s.add(string([]byte{byte(code)}))
+			return
+		}
+	case letter == 'u' || letter == 'U':
+		limit := 4
+		if letter == 'U' {
+			limit = 8
+		}
+		if code, found := s.digits(limit, 16); found && code <= utf8.MaxRune {
+			s.add(string(rune(code)))
+			return
+		}
+	case letter >= '0' && letter <= '7':
+		s.rest = string(letter) + s.rest
+		code, _ := s.digits(3, 8)
+		s.add(string([]byte{byte(code)}))
+		return
+	case strings.IndexByte(`\'"?`, letter) >= 0:
+		s.add(string(letter))
+		return
+	}
+	s.add(`\` + string([]byte{letter}))
+}
+
+// digits parses up to limit digits of a number.
+func (s *splitter) digits(limit, base int) (code uint64, found bool) {
+	end := 0
+	for end < limit && end < len(s.rest) {
+		if _, err := strconv.ParseUint(s.rest[end:end+1], base, 8); err != nil {
+			break
+		}
+		end++
+	}
+	code, err := strconv.ParseUint(s.rest[:end], base, 64)
+	s.rest = s.rest[end:]
+	return code, err == nil
+}

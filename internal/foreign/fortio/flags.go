@@ -1,0 +1,180 @@
+// Package fortio reads commands and JSON reports of fortio/fortio.
+package fortio
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+// Flags holds the flags of fortio/fortio 1.75, with the flags of fortio load.
+var Flags = &flags.Tool{
+	Name:    "fortio",
+	OneDash: true,
+	Options: slices.Concat(callFlags, flags.Certificates, loadFlags),
+	Fits: func(c *flags.Command) bool {
+		if len(c.Operands) > 0 && c.Operands[0] == "load" {
+			return len(c.Operands) <= 2 && len(c.Kept("body")) <= 1
+		}
+		return flags.CallsHTTP(c)
+	},
+	Usual: func(c *flags.Command) {
+		c.Usually("-c", "4")
+		if !c.Has("--rps") && len(c.Kept("-qps")) == 0 {
+			c.Usually("--rps", "8")
+		}
+		if !c.Has("-n") {
+			c.Usually("-z", "5s")
+		}
+		c.OwnConnections()
+	},
+	Settle: settle,
+}
+
+var callFlags = []flags.Option{
+	flags.Flag("-H", flags.Header, flags.HeaderLine),
+	flags.Flag("-X", flags.Method, flags.To("-m")),
+	flags.Flag("-L", flags.None, flags.Ignored(flags.NoRedirects)),
+	flags.Flag("--payload", flags.Text, flags.Body),
+	flags.Flag("--payload-file", flags.File, flags.To("-D")),
+	flags.Flag("--payload-size", flags.Number, flags.Refused("write data of that size to a file, and give -D FILE")),
+	flags.Flag("--content-type", flags.MediaType, flags.To("-T")),
+	flags.Flag("--user", flags.User, flags.To("--user")),
+	flags.Flag("--h2", flags.None, flags.On("--http", "2")),
+	flags.Flag("--stdclient --std-client", flags.None, flags.Ignored("it names an engine of fortio's")),
+	flags.Flag("--compression", flags.None, flags.On("-H", "Accept-Encoding: gzip")),
+	flags.Flag("-k --https-insecure", flags.None, flags.On("-k")),
+	flags.Flag("--resolve", flags.Value("an IP address", isIP), flags.Kept("fortio -resolve", "the address in the target, and "+flags.Code("--host"))),
+	flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
+	flags.Flag("--keepalive", flags.Maybe, flags.By(flags.Code("--conn new")+" for false", func(c *flags.Command, value string) error {
+		if value == "false" {
+			c.Set("--conn", "new")
+		}
+		return nil
+	})),
+	flags.Flag("--grpc", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
+	flags.Flag("--ping", flags.None, flags.Kept("-ping", "a call of "+flags.Code("fgrpc.PingServer/Ping"))),
+	flags.Flag("--grpc-method", flags.Text, flags.By(flags.Code("--call"), func(c *flags.Command, value string) error {
+		c.Keep("-grpc", "")
+		c.Set("--call", flags.Slashed(value))
+		return nil
+	})),
+	flags.Flag("--health", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
+	flags.Flag("--healthservice", flags.Text, flags.Kept("-healthservice", "the service in "+flags.Code("-d"))),
+	flags.Flag("--grpc-compression", flags.None, flags.Refused("messages are sent as they are, without compression: leave it out")),
+	flags.Flag("-s", flags.Number, flags.Kept("-s", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N"))),
+}
+
+var loadFlags = []flags.Option{
+	flags.Flag("--qps", flags.Value("a number, or max", func(v string) bool { return v == "max" || v == "-1" || flags.IsNumber(v) }),
+		flags.By(flags.Code("--rps")+" (a total)", func(c *flags.Command, value string) error {
+			c.Keep("-qps", value)
+			if value == "max" || value == "-1" {
+				return nil
+			}
+			return flags.PositiveRate(c, value)
+		})),
+	flags.Flag("-c", flags.Number, flags.To("-c")),
+	flags.Flag("-n", flags.Number, flags.By(flags.Code("-n"), func(c *flags.Command, value string) error {
+		if value != "0" {
+			c.Set("-n", value)
+		}
+		return nil
+	})),
+	flags.Flag("-t", flags.Duration, flags.By(flags.Code("-z"), func(c *flags.Command, value string) error {
+		if flags.ParseClock(value) == 0 {
+			return c.Refuse("a run without an end is none here: write -z D")
+		}
+		c.Set("-z", value)
+		return nil
+	})),
+	flags.Flag("--timeout", flags.Duration, flags.To("--timeout")),
+	flags.Flag("--jitter", flags.None, flags.On("--arrivals", "poisson")),
+	flags.Flag("--uniform --nocatchup --sequential-warmup", flags.Maybe, flags.Ignored("each call has its own intended instant, spread evenly")),
+	flags.Flag("-p --percentiles", flags.Text, flags.Ignored("percentiles are always shown")),
+	flags.Flag("-a", flags.None, flags.Ignored("a run is kept by -o DIR")),
+	flags.Flag("--json", flags.Value("a file, as in run.json, or -", func(v string) bool { return v == "-" || strings.HasSuffix(v, ".json") }), flags.By(flags.Code("--json"), func(c *flags.Command, value string) error {
+		if value != "-" {
+			return c.Refuse("the summary goes to standard output: write --json > " + flags.Quote(flags.Excerpt(value)))
+		}
+		c.Set("--json")
+		return nil
+	})),
+	flags.Flag("--labels --data-dir --runid", flags.Text, flags.Ignored("name the run by -o DIR")),
+	flags.Flag("--loglevel --profile --access-log-file", flags.Text, flags.Ignored(flags.NoShow)),
+	flags.Flag("--log-errors --allow-initial-errors --logger-json", flags.Maybe, flags.Ignored(flags.NoShow)),
+	flags.Flag("--gomaxprocs --httpbufferkb", flags.Number, flags.Ignored(flags.NoEngine)),
+	flags.Flag("--abort-on", flags.Text, flags.Refused("a run that fails is ended by its exit code: write --fail-if 'errors>0'")),
+}
+
+func settle(c *flags.Command) error {
+	if len(c.Operands) > 0 {
+		switch verb := c.Operands[0]; {
+		case verb == "load":
+			c.Operands = c.Operands[1:]
+		case slices.Contains([]string{"server", "curl", "report", "redirect", "grpcping", "nc", "script", "proxies", "tcp-echo", "udp-echo"}, verb):
+			return fmt.Errorf("fortio %s makes no load: give a command of fortio load", verb)
+		}
+	}
+	if c.Pasted && c.Has("-n") && c.Has("-z") {
+		c.Note("-t %s is left out: with -n fortio ends by that alone", c.Get("-z"))
+		c.Unset("-z")
+	}
+	if streams := c.Last("-s"); streams != "" {
+		if err := c.Spread("-s", streams); err != nil {
+			return err
+		}
+	}
+	if len(c.Kept("-grpc"))+len(c.Kept("-ping")) > 0 {
+		return settleGRPC(c)
+	}
+	if (c.Has("-d") || c.Has("-D") || c.Has("-T")) && !c.Has("-m") {
+		c.Set("-m", "POST")
+	}
+	if err := c.OneTarget(); err != nil {
+		return err
+	}
+	if address := c.Last("fortio -resolve"); address != "" {
+		c.Keep("--connect-to", "::"+bracketed(address)+":")
+	}
+	return c.RedirectAddress()
+}
+
+func isIP(value string) bool { return net.ParseIP(strings.Trim(value, "[]")) != nil }
+
+func bracketed(address string) string {
+	if strings.Contains(address, ":") {
+		return "[" + strings.Trim(address, "[]") + "]"
+	}
+	return address
+}
+
+// settleGRPC settles a call of gRPC: of a method, or one of fortio's two.
+func settleGRPC(c *flags.Command) error {
+	if len(c.Operands) != 1 {
+		if c.Pasted {
+			return fmt.Errorf("the fortio command has %d addresses: want one, as in 127.0.0.1:8079", len(c.Operands))
+		}
+		return nil
+	}
+	if !c.Has("--call") {
+		c.Set("--call", "grpc.health.v1.Health/Check")
+		if service := c.Last("-healthservice"); service != "" {
+			c.Set("-d", fmt.Sprintf(`{"service":%q}`, service))
+		}
+		if len(c.Kept("-ping")) > 0 {
+			c.Set("--call", "fgrpc.PingServer/Ping")
+		}
+	}
+	address, secure := strings.CutPrefix(c.Operands[0], "https://")
+	address = strings.TrimPrefix(address, "http://")
+	c.Operands[0] = strings.TrimSuffix(address, "/")
+	c.Cleartext()
+	if secure || c.Has("--cacert") || c.Has("-k") {
+		c.Operands[0] = "grpcs" + strings.TrimPrefix(c.Operands[0], "grpc")
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+// Package generator describes load generators of other projects that can repeat a call in place
+// of wirelab's own client, and builds programs of other projects.
+//
+//  1. [List.Find] returns a generator; its Find, the program and its version.
+//  2. [Generator.Prepare] turns a [Call] into arguments, and writes the files that the program
+//     reads.
+//  3. The caller runs the program.
+//  4. [Generator.Read] reads the [Counts] from its output.
+//
+// The package must not know how a program is run, what its figures are for, or which generators
+// there are.
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Generator is a load generator that can repeat a call in cleartext.
+type Generator struct {
+	Name string
+	// Speaks lists the protocols in which it can call.
+	Speaks []Protocol
+	// Install makes the program available, or returns why it cannot.
+	Install func(ctx context.Context, progress io.Writer) error
+	// Find returns the program's path, and its name with the version.
+	Find func() (path, version string, err error)
+	// Files returns the files that the program reads, by name. The last of the Arguments names
+	// the server. ReadOutput reads the counts from the program's output.
+	Files      func(Call) (map[string][]byte, error)
+	Arguments  func(Call) []string
+	ReadOutput func(output string, c Call) (Counts, error)
+}
+
+// A Protocol names a protocol that a load generator speaks.
+type Protocol string
+
+// The protocols. A call of gRPC is unary.
+const (
+	HTTP1 Protocol = "HTTP/1.1"
+	HTTP2 Protocol = "HTTP/2"
+	GRPC  Protocol = "gRPC"
+)
+
+// A Call describes the call that a load generator repeats.
+type Call struct {
+	Protocol Protocol
+	Address  string
+	Method   string // of HTTP; gRPC ignores it
+	Path     string // as in /echo, of gRPC /package.Service/Method
+	Header   []Field
+	Message  []byte // the body of HTTP, the encoded request of gRPC
+	// AnswerBytes is the size of the answer's body, or encoded message. WireBytes is the
+	// size of the whole answer of HTTP/1.1, its head included.
+	AnswerBytes, WireBytes int64
+	Callers                int // each with one call in flight
+	Connections            int
+	Threads                int // that it may have at most
+	Duration               time.Duration
+}
+
+// A Field is a field of a header.
+type Field struct{ Name, Value string }
+
+// EqualThreads returns the largest allowed number of threads that divides the connections evenly.
+func (c Call) EqualThreads() int {
+	for n := min(c.Threads, c.Connections); n > 1; n-- {
+		if c.Connections%n == 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+// Counts holds the figures that a load generator reports about its calls. The times are zero if no call
+// was answered.
+type Counts struct {
+	Requests, Failed int64 // the failed ones are among the requests
+	Example          string
+	Min, Max, Mean   time.Duration
+}
+
+// List lists load generators.
+type List []Generator
+
+// Find returns the load generator of that name.
+func (all List) Find(name string) (Generator, bool) {
+	i := slices.IndexFunc(all, func(g Generator) bool { return g.Name == name })
+	if i < 0 {
+		return Generator{}, false
+	}
+	return all[i], true
+}
+
+// Prepare writes the files that the program reads into the folder where it will run, and returns
+// its arguments. The last one names the server.
+func (g Generator) Prepare(call Call, folder string) ([]string, error) {
+	if !slices.Contains(g.Speaks, call.Protocol) {
+		return nil, fmt.Errorf("%s does not speak %s: want one of %v", g.Name, call.Protocol, g.Speaks)
+	}
+	files, err := g.Files(call)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", g.Name, err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			return nil, fmt.Errorf("%s: %w", g.Name, err)
+		}
+	}
+	return g.Arguments(call), nil
+}
+
+// Read reads the counts from the program's output.
+func (g Generator) Read(output string, call Call) (Counts, error) {
+	counts, err := g.ReadOutput(output, call)
+	if err == nil && (counts.Failed < 0 || counts.Failed > counts.Requests) {
+		err = fmt.Errorf("it reports %d failed calls of %d", counts.Failed, counts.Requests)
+	}
+	if err != nil {
+		return Counts{}, fmt.Errorf("%s: %w; it printed:\n%s", g.Name, err, output[:min(len(output), mostQuoted)])
+	}
+	return counts, nil
+}
+
+// mostQuoted limits the bytes of a program's output that an error quotes.
+const mostQuoted = 4 << 10
+
+// RequestFile is the name of the file that a program reads the request from.
+const RequestFile = "request"
+
+// ErrIncomplete is returned for output that lacks a figure.
+var ErrIncomplete = errors.New("its output lacks the counts or the times of its calls")
+
+// A Parser parses numbers and keeps the first error.
+type Parser struct{ Err error }
+
+// Count parses a whole number.
+func (p *Parser) Count(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	p.keep(err)
+	return n
+}
+
+// Time parses a duration like 2.44ms or "2.44 ms".
+func (p *Parser) Time(text string) time.Duration {
+	d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
+	p.keep(err)
+	return d
+}
+
+func (p *Parser) keep(err error) {
+	if p.Err == nil {
+		p.Err = err
+	}
+}

@@ -1,0 +1,255 @@
+// Package ghz reads commands, configurations and JSON reports of bojand/ghz, and runs it as a
+// client in a measurement.
+package ghz
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+// Flags holds the flags of bojand/ghz 0.121, with the flags of its cmd/ghz.
+var Flags = &flags.Tool{
+	Name:    "ghz",
+	OneDash: true, Letters: true,
+	IsFile: isFile, ReadFile: readFile,
+	Options: options,
+	Fits: func(c *flags.Command) bool {
+		return c.Has("--from") || c.IsGRPC() && len(c.Operands) == 1
+	},
+	Usual: func(c *flags.Command) {
+		if c.Has("--from") { // what the file says is usual there
+			return
+		}
+		if !changes(c, "--concurrency-schedule") {
+			c.Usually("-c", "50")
+			if !c.Has("-z") && !changes(c, "--load-schedule") {
+				c.Usually("-n", "200")
+			}
+		}
+		if !c.Has("--conn") {
+			c.Set("--conn", "shared")
+		}
+	},
+	Settle: settle,
+}
+
+var options = slices.Concat(callFlags, loadFlags, securityFlags, flags.Certificates, reportFlags)
+
+var callFlags = []flags.Option{
+	flags.Flag("--config", flags.File, flags.By(flags.Code("--from ghz FILE"), func(c *flags.Command, value string) error {
+		c.Set("--from", "ghz")
+		c.Operands = append([]string{value}, c.Operands...)
+		return nil
+	})),
+	flags.Flag("--proto", flags.File, flags.To("--proto")),
+	flags.Flag("--protoset", flags.File, flags.To("--protoset")),
+	flags.Flag("--call", flags.Text, flags.By(flags.Code("--call"), func(c *flags.Command, value string) error {
+		c.Set("--call", flags.Slashed(value))
+		return nil
+	})),
+	flags.Flag("-i --import-paths", flags.Text, flags.By(flags.Code("--import-path")+" for each", func(c *flags.Command, value string) error {
+		for path := range strings.SplitSeq(value, ",") {
+			c.Set("--import-path", path)
+		}
+		return nil
+	})),
+	flags.Flag("-d --data", flags.Text, flags.By(flags.Code("-d"), flags.StandardInput)),
+	flags.Flag("-D --data-file", flags.File, flags.To("-D")),
+	flags.Flag("-b --binary", flags.None, flags.Refused(noBinary)),
+	flags.Flag("-B --binary-file", flags.File, flags.Refused(noBinary)),
+	flags.Flag("-m --metadata", flags.Object, flags.By(flags.Code("-H")+" for each", metadata)),
+	flags.Flag("-M --metadata-file", flags.File, flags.Refused("a file of metadata is not read: write each entry as -H 'name: value'")),
+	flags.Flag("--stream-interval", flags.Duration, flags.By(flags.Code("--pace"), unlessZero("--pace"))),
+	flags.Flag("--stream-call-count", flags.Number, flags.By(flags.Code("--messages"), unlessZero("--messages"))),
+	flags.Flag("--stream-call-duration", flags.Duration, flags.By("refused, unless zero: "+flags.Code("--messages")+" with "+flags.Code("--pace"), func(c *flags.Command, value string) error {
+		if flags.ParseClock(value) == 0 {
+			return nil
+		}
+		return c.Refuse("a stream ends by its messages: give --messages N with --pace D")
+	})),
+	flags.Flag("--stream-dynamic-messages", flags.Maybe, flags.Ignored("templates are filled once a message, anyway")),
+	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("give what it is asked for without reflection: --proto FILE or --protoset FILE")),
+	flags.Flag("--disable-template-functions --disable-template-data", flags.Maybe, flags.Ignored("data is sent as it stands, unless --rows fills it")),
+	flags.Flag("-e --enable-compression", flags.None, flags.Refused("messages are sent as they are, without compression: leave it out")),
+	flags.Flag("--max-recv-message-size --max-send-message-size", flags.Text, flags.Ignored("messages of any size that wirelab takes are sent and received")),
+}
+
+const noBinary = "the message is made from JSON: protoc --decode=TYPE FILE.proto < MESSAGE shows its fields; write them as JSON to a file, and give -D FILE"
+
+var loadFlags = []flags.Option{
+	flags.Flag("--async", flags.Maybe, flags.Kept("--async", "left out with "+flags.Code("--rps")+": wirelab then waits for no answer; refused without")),
+	flags.Flag("-r --rps", flags.Number, flags.By(flags.Code("--rps"), flags.PositiveRate)),
+	flags.Flag("--load-schedule", flags.Text, flags.Kept("--load-schedule", flags.Code("--rps")+" with "+flags.Code("--ramp-to")+" and "+flags.Code("-z"))),
+	flags.Flag("--load-start --load-end --load-step-duration --load-max-duration", flags.Text, ofSchedule),
+	flags.Flag("--load-step", flags.Text, ofSchedule),
+	flags.Flag("-c --concurrency", flags.Number, flags.To("-c")),
+	flags.Flag("--concurrency-schedule", flags.Text, flags.Kept("--concurrency-schedule", flags.Code("--steps")+" with "+flags.Code("-z")+" for each")),
+	flags.Flag("--concurrency-start --concurrency-end --concurrency-step-duration --concurrency-max-duration", flags.Text, ofSchedule),
+	flags.Flag("--concurrency-step", flags.Text, ofSchedule),
+	flags.Flag("-n --total", flags.Number, flags.To("-n")),
+	flags.Flag("-t --timeout", flags.Duration, flags.To("--timeout")),
+	flags.Flag("-z --duration", flags.Duration, flags.By(flags.Code("-z"), unlessZero("-z"))),
+	flags.Flag("-x --max-duration", flags.Duration, flags.Kept("-x", flags.Code("-z")+", whichever of it and "+flags.Code("-n")+" ends first")),
+	flags.Flag("--duration-stop", flags.Text, flags.Ignored("calls under way at the end are waited for, and counted")),
+	flags.Flag("--connections", flags.Number, flags.By(flags.Code("--conn shared")+", or "+flags.Code("pool:N"), func(c *flags.Command, value string) error {
+		if c.Set("--conn", "pool:"+value); value == "1" {
+			c.Set("--conn", "shared")
+		}
+		return nil
+	})),
+	flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.NoConnecting)),
+	flags.Flag("--keepalive", flags.Duration, flags.Ignored("under load a connection is never idle")),
+	flags.Flag("--lb-strategy", flags.Text, flags.Refused("one address is called: load each, or what balances between them")),
+	flags.Flag("--cpus", flags.Number, flags.Ignored(flags.NoEngine)),
+	flags.Flag("--skipFirst", flags.Number, flags.By("left out, unless zero: "+flags.Code("--warm-up")+" takes a duration", func(c *flags.Command, value string) error {
+		if value != "0" {
+			c.Note("%s %s is left out: to leave out a warm-up, give its duration, as in --warm-up 1s", c.Written, value)
+		}
+		return nil
+	})),
+}
+
+var securityFlags = []flags.Option{
+	flags.Flag("--insecure", flags.Maybe, flags.Kept("--insecure", "the scheme "+flags.Code("grpc://"))),
+	flags.Flag("--skipTLS", flags.Maybe, flags.On("-k")),
+	flags.Flag("--cname --authority", flags.Text, flags.By(flags.Code("--host"), func(c *flags.Command, value string) error {
+		if host := c.Get("--host"); host != "" && host != value {
+			return c.Refuse(fmt.Sprintf("one name stands for both here, and %s is given already: name the server as its certificate does", flags.Excerpt(host)))
+		}
+		c.Set("--host", value)
+		return nil
+	})),
+}
+
+var reportFlags = []flags.Option{
+	flags.Flag("-o --output", flags.ButNot("a file", flags.IsFormat), flags.Kept("-o", "refused with -O: the summary goes to standard output; otherwise "+flags.Code("-o")+", a directory")),
+	flags.Flag("-O --format", flags.Text, flags.Kept("-O", flags.Code("--json")+" for json and pretty; else refused: "+flags.Code("wirelab report")+" and "+flags.Code("wirelab export")+" write others")),
+	flags.Flag("--count-errors", flags.Maybe, flags.Ignored("failed calls are counted apart, with their own times")),
+	flags.Flag("--name --tags", flags.Text, flags.Ignored("name the run by -o DIR")),
+	flags.Flag("--debug", flags.File, flags.Ignored("with -o DIR each failure is in the run")),
+}
+
+// changes reports whether a schedule changes a figure.
+func changes(c *flags.Command, schedule string) bool {
+	kind := c.Last(schedule)
+	return kind != "" && kind != "const"
+}
+
+// ofSchedule keeps a value under its flag's own name.
+var ofSchedule = flags.By("as the schedule", func(c *flags.Command, value string) error {
+	c.Keep("--"+strings.TrimLeft(c.Written, "-"), value)
+	return nil
+})
+
+// unlessZero sets a flag, unless the value says that there is none.
+func unlessZero(flag string) func(*flags.Command, string) error {
+	return func(c *flags.Command, value string) error {
+		if value != "0" && flags.ParseClock(value) > 0 {
+			c.Set(flag, value)
+		}
+		return nil
+	}
+}
+
+// metadata takes a JSON object of text.
+func metadata(c *flags.Command, value string) error {
+	decoder := json.NewDecoder(strings.NewReader(value))
+	var entries map[string]string
+	if err := decoder.Decode(&entries); err != nil {
+		return c.Refuse("metadata is a JSON object of text, as in '{\"name\":\"value\"}'")
+	}
+	names := []string{}
+	for name := range entries {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		c.Set("-H", name+": "+entries[name])
+	}
+	return nil
+}
+
+func settle(c *flags.Command) error {
+	c.Timed()
+	if err := settleFormat(c); err != nil {
+		return err
+	}
+	if limit := flags.ParseClock(c.Last("-x")); limit > 0 {
+		c.Set("-z", c.Last("-x"))
+		if c.Has("-n") || !c.Pasted {
+			c.Note("-x %s is -z %s: of it and -n, whichever ends first", c.Last("-x"), c.Last("-x"))
+		}
+	}
+	if err := settleSchedules(c); err != nil {
+		return err
+	}
+	if len(c.Kept("--async")) > 0 && c.Last("--async") != "false" {
+		if !c.Has("--rps") {
+			return fmt.Errorf("--async of ghz: calls that wait for no answer need a rate: give --rps N")
+		}
+		c.Note("--async is left out: with --rps no call waits for another's answer")
+	}
+	return settleTarget(c)
+}
+
+// settleTarget settles the address. Where cleartext is asked for, the target says so; without,
+// it stays as it is: wirelab asks for TLS, as ghz does.
+func settleTarget(c *flags.Command) error {
+	if c.Has("--from") {
+		return nil
+	}
+	if len(c.Operands) == 0 {
+		if c.Pasted {
+			return fmt.Errorf("the ghz command names no host: write it behind the flags, as in 127.0.0.1:50051")
+		}
+		return nil
+	}
+	if len(c.Operands) > 1 {
+		return fmt.Errorf("the ghz command has more than one host: %s and %s", flags.Excerpt(c.Operands[0]), flags.Excerpt(c.Operands[1]))
+	}
+	if c.Pasted && !c.Has("--call") {
+		return fmt.Errorf("the ghz command names no method: add --call pkg.Service/Method")
+	}
+	c.Operands[0] = strings.TrimPrefix(c.Operands[0], "dns:///")
+	if len(c.Kept("--insecure")) == 0 || c.Last("--insecure") == "false" {
+		return nil
+	}
+	c.Cleartext()
+	if !c.Pasted {
+		c.Note("--insecure is read as ghz has it, cleartext: the target is %s (for TLS with any certificate write -k)", c.Operands[0])
+	}
+	return nil
+}
+
+// settleFormat settles where the results go.
+func settleFormat(c *flags.Command) error {
+	format, output := c.Last("-O"), c.Last("-o")
+	switch format {
+	case "", "summary":
+		if output != "" && (c.Pasted || format != "") {
+			return fmt.Errorf("-o %s of ghz: the summary goes to standard output: write > %s behind the command; -o is a directory here", flags.Excerpt(output), flags.Excerpt(output))
+		}
+		if output != "" {
+			c.Set("-o", output)
+		}
+		return nil
+	case "json", "pretty":
+		c.Set("--json")
+		if !c.Pasted {
+			c.Note("-O %s is read as --json", format)
+		}
+		if output != "" {
+			return fmt.Errorf("-O %s -o %s of ghz: write --json > %s", format, flags.Excerpt(output), flags.Excerpt(output))
+		}
+		return nil
+	case "html":
+		return fmt.Errorf("-O html of ghz: run with -o DIR, then wirelab report DIR writes DIR/report.html")
+	case "csv":
+		return fmt.Errorf("-O csv of ghz: run with -o DIR, then wirelab export DIR --format csv")
+	}
+	return fmt.Errorf("-O %s of ghz: give --metrics :9090 to be read while it runs, or --json", flags.Excerpt(format))
+}

@@ -1,0 +1,114 @@
+package ghz
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/foreign/summary"
+)
+
+// Summary is the format of ghz's JSON report.
+var Summary = summary.Format{
+	Tool: "ghz", Makes: "--format json",
+	Is: func(o summary.Object) bool {
+		return o.Has("options", "count", "total", "average", "statusCodeDistribution")
+	},
+	Read: readSummary,
+}
+
+// A jsonReport holds the members of the file that are read: runner.Report of ghz 0.93. Its times are
+// nanoseconds. The list of single calls is left: ghz keeps the first million only, and its
+// own percentiles are of those.
+type jsonReport struct {
+	Date    time.Time `json:"date"`
+	Options struct {
+		Call         string `json:"call"`
+		Host         string `json:"host"`
+		RPS          uint64 `json:"rps"`
+		LoadSchedule string `json:"load-schedule"`
+		Concurrency  int    `json:"concurrency"`
+		CSchedule    string `json:"concurrency-schedule"`
+		Async        bool   `json:"async"`
+		SkipFirst    uint64 `json:"skipFirst"`
+		CountErrors  bool   `json:"count-errors"`
+	} `json:"options"`
+	Count    int64            `json:"count"`
+	Total    int64            `json:"total"`
+	Average  int64            `json:"average"`
+	Fastest  int64            `json:"fastest"`
+	Slowest  int64            `json:"slowest"`
+	Statuses map[string]int64 `json:"statusCodeDistribution"`
+
+	Latencies []struct {
+		Percentage int   `json:"percentage"`
+		Latency    int64 `json:"latency"`
+	} `json:"latencyDistribution"`
+	ErrorTexts map[string]int64 `json:"errorDistribution"`
+}
+
+func readSummary(data []byte) (*summary.Result, error) {
+	var report jsonReport
+	if err := json.Unmarshal(data, &report); err != nil {
+		return nil, err
+	}
+	o := report.Options
+	r := &summary.Result{
+		Target: o.Host, Workload: o.Call, Clients: o.Concurrency, Started: report.Date,
+		Window: time.Duration(report.Total), Calls: report.Count,
+		Times: summary.Totals(report.Count, float64(report.Average), report.Fastest, report.Slowest),
+	}
+	for _, l := range report.Latencies {
+		if l.Latency > 0 { // ghz writes 0 for what it does not have
+			r.Times.Percentiles = append(r.Times.Percentiles, latency.Percentile{Quantile: float64(l.Percentage) / 100, Duration: l.Latency})
+		}
+	}
+	r.Errors = ghzErrors(report.Statuses, report.ErrorTexts)
+	setLoad(r, &report)
+	if len(r.Errors) > 0 && !o.CountErrors {
+		r.Remarks = append(r.Remarks, "ghz's mean is of all calls, its percentiles and its slowest call of those that did not fail")
+		r.Times.Min, r.Times.Max = min(r.Times.Min, report.Average), max(r.Times.Max, report.Average)
+	}
+	if o.SkipFirst > 0 {
+		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz left out the first %d calls, but not the time that they took: the throughput is too low by them", o.SkipFirst))
+	}
+	return r, nil
+}
+
+// setLoad says how ghz sent.
+func setLoad(r *summary.Result, report *jsonReport) {
+	o := report.Options
+	schedules := o.LoadSchedule != "" && o.LoadSchedule != "const" || o.CSchedule != "" && o.CSchedule != "const"
+	switch {
+	case schedules:
+		r.Load.Model = record.UnknownLoad
+		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz changed its load on the way (load-schedule %s, concurrency-schedule %s): the figures are of all of it together", o.LoadSchedule, o.CSchedule))
+	case o.RPS > 0 && o.Async:
+		r.Load = record.Load{Model: "open", RatePerSecond: float64(o.RPS), Arrivals: "constant"}
+		r.Remarks = append(r.Remarks, "ghz sent on a schedule without waiting for answers (--async), and timed each call from its actual send: what the sender was late by is not in it")
+	case o.RPS > 0:
+		r.Load = record.Load{Model: record.Paced, RatePerSecond: float64(o.RPS)}
+		r.Remarks = append(r.Remarks, summary.PacedRemark("ghz"))
+	default:
+		r.Load.Model = "closed"
+		r.Remarks = append(r.Remarks, summary.ClosedRemark("ghz"))
+	}
+}
+
+func ghzErrors(statuses, texts map[string]int64) []record.ErrorCount {
+	example := ""
+	if names := slices.Sorted(maps.Keys(texts)); len(names) > 0 {
+		example = slices.MaxFunc(names, func(a, b string) int { return int(texts[a] - texts[b]) })
+	}
+	var all []record.ErrorCount
+	for _, status := range slices.Sorted(maps.Keys(statuses)) {
+		if status != "OK" {
+			all = append(all, record.ErrorCount{Code: status, Count: statuses[status], Example: example})
+		}
+	}
+	return all
+}

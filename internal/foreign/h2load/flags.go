@@ -1,0 +1,93 @@
+// Package h2load reads commands of nghttp2's h2load, and runs it as a client in a measurement.
+package h2load
+
+import (
+	"strings"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+// Flags holds the flags of nghttp2's h2load 1.70, with the flags of its manual page.
+var Flags = &flags.Tool{
+	Name:    "h2load",
+	Letters: true, Yield: "-d",
+	Options: []flags.Option{
+		flags.Flag("-n --requests", flags.Number, flags.To("-n")),
+		flags.Flag("-c --clients", flags.Number, flags.To("-c")),
+		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.NoEngine)),
+		flags.Flag("-i --input-file", flags.File, flags.Refused("a list of URLs is not read: give one URL, and what differs by --rows FILE.csv")),
+		flags.Flag("-m --max-concurrent-streams", flags.Number, flags.Kept("-m", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N"))),
+		flags.Flag("-w -W --window-bits --connection-window-bits", flags.Number, flags.Ignored("windows are those of wirelab's client")),
+		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
+		flags.Flag("--ciphers --tls13-ciphers --groups", flags.Text, flags.Refused("TLS 1.3 with the usual suites is spoken")),
+		flags.Flag("-p --no-tls-proto", flags.Text, flags.By(flags.Code("--http"), func(c *flags.Command, value string) error { return alpn(c, value) })),
+		flags.Flag("-d --data", flags.ButNot("a file", flags.IsDuration), flags.By(flags.Code("-D"), func(c *flags.Command, value string) error {
+			c.Keep("body", value)
+			c.Set("-D", value)
+			return nil
+		})),
+		flags.Flag("-r --rate", flags.Number, flags.Refused("it is a rate of connections: for a rate of calls write --rps N, with --conn new for a connection each")),
+		flags.Flag("--rate-period", flags.Clock, flags.Refused("it is a rate of connections: write --rps N")),
+		flags.Flag("-D --duration", flags.Clock, flags.InSeconds("-z")),
+		flags.Flag("--warm-up-time", flags.Clock, flags.InSeconds("--warm-up")),
+		flags.Flag("-T --connection-active-timeout", flags.Clock, flags.Refused("connections stay open: for one a call write --conn new")),
+		flags.Flag("-N --connection-inactivity-timeout", flags.Clock, flags.InSeconds("--timeout")),
+		flags.Flag("-B --base-uri", flags.Text, flags.By(flags.Code("--unix-socket")+" for unix:PATH; another is the target", func(c *flags.Command, value string) error {
+			if socket, is := strings.CutPrefix(value, "unix:"); is {
+				c.Set("--unix-socket", socket)
+				return nil
+			}
+			return c.Refuse("write the whole URL as the target")
+		})),
+		flags.Flag("--alpn-list --npn-list", flags.Text, flags.By(flags.Code("--http")+", the first", func(c *flags.Command, value string) error { return alpn(c, value) })),
+		flags.Flag("--h1", flags.None, flags.On("--http", "1.1")),
+		flags.Flag("--h3", flags.None, flags.On("--http", "3")),
+		flags.Flag("--connect-to", flags.Text, flags.Kept("h2load --connect-to", "the address in the target, and "+flags.Code("--host"))),
+		flags.Flag("--rps", flags.Rate, flags.Kept("--rps", flags.Code("--rps")+", times the clients: h2load has a rate a client")),
+		flags.Flag("--sni", flags.Text, flags.To("--host")),
+		flags.Flag("-v --verbose", flags.None, flags.Ignored(flags.NoShow)),
+	},
+	Fits: flags.CallsHTTP,
+	Usual: func(c *flags.Command) {
+		c.Usually("-c", "1")
+		if !c.Has("-z") {
+			c.Usually("-n", "1")
+		}
+		c.Usually("--http", "2")
+		c.OwnConnections()
+	},
+	Settle: func(c *flags.Command) error {
+		c.Timed()
+		c.PerClient("--rps", c.Last("--rps"))
+		if streams := c.Last("-m"); streams != "" {
+			if c.Get("--http") == "1.1" {
+				c.Note("-m %s is left out: requests are not pipelined on HTTP/1.1", streams)
+				return c.OneTarget()
+			}
+			if !c.Has("--http") {
+				c.Set("--http", "2")
+			}
+			if err := c.Spread("-m", streams); err != nil {
+				return err
+			}
+		}
+		if err := c.OneTarget(); err != nil {
+			return err
+		}
+		if to := c.Last("h2load --connect-to"); to != "" {
+			c.Keep("--connect-to", "::"+to)
+		}
+		return c.RedirectAddress()
+	},
+}
+
+// alpn takes the first protocol of a list as ALPN has them.
+func alpn(c *flags.Command, list string) error {
+	first, _, _ := strings.Cut(list, ",")
+	version := map[string]string{"h2": "2", "h2c": "2", "h2-16": "2", "h2-14": "2", "http/1.1": "1.1", "h3": "3"}[first]
+	if version == "" {
+		return c.Refuse("wirelab speaks HTTP/1.1, 2 and 3: write --http 2")
+	}
+	c.Set("--http", version)
+	return nil
+}

@@ -1,0 +1,159 @@
+package k6
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/foreign/summary"
+)
+
+// Summary is the format of k6's JSON report.
+var Summary = summary.Format{
+	Tool: "k6", Makes: "--summary-export FILE, or handleSummary's data",
+	Is:   func(o summary.Object) bool { return o.Has("metrics", "root_group") },
+	Read: readSummary,
+}
+
+// A jsonReport holds the members of the file that are read, of k6 1.8: handleSummary's data, and the older form of
+// --summary-export, in which a metric is its values.
+type jsonReport struct {
+	State struct {
+		TestRunDurationMs float64 `json:"testRunDurationMs"` // only handleSummary has it
+	} `json:"state"`
+	Metrics map[string]k6Metric `json:"metrics"`
+}
+
+// k6Metric is a metric's values by name; of a duration in milliseconds. A threshold is no value.
+type k6Metric map[string]float64
+
+func (m *k6Metric) UnmarshalJSON(data []byte) error {
+	var written map[string]json.RawMessage
+	if err := json.Unmarshal(data, &written); err != nil {
+		return err
+	}
+	if inner, nested := written["values"]; nested {
+		written = nil
+		if err := json.Unmarshal(inner, &written); err != nil {
+			return err
+		}
+	}
+	*m = k6Metric{}
+	for name, text := range written {
+		var value *float64
+		if json.Unmarshal(text, &value) == nil && value != nil {
+			(*m)[name] = *value
+		}
+	}
+	return nil
+}
+
+// k6Calls are the metrics of calls that are read, the first that a file has.
+var k6Calls = []struct{ duration, count, failed, remark string }{
+	{
+		"http_req_duration", "http_reqs", "http_req_failed",
+		"k6 timed each request from its first byte sent to its last received: connecting, TLS and waiting for a free connection are not in it",
+	},
+	{duration: "grpc_req_duration", remark: "k6 does not count gRPC calls that failed: they are among the others"},
+}
+
+func readSummary(data []byte) (*summary.Result, error) {
+	var report jsonReport
+	if err := json.Unmarshal(data, &report); err != nil {
+		return nil, err
+	}
+	for _, of := range k6Calls {
+		times, has := report.Metrics[of.duration]
+		if !has {
+			continue
+		}
+		r := &summary.Result{Workload: of.duration, Remarks: []string{of.remark, summary.UnknownCallRemark("k6")}}
+		if err := count(r, &report, times, of.count, of.failed); err != nil {
+			return nil, err
+		}
+		if err := setTimes(r, times); err != nil {
+			return nil, err
+		}
+		setLoad(r, report.Metrics)
+		return r, nil
+	}
+	return nil, errors.New("it has neither http_req_duration nor grpc_req_duration: no call was timed")
+}
+
+// count needs the number of calls: of gRPC only the duration has it, where it is asked for.
+func count(r *summary.Result, report *jsonReport, times k6Metric, counter, failed string) error {
+	count, counted := times["count"]
+	of := report.Metrics[counter]
+	if !counted {
+		count, counted = of["count"]
+	}
+	if !counted {
+		return fmt.Errorf("it does not say how many calls there were: run k6 with --summary-trend-stats '%s'", k6Stats)
+	}
+	if !(count >= 1 && count < math.MaxInt64) {
+		return errors.New("it holds no calls")
+	}
+	r.Calls = int64(count)
+	r.Window = time.Duration(summary.Nanoseconds(report.State.TestRunDurationMs, time.Millisecond))
+	for _, name := range []string{counter, "iterations"} {
+		m := report.Metrics[name]
+		if r.Window <= 0 && m["rate"] > 0 && m["count"] > 0 {
+			r.Window = time.Duration(summary.Nanoseconds(m["count"]/m["rate"], time.Second))
+		}
+	}
+	if n := report.Metrics[failed]["passes"]; n > 0 { // a rate's passes are what was true
+		r.Errors = []record.ErrorCount{{Code: failed, Count: int64(min(n, math.MaxInt64/2)), Example: "k6's http_req_failed: the status was not expected, or there was none"}}
+	}
+	return nil
+}
+
+// k6Stats are the figures that k6 should write.
+const k6Stats = "avg,min,med,max,p(90),p(95),p(99),p(99.9),count"
+
+func setTimes(r *summary.Result, times k6Metric) error {
+	for _, name := range []string{"avg", "min", "max"} {
+		if _, has := times[name]; !has {
+			return fmt.Errorf("its %s has no %s: run k6 with --summary-trend-stats '%s'", r.Workload, name, k6Stats)
+		}
+	}
+	r.Times = summary.Totals(r.Calls, times["avg"]*1e6, summary.Nanoseconds(times["min"], time.Millisecond), summary.Nanoseconds(times["max"], time.Millisecond))
+	for name, value := range times {
+		quantile := 0.5
+		if text, is := strings.CutPrefix(name, "p("); is {
+			percent, err := strconv.ParseFloat(strings.TrimSuffix(text, ")"), 64)
+			if err != nil || !(percent >= 0 && percent <= 100) {
+				continue
+			}
+			quantile = percent / 100
+		} else if name != "med" {
+			continue
+		}
+		r.Times.Percentiles = append(r.Times.Percentiles, latency.Percentile{Quantile: quantile, Duration: summary.Nanoseconds(value, time.Millisecond)})
+	}
+	r.Times.Percentiles = summary.Sort(r.Times.Percentiles)
+	return nil
+}
+
+// setLoad says what a summary tells of the load: not which executor made it.
+func setLoad(r *summary.Result, metrics map[string]k6Metric) {
+	most, now := metrics["vus_max"], metrics["vus"]
+	if most["max"] == most["min"] && (now["max"] == 0 || now["max"] == now["min"] && now["max"] == most["max"]) {
+		r.Clients = int(min(max(most["max"], 0), math.MaxInt32))
+	}
+	if dropped, is := metrics["dropped_iterations"]; is {
+		r.Load.Model = "open"
+		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 sent on a schedule (an arrival rate) that the file does not tell, and left out %.0f iterations for want of a free client: how long they would have waited is in no figure (coordinated omission)", dropped["count"]))
+		return
+	}
+	r.Load.Model = record.UnknownLoad
+	r.Remarks = append(r.Remarks, "the file does not say whether k6 ran a closed loop or a schedule, nor whether its script paused between calls; each call is timed from its actual send, so that what a slow server put off may be missing (coordinated omission)")
+	if r.Clients == 0 {
+		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 had up to %.0f virtual users, and not always as many", most["max"]))
+	}
+}

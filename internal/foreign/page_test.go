@@ -1,0 +1,128 @@
+package foreign
+
+import (
+	"fmt"
+	"strings"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+// example is a line of the page: what someone has, and what it becomes here.
+type example struct{ whose, has string }
+
+var examples = []example{
+	{"hey", "hey -z 30s -c 50 -q 10 -h2 https://127.0.0.1:8443/"},
+	{"oha", "oha -n 10k -c 50 -p 4 --http2 --no-tui http://127.0.0.1:8080/"},
+	{"wrk", "wrk -t12 -c400 -d30s http://127.0.0.1:8080/index.html"},
+	{"bombardier", "bombardier -c 200 -d 10s -l http://127.0.0.1:8080"},
+	{"h2load", "h2load -n100000 -c100 -m100 https://127.0.0.1:8443/"},
+	{"fortio", "fortio load -qps 500 -c 8 -t 60s http://127.0.0.1:8080/"},
+	{"ghz", `ghz --insecure --call helloworld.Greeter.SayHello -d '{"name":"Joe"}' -n 2000 -c 20 --connections 10 127.0.0.1:50051`},
+	{"ghz", `ghz --insecure --call helloworld.Greeter.SayHello --load-schedule step --load-start 50 --load-end 150 --load-step 10 --load-step-duration 5s 127.0.0.1:50051`},
+	{"grpcurl", `grpcurl -plaintext -d '{"name":"Joe"}' 127.0.0.1:50051 helloworld.Greeter/SayHello`},
+	{"curl", `curl -X PUT -u joe:pw --json '{"a":1}' https://127.0.0.1:8443/a`},
+}
+
+// typed are lines in which one letter has several senses.
+var typed = []string{
+	"-c 400 -d 30s http://a/",
+	"-d 'name=Joe' http://a/",
+	"-c 50 -q 10 http://a/",
+	"-c 50 -q 10 -h2 http://a/",
+	"-t 20 http://a/",
+	"-c 8 -t 60s -qps 100 http://a/",
+	"-m POST http://a/",
+	`-m '{"k":"v"}' --call p.S/M a:50051`,
+	"--insecure https://a/",
+	"--insecure --call p.S/M a:50051",
+	"-x 10s --call p.S/M a:50051",
+	"-x proxy:3128 http://a/",
+	"-T text/plain -d x http://a/",
+	"-T file.txt http://a/",
+}
+
+// page returns docs/load-from.md: who writes what, and what it becomes.
+func page() string {
+	var p strings.Builder
+	p.WriteString(pageHead)
+	p.WriteString("\n## Examples\n\n| from | it has | `wirelab load` gets |\n| --- | --- | --- |\n")
+	for _, e := range examples {
+		fmt.Fprintf(&p, "| %s | %s | %s |\n", e.whose, cell(flags.Code(e.has)), cell(became(Commands.From(e.whose, e.has))))
+	}
+	p.WriteString(pageTyped)
+	p.WriteString("\n| typed behind `wirelab load` | read as |\n| --- | --- |\n")
+	for _, line := range typed {
+		words, err := flags.Split(line)
+		if err != nil {
+			panic("an example of the page: " + err.Error())
+		}
+		fmt.Fprintf(&p, "| %s | %s |\n", cell(flags.Code(line)), cell(became(Commands.Typed(words))))
+	}
+	p.WriteString(pageFiles)
+	for _, t := range Commands {
+		if t.OnlyFiles {
+			continue
+		}
+		fmt.Fprintf(&p, "\n## %s\n\n| flag | becomes |\n| --- | --- |\n", t.Name)
+		for _, o := range t.Options {
+			names := strings.Fields(o.Names)
+			for i, name := range names {
+				if t.OneDash && !t.Letters {
+					name = "-" + strings.TrimLeft(name, "-")
+				}
+				names[i] = flags.Code(name)
+			}
+			fmt.Fprintf(&p, "| %s | %s |\n", strings.Join(names, " "), cell(o.Becomes.Page))
+		}
+	}
+	return p.String()
+}
+
+// became is the outcome of a translation for a cell of the page.
+func became(arguments, told []string, err error) string {
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	words := []string{}
+	for _, argument := range arguments {
+		words = append(words, flags.Quote(argument))
+	}
+	if len(told) == 0 {
+		return flags.Code(strings.Join(words, " "))
+	}
+	return flags.Code(strings.Join(words, " ")) + "<br>" + strings.Join(told, "<br>")
+}
+
+// cell keeps a text in its cell.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+const pageHead = `# From other tools
+
+Whoever has a command of another tool need not learn ours first.
+
+    wirelab load --from curl 'curl -X POST -d name=Joe http://127.0.0.1:8080/'
+    wirelab load --from ghz report.json
+    wirelab load -z 30s -c 50 -q 10 -h2 https://127.0.0.1:8443/
+
+- **Pasted** (` + "`--from`" + `): the command means what it means in its tool, with that tool's defaults. A shell's quotes, backslashes and continued lines are read; nothing is executed, and what a shell would compute (variables, pipes, redirections, ` + "`$(…)`" + `) is refused.
+- **Typed** behind ` + "`wirelab load`" + `: what fingers are used to is read too. wirelab's own flags come first, with wirelab's defaults.
+- Each reading that is not word for word is told, one line each. What cannot be honoured is an error that says what to write.
+
+This page is written by ` + "`go test ./internal/foreign -update`" + `, from the tables that translate.
+`
+
+const pageTyped = `
+## One letter, several senses
+
+Tools use one letter for several things. The line as a whole decides: it is read as one of the tool whose flags and values it fits, wirelab's own first.
+`
+
+const pageFiles = `
+## Files
+
+| file | what is taken |
+| --- | --- |
+| ghz, its JSON report (` + "`-O json`" + `) | the options that it ran with |
+| ghz, its configuration as JSON | every flag that it names; TOML and YAML are not read |
+| k6, the JSON of ` + "`--summary-export`" + ` or of handleSummary | clients and duration; the URL only where a threshold names one, since a summary does not say what was called; a script is not run |
+`

@@ -1,0 +1,206 @@
+// Package summary makes records of the reports that other load generators wrote.
+//
+//		a tool's JSON file ──> Formats.Read ──> Result ──> Records ──> record.Record per file
+//
+//	 1. [Formats.Read] finds by its content which [Format] a file has.
+//	 2. That tool's package reads its figures into a [Result], and changes none.
+//	 3. [Records] makes a record of each. Those of one tool, target, call and load are repeats of
+//	    one cell.
+//
+// A figure that the file lacks stays absent. The result's remarks say what its figures leave out.
+//
+// The package must not know where a run is kept, what its figures mean, or which tools there are.
+package summary
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
+)
+
+// A Format is the JSON report of a load generator.
+type Format struct {
+	Tool  string
+	Makes string // the flags that make the tool write it
+	Is    func(Object) bool
+	Read  func(data []byte) (*Result, error)
+}
+
+// Formats lists formats.
+type Formats []Format
+
+// MaxBytes limits the size of a file: ghz lists up to a million calls, in some 130 bytes each.
+const MaxBytes = 256 << 20
+
+// A Result holds the figures of a file. Times are from the actual send of a call to its answer unless
+// the remarks say otherwise.
+type Result struct {
+	Tool, Version string // the version is empty where the file does not say
+	Target        string // HOST:PORT; empty where the file does not say
+	Workload      string // what was called
+	Clients       int    // 0 where the file does not say
+	Load          record.Load
+	Started       time.Time // zero where the file does not say
+	Window        time.Duration
+	Calls         int64 // that ended, those that failed among them
+	Errors        []record.ErrorCount
+	Times         latency.Distribution
+	// Remarks are what a reader must know of these figures, each a sentence.
+	Remarks []string
+}
+
+// An Object holds the members of a file.
+type Object map[string]json.RawMessage
+
+// Has reports whether the object has all members of these names.
+func (o Object) Has(names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { _, is := o[name]; return !is })
+}
+
+// Read reads a file of one of the formats. The error says what was found in it.
+func (all Formats) Read(data []byte) (*Result, error) {
+	var members Object
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil, fmt.Errorf("found %s; %s", describe(data, err), all.wanted())
+	}
+	for _, format := range all {
+		if !format.Is(members) {
+			continue
+		}
+		result, err := format.Read(data)
+		if err == nil {
+			result.Tool = format.Tool
+			err = result.check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("it looks like a file of %s (%s), but %w", format.Tool, format.Makes, err)
+		}
+		return result, nil
+	}
+	return nil, fmt.Errorf("found a JSON object with %s; %s", nameMembers(members), all.wanted())
+}
+
+func (all Formats) wanted() string {
+	texts := make([]string, len(all))
+	for i, format := range all {
+		texts[i] = fmt.Sprintf("%s (%s)", format.Tool, format.Makes)
+	}
+	return "want the JSON summary of one of " + strings.Join(texts, ", ")
+}
+
+// describe describes a file that is no JSON object.
+func describe(data []byte, err error) string {
+	var syntax *json.SyntaxError
+	switch {
+	case len(data) == 0:
+		return "an empty file"
+	case errors.As(err, &syntax):
+		before := data[:min(max(syntax.Offset-1, 0), int64(len(data)))]
+		return fmt.Sprintf("no JSON: line %d: %v", strings.Count(string(before), "\n")+1, err)
+	}
+	return "JSON that is no object"
+}
+
+// nameMembers names the first members.
+func nameMembers(members Object) string {
+	const shown, longest = 5, 40
+	names := make([]string, 0, len(members))
+	for name := range members {
+		if len(name) > longest {
+			name = name[:longest] + "…"
+		}
+		names = append(names, fmt.Sprintf("%q", name))
+	}
+	slices.Sort(names)
+	switch more := len(names) - shown; {
+	case len(names) == 0:
+		return "no members"
+	case more > 0:
+		return fmt.Sprintf("the members %s and %d more", strings.Join(names[:shown], ", "), more)
+	}
+	return "the members " + strings.Join(names, ", ")
+}
+
+// check returns an error for figures that contradict each other, or that no run has.
+func (r *Result) check() error {
+	failed := int64(0)
+	for _, e := range r.Errors {
+		if e.Count < 0 || e.Count > r.Calls {
+			return fmt.Errorf("it counts %d failures of %d calls", e.Count, r.Calls)
+		}
+		failed += e.Count
+	}
+	t := r.Times
+	switch {
+	case r.Calls <= 0:
+		return errors.New("it holds no calls")
+	case failed > r.Calls:
+		return fmt.Errorf("it counts %d failures of %d calls", failed, r.Calls)
+	case r.Window <= 0:
+		return errors.New("it does not say how long the run took")
+	case r.Clients < 0:
+		return fmt.Errorf("it has %d clients", r.Clients)
+	case r.Load.RatePerSecond < 0:
+		return fmt.Errorf("it has a rate of %v a second", r.Load.RatePerSecond)
+	case t.Count <= 0 || t.Count > r.Calls:
+		return fmt.Errorf("it times %d of %d calls", t.Count, r.Calls)
+	case t.Min < 0 || t.Min > t.Max || t.Sum < 0:
+		return fmt.Errorf("its calls take from %d to %d ns, %d ns together", t.Min, t.Max, t.Sum)
+	}
+	for i, p := range t.Percentiles {
+		if p.Duration < 0 || i > 0 && (p.Duration < t.Percentiles[i-1].Duration || p.Quantile <= t.Percentiles[i-1].Quantile) {
+			return fmt.Errorf("its percentile %g is %d ns, which contradicts the others", 100*p.Quantile, p.Duration)
+		}
+	}
+	return nil
+}
+
+// A File is a result, and the file that it was read from.
+type File struct {
+	*Result
+	Name   string // without its folder
+	SHA256 string
+}
+
+// Part is the part of every cell that another program measured.
+const Part = "import"
+
+// Records makes a record of each file, in their order.
+func Records(files []File) []record.Record {
+	repeats := map[record.Cell]int{}
+	records := make([]record.Record, len(files))
+	for i, f := range files {
+		cell := f.cell()
+		repeats[cell]++
+		records[i] = f.record(cell)
+		records[i].Trial, records[i].Repeat = i, repeats[cell]
+	}
+	return records
+}
+
+func (r *Result) cell() record.Cell {
+	return record.Cell{
+		Part: Part, Stack: r.Tool, Variant: r.Tool, Workload: r.Workload, Clients: r.Clients, Load: r.Load, Target: r.Target, Tool: r.Tool,
+	}
+}
+
+func (f File) record(cell record.Cell) record.Record {
+	from := &record.Foreign{Tool: f.Tool, Version: f.Version, File: f.Name, SHA256: f.SHA256}
+	return record.Record{
+		Cell: cell, Started: f.Started, TookNS: int64(f.Window), WindowNS: int64(f.Window), Foreign: from,
+		Measurement: record.Measurement{ClientProgram: from.Program(), Requests: f.Calls, Completed: f.Calls, Service: f.Times},
+		Errors:      f.Errors,
+		Warnings:    append(slices.Clone(f.Remarks), unknowns(from.Program())),
+	}
+}
+
+// unknowns says which figures no tool's file has.
+func unknowns(program string) string {
+	return program + " measured this, and wirelab did not: CPU time and memory of both ends, the connections and what else the machine did are not known; what warming up there was is in the window"
+}

@@ -1,0 +1,140 @@
+package foreign
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/foreign/flags"
+)
+
+// What is typed behind wirelab load, and what it becomes; empty: it stays.
+func TestHabits(t *testing.T) {
+	for _, test := range []struct{ typed, want, told string }{
+		// wirelab's own stays.
+		{typed: "-c 10 -z 5s http://a/"},
+		{typed: "--rps 100 --arrivals poisson -m POST -d @body.json -T application/json -k https://a/"},
+		{typed: "--insecure grpcs://a:1/p.S/M"},
+		{typed: "--plaintext --call p.S/M a:1"},
+		{typed: "--from curl 'curl -X POST http://a/'"},
+		{typed: ""},
+		{typed: "--help"},
+
+		// One letter, several senses.
+		{"-d 30s http://a/", "-z 30s http://a/", "-d 30s is read as -z 30s"},
+		{"-t12 -c400 -d30s --latency http://a/", "-c 400 -z 30s http://a/", "-t is left out"},
+		{"-z 30s -c 50 -q 10 http://a/", "-z 30s -c 50 --rps 10 http://a/", "as one of hey it is --rps 500"},
+		{"-z 30s -c 50 -q 10 -h2 http://a/", "-z 30s -c 50 --http 2 --rps 500 http://a/", "-q 10 is a rate of each client: 50 clients make --rps 500"},
+		{"-z 30s -c 50 -q 10 -t 20 http://a/", "-z 30s -c 50 --timeout 20s --rps 500 http://a/", "-t 20 is read as --timeout 20s"},
+		{"-z 30s -c 50 -q 10 -t 20s http://a/", "-z 30s -c 50 --rps 10 --timeout 20s http://a/", "-q 10 is read as --rps 10"},
+		{"-q 3 -h2 http://a/", "--http 2 --rps 30 http://a/", "10 clients make --rps 30"},
+		{"-c 8 -t 60s -qps 100 http://a/", "-c 8 -z 60s --rps 100 http://a/", "-t 60s is read as -z"},
+		{"-n 10k -c 5 http://a/", "-n 10000 -c 5 http://a/", "-n 10k is read as -n 10000"},
+		{"-n 5000 -c 10 -p 4 --http2 http://a/", "-n 5000 --http 2 -c 40 --conn pool:10 http://a/", "10 connections with 4 calls in flight"},
+		{"-x 10s --call p.S.M a:1", "--call p.S/M -z 10s a:1", "--call p.S.M is read as"},
+		{"-a joe:secret -A application/json http://a/", "--user joe:secret -H 'Accept: application/json' http://a/", "-a … is read as --user …"},
+		{"-A curl/8 http://a/", "-H 'User-Agent: curl/8' http://a/", "-A curl/8 is read as -H"},
+		{"-o json -c 2 http://a/", "--json -c 2 http://a/", "-o json is read as --json"},
+		{"-disable-keepalive -cpus 2 -host b http://a/", "--conn new --host b http://a/", "-cpus is left out"},
+		{"--http-version 2 --no-tui --latency-correction http://a/", "--http 2 http://a/", "--no-tui is left out"},
+		{"--insecure --http2 https://a/", "-k --http 2 https://a/", "--insecure is read as -k"},
+		{"-r 50 --call p.S/M a:1", "--rps 50 --call p.S/M a:1", "-r 50 is read as --rps 50"},
+		{"-r 50 http://a/", "--rps 50 http://a/", "-r 50 is read as --rps 50"},
+
+		// ghz: cleartext, metadata, streams.
+		{"--insecure --call p.S.M a:1", "grpc://a:1/p.S/M", "--insecure is read as ghz has it, cleartext"},
+		{"--insecure --proto x.proto --call p.S/M -c 3 a:1", "--proto x.proto -c 3 grpc://a:1/p.S/M", "cleartext"},
+		{"--skipTLS --call p.S.M a:1", "-k --call p.S/M a:1", "--skipTLS is read as -k"},
+		{`-m '{"b":"2","a":"1"}' --call p.S/M a:1`, "-H 'a: 1' -H 'b: 2' --call p.S/M a:1", "is read as -H"},
+		{"--stream-interval 5ms --stream-call-count 3 --call p.S/M a:1", "--pace 5ms --messages 3 --call p.S/M a:1", "--stream-interval 5ms is read as --pace 5ms"},
+		{"-i a,b --cname n --authority n --call p.S/M a:1", "--import-path a --import-path b --host n --call p.S/M a:1", ""},
+		{"-c 10 --call p.S.M grpc://a:1", "-c 10 --call p.S/M grpc://a:1", ""},
+		{"--config load.json -c 3", "--from ghz load.json -c 3", "--config load.json is read as --from ghz"},
+		{"-O json --call p.S/M a:1", "--call p.S/M --json a:1", ""},
+
+		// curl, where wirelab's own sense of a letter stays.
+		{"-X POST -D body.json http://a/", "-m POST -D body.json http://a/", "-X POST is read as -m POST"},
+		{"-X POST -T text/plain -d x -o run http://a/", "-m POST -T text/plain -o run -d x http://a/", ""},
+		{"-b a=b 127.0.0.1:8080", "-H 'Cookie: a=b' http://127.0.0.1:8080", "-b a=b is read as"},
+		{"-sSL -k -XPUT https://a/", "-k -m PUT https://a/", "-L is left out"},
+		{"-u joe:secret -G -d a=1 http://a/", "--user joe:secret 'http://a/?a=1'", "-u … is read as --user …"},
+
+		// With flags that no tool has, the rest is read, and those stay.
+		{"-q 5 --expect status==200 --nonsense http://a/", "--rps 5 --expect status==200 --nonsense http://a/", ""},
+	} {
+		words, err := flags.Split(test.typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, told, err := Commands.Typed(words)
+		if err != nil {
+			t.Errorf("%s: %v", test.typed, err)
+			continue
+		}
+		if test.want == "" {
+			if !slices.Equal(got, words) || len(told) > 0 {
+				t.Errorf("%s: %q %q, want it as it is", test.typed, got, told)
+			}
+			continue
+		}
+		want, err := flags.Split(test.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got  %q\nwant %q", test.typed, got, want)
+		}
+		if len(told) == 0 || !strings.Contains(strings.Join(told, "\n"), test.told) {
+			t.Errorf("%s: told %q, want %q", test.typed, told, test.told)
+		}
+		if strings.Contains(strings.Join(told, "\n"), "secret") {
+			t.Errorf("%s: a password is told: %q", test.typed, told)
+		}
+	}
+}
+
+// What cannot be honoured says what to write.
+func TestHabitsRefuses(t *testing.T) {
+	for typed, want := range map[string]string{
+		"-x proxy:80 -c 5 http://a/":                "load the proxy as http://PROXY",
+		"-s post.lua -d 5s http://a/":               "Lua is not run",
+		"-o csv http://a/":                          "wirelab export DIR --format csv",
+		"--rand-regex-url http://a/[a-z]":           "--rows FILE.csv",
+		"-F a=b http://a/":                          "multipart",
+		"--async --call p.S.M a:1":                  "give --rps N",
+		"-B m.bin --call p.S/M a:1":                 "made from JSON",
+		"-O html --call p.S/M a:1":                  "wirelab report DIR",
+		"-M md.json --call p.S/M a:1":               "-H 'name: value'",
+		"-e --call p.S/M a:1":                       "without compression",
+		"--load-schedule step --call p.S/M a:1":     "--load-schedule step has no end",
+		"-T file.txt -d x http://a/":                "two bodies",
+		"--cname a --authority b --call p.S/M a:1":  "one name stands for both",
+		"--stream-call-duration 1s --call p.S/M a:": "--messages N",
+	} {
+		words, err := flags.Split(typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := Commands.Typed(words); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v; want an error with %q", typed, got, err, want)
+		}
+	}
+}
+
+// What is written for one tool is wirelab's own: it comes back as it is.
+func TestTranslationsAreOwn(t *testing.T) {
+	for _, typed := range []string{
+		"-z 30s -c 50 -q 10 -h2 http://a/", "-t12 -c400 -d30s http://a/", "--insecure --call p.S.M a:1",
+		"-X POST -d a=b -d c=d -u joe:pw http://a/", "-n 10k -p 4 --http2 http://a/", "--json '{}' http://a/",
+	} {
+		words, _ := flags.Split(typed)
+		once, _, err := Commands.Typed(words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice, told, err := Commands.Typed(once)
+		if err != nil || len(told) > 0 || !slices.Equal(once, twice) {
+			t.Errorf("%s: %q becomes %q, told %q, %v", typed, once, twice, told, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package wrk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/foreign/generator"
+)
+
+// Generator runs wrk as the client of a measurement.
+var Generator = generator.Generator{
+	Name: "wrk", Speaks: []generator.Protocol{generator.HTTP1},
+	Install: func(context.Context, io.Writer) error {
+		_, _, err := findProgram()
+		return err
+	},
+	Find: findProgram, Files: files, Arguments: arguments, ReadOutput: readOutput,
+}
+
+// findProgram finds the program of the system. It prints its version before its usage, and then
+// fails.
+func findProgram() (path, version string, err error) {
+	if path, err = exec.LookPath("wrk"); err != nil {
+		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package wrk", err)
+	}
+	output, err := exec.Command(path, "--version").Output()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		return "", "", fmt.Errorf("%s --version: %w", path, err)
+	}
+	version, _, told := strings.Cut(string(bytes.TrimSpace(output)), " [")
+	if !told {
+		return "", "", fmt.Errorf("%s --version printed %q: want its version, and a bracket", path, version)
+	}
+	return path, version, nil
+}
+
+// wrkScriptFile is the name of the file that wrk reads the call from.
+const wrkScriptFile = "call.lua"
+
+// files describes the call in Lua. Without the functions request and response, wrk formats
+// the request once, and runs no Lua while it calls.
+func files(c generator.Call) (map[string][]byte, error) {
+	var script strings.Builder
+	fmt.Fprintf(&script, "wrk.method = %s\n", luaString(c.Method))
+	for _, f := range c.Header {
+		fmt.Fprintf(&script, "wrk.headers[%s] = %s\n", luaString(f.Name), luaString(f.Value))
+	}
+	fmt.Fprintf(&script, "local request = assert(io.open(%s, \"rb\"))\n", luaString(generator.RequestFile))
+	script.WriteString("wrk.body = request:read(\"*a\")\nrequest:close()\n")
+	script.WriteString(wrkDone)
+	return map[string][]byte{wrkScriptFile: []byte(script.String()), generator.RequestFile: c.Message}, nil
+}
+
+// wrkDone prints what wrk itself rounds. Its times are in microseconds. Without an answer the
+// least of them is nonsense.
+const wrkDone = `
+function done(summary, latency)
+  local e, least = summary.errors, summary.requests > 0 and latency.min or 0
+  io.write(string.format("exactly: %d requests, %d bytes, errors: %d connect, %d read, %d write, %d status, us: %d min, %d max, %d in all\n",
+    summary.requests, summary.bytes, e.connect, e.read, e.write, e.status, least, latency.max, summary.duration))
+end
+`
+
+// luaString writes a string of Lua, in which a backslash and three digits are any byte.
+func luaString(text string) string {
+	quoted := []byte{'"'}
+	for _, b := range []byte(text) {
+		quoted = fmt.Appendf(quoted, "\\%03d", b)
+	}
+	return string(append(quoted, '"'))
+}
+
+// arguments rounds the duration up to seconds, which is what wrk takes.
+func arguments(c generator.Call) []string {
+	seconds := (c.Duration + time.Second - 1) / time.Second
+	return []string{
+		"-d", strconv.FormatInt(int64(seconds), 10) + "s", "-t", strconv.Itoa(c.EqualThreads()), "-c", strconv.Itoa(c.Connections),
+		"-s", wrkScriptFile, "http://" + c.Address + c.Path,
+	}
+}
+
+var wrkExactly = regexp.MustCompile(`(?m)^exactly: (\d+) requests, (\d+) bytes, errors: (\d+) connect, (\d+) read, (\d+) write, (\d+) status, us: (\d+) min, (\d+) max, (\d+) in all$`)
+
+// readOutput counts answers by their bytes too: wrk looks only at the status. Requests without an
+// answer are not among those that it counts. Its mean is of no use: it adds calls that it would
+// have made had others been faster. That each connection always has a call in flight gives it.
+func readOutput(output string, c generator.Call) (generator.Counts, error) {
+	told := wrkExactly.FindStringSubmatch(output)
+	if told == nil {
+		return generator.Counts{}, generator.ErrIncomplete
+	}
+	var p generator.Parser
+	ended, received := p.Count(told[1]), p.Count(told[2])
+	connect, read, write, status := p.Count(told[3]), p.Count(told[4]), p.Count(told[5]), p.Count(told[6])
+	unanswered := connect + read + write
+	whole := received / max(c.WireBytes, 1)
+	answered := max(0, min(ended-status, whole))
+	counts := generator.Counts{
+		Requests: ended + unanswered, Failed: ended - answered + unanswered,
+	}
+	if ended > 0 {
+		counts.Min, counts.Max = p.Time(told[7]+"us"), p.Time(told[8]+"us")
+		counts.Mean = p.Time(told[9]+"us") * time.Duration(c.Connections) / time.Duration(ended)
+	}
+	if counts.Failed > 0 {
+		counts.Example = fmt.Sprintf("%d connections broke, %d answers with another status than 2xx and 3xx, too few bytes for %d answers", unanswered, status, max(0, ended-whole))
+	}
+	return counts, p.Err
+}
