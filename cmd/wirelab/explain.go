@@ -135,7 +135,7 @@ func matching(name string, among []analysis.Insight) []*analysis.Insight {
 	var variants, parts []*analysis.Insight
 	for i := range among {
 		one := &among[i]
-		place := one.Place()
+		place := one.Key()
 		switch {
 		case place == name:
 			return []*analysis.Insight{one}
@@ -156,7 +156,7 @@ func matching(name string, among []analysis.Insight) []*analysis.Insight {
 func findInsight(name string, among []analysis.Insight, before []*analysis.Insight) (*analysis.Insight, error) {
 	found := matching(name, among)
 	if len(found) == 0 {
-		places := each(among, func(i analysis.Insight) string { return (&i).Place() })
+		places := each(among, func(i analysis.Insight) string { return (&i).Key() })
 		return nil, fmt.Errorf("no cell that was looked into is %q; there are\n  %s", name, strings.Join(places, "\n  "))
 	}
 	for _, one := range found {

@@ -26,7 +26,7 @@ func keepRun(t *testing.T, directory string, machine host.Info) (cells []record.
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		cell := record.Cell{Part: "compare", Variant: []string{"tcp", "grpc"}[i%2], Workload: "echo", Clients: 1, Load: record.Load{Model: "closed"}}
+		cell := record.Cell{Part: "compare", Variant: []string{"tcp", "grpc"}[i%2], Place: record.Place{Workload: "echo", Clients: 1}, Load: record.Load{Model: "closed"}}
 		cells = append(cells, cell)
 		run.Manifest.Order = append(run.Manifest.Order, record.PlannedTrial{Trial: i, Repeat: 1 + i/2, Cell: cell.Key()})
 		r := record.Record{Trial: i, Repeat: 1 + i/2, Cell: cell, WindowNS: 1e9}

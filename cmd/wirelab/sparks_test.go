@@ -33,8 +33,7 @@ parts:
 			continue
 		}
 		r := &record.Record{Cell: record.Cell{
-			Part: c.Part, Variant: c.Variant.String(), Workload: c.Workload,
-			RequestBytes: int(c.RequestBytes), ResponseBytes: int(c.ResponseBytes), Clients: c.Clients,
+			Part: c.Part, Variant: c.Variant.String(), Place: record.Place{Workload: c.Workload, Payload: record.Payload{RequestBytes: int(c.RequestBytes), ResponseBytes: int(c.ResponseBytes)}, Clients: c.Clients},
 		}}
 		if c.Clients == 100 && c.Variant.Stack == "grpc" {
 			r.Failure = "refused"

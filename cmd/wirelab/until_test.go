@@ -72,7 +72,7 @@ func measured(t *testing.T, u *record.Until, ratio, noise float64) *record.Run {
 			mean *= ratio
 		}
 		r := record.Record{Trial: i, Repeat: p.Repeat, TookNS: int64(time.Second), WindowNS: 1e9, Cell: record.Cell{
-			Part: "compare", Variant: p.Cell.Variant.String(), Clients: 1, Load: record.Load{Model: "burst"}, // whose books the judge does not ask for
+			Part: "compare", Variant: p.Cell.Variant.String(), Place: record.Place{Clients: 1}, Load: record.Load{Model: "burst"}, // whose books the judge does not ask for
 		}}
 		r.Service = latency.Distribution{Count: 1000, Sum: int64(1000 * mean), Min: 1, Max: 1e9}
 		if err := run.Append(r); err != nil {

@@ -95,10 +95,10 @@ export interface Run {
 export interface Allocation {
   part: string;
   variant: string;
-  workload: string;
-  request_bytes: number;
-  response_bytes: number;
-  clients: number;
+  workload: string; // the service that was called
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
+  clients: number; // concurrent ones
   end: "client" | "server"; // client or server
   trials: number;
   calls: number; // of all trials
@@ -263,8 +263,8 @@ export interface ClaimFigure {
   figure: string; // its name in expressions
   part: string;
   variant: string;
-  request_bytes: number;
-  response_bytes: number;
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
   clients: number;
   value: number | null; // times in microseconds, of throughput a second; the median over repeats
   intervals: IntervalsByField;
@@ -275,10 +275,10 @@ export interface Comparison {
   part: string;
   a: string; // a variant
   b: string; // a variant
-  workload: string;
-  request_bytes: number;
-  response_bytes: number;
-  clients: number;
+  workload: string; // the service that was called
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
+  clients: number; // concurrent ones
   load: Load; // without an in-flight limit, which is the variant's
   metric: "mean" | "p99" | "throughput" | "cpu"; // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
   pairs: number; // repeats in which both trials are valid
@@ -318,10 +318,10 @@ export interface Contrast {
   changed: string; // a variant
   from: string; // the base's value of the option
   to: string; // the changed one's
-  workload: string;
-  request_bytes: number;
-  response_bytes: number;
-  clients: number;
+  workload: string; // the service that was called
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
+  clients: number; // concurrent ones
   load: Load; // without an in-flight limit, which is the variant's
   pairs: number; // repeats in which both trials are valid
   effects: Effect[];
@@ -516,10 +516,10 @@ export interface Inside {
 export interface Insight {
   part: string;
   variant: string;
-  workload: string;
-  request_bytes: number;
-  response_bytes: number;
-  clients: number;
+  workload: string; // the service that was called
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
+  clients: number; // concurrent ones
   mean_us: number | null; // of a call, where nothing looked on; null where the cell was not measured
   passes: Pass[];
   client: Inside;
@@ -556,8 +556,8 @@ export interface Knee {
   part: string;
   variant: string;
   connection: string;
-  request_bytes: number;
-  response_bytes: number;
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
   by: "throughput" | "tail"; // which curve bends: throughput or tail
   found: boolean; // false: refused, see reason
   clients: number | null; // null where not found
@@ -593,8 +593,8 @@ export interface LimitEffect {
   part: string;
   without: string; // a variant
   with: string; // a variant
-  request_bytes: number;
-  response_bytes: number;
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
   clients: number;
   limit: number;
   throughput_ratio: number | null; // with over without
@@ -666,10 +666,10 @@ export interface Network {
 export interface PackedProfile {
   part: string;
   variant: string;
-  workload: string;
-  request_bytes: number;
-  response_bytes: number;
-  clients: number;
+  workload: string; // the service that was called
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
+  clients: number; // concurrent ones
   end: "client" | "server";
   kind: "cpu" | "offcpu" | "alloc";
   unit: "ns" | "B";
@@ -764,8 +764,8 @@ export interface Scaling {
   variant: string;
   connection: string;
   workload: string;
-  request_bytes: number;
-  response_bytes: number;
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
   points: ScalingPoint[];
   law?: ScalabilityLaw; // the fitted universal scalability law; absent where it is refused
   reason: string; // why there is no law
@@ -839,10 +839,10 @@ export interface ShareStep {
 /** Shares says how the difference between a part's first variant and its last comes about, change by change. */
 export interface Shares {
   part: string;
-  workload: string;
-  request_bytes: number;
-  response_bytes: number;
-  clients: number;
+  workload: string; // the service that was called
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
+  clients: number; // concurrent ones
   metric: "cpu" | "throughput" | "mean"; // of a contrast or a comparison
   from: string; // a variant
   to: string; // a variant
@@ -969,8 +969,8 @@ export interface Until {
 export interface WarmUpNeed {
   part: string;
   variant: string;
-  request_bytes: number;
-  response_bytes: number;
+  request_bytes: number; // of payload
+  response_bytes: number; // of payload
   clients: number;
   trials: number;
   settled: number; // of them

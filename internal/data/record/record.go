@@ -18,7 +18,6 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
-	"wirelab.dev/internal/base/units"
 )
 
 // Version is the form of the records that this program writes. It reads all
@@ -165,16 +164,13 @@ type Measurement struct {
 // Cell is the set-up of a trial: one point of a scenario's matrix. Cells that
 // are equal are repeats of one another.
 type Cell struct {
-	Part          string `json:"part"`           // of the scenario
-	Stack         string `json:"stack"`          // the name alone
-	Variant       string `json:"variant"`        // the stack with its options
-	Workload      string `json:"workload"`       // the service that was called
-	RequestBytes  int    `json:"request_bytes"`  // of payload
-	ResponseBytes int    `json:"response_bytes"` // of payload
-	Clients       int    `json:"clients"`        // concurrent ones
-	Connection    string `json:"connection"`     // shared, per-worker, pool or pool:N
-	Load          Load   `json:"load"`
-	Target        string `json:"target,omitempty"` // a server that wirelab did not start
+	Part    string `json:"part"`    // of the scenario
+	Stack   string `json:"stack"`   // the name alone
+	Variant string `json:"variant"` // the stack with its options
+	Place
+	Connection string `json:"connection"` // shared, per-worker, pool or pool:N
+	Load       Load   `json:"load"`
+	Target     string `json:"target,omitempty"` // a server that wirelab did not start
 	// Agents is how many machines of a fleet the clients are spread over; 0: they are on this
 	// machine, with the server.
 	Agents int `json:"agents,omitempty"`
@@ -196,11 +192,7 @@ func (c Cell) Key() string {
 	case c.IsService():
 		return fmt.Sprintf("%s/%s/%s/c=%d", c.Part, c.ShortVariant(), c.Workload, c.Clients)
 	}
-	size := units.Bytes(c.RequestBytes, "")
-	if c.ResponseBytes != c.RequestBytes {
-		size += "-" + units.Bytes(c.ResponseBytes, "")
-	}
-	return fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
+	return c.Place.Key(c.Part, c.Variant)
 }
 
 // Network is a network namespace of a trial's own.

@@ -23,8 +23,7 @@ func sample(trial int) Record {
 	return Record{
 		Version: Version, Trial: trial, Repeat: 1,
 		Cell: Cell{
-			Part: "matrix", Stack: "tcp", Variant: "tcp:buffers=pooled", Workload: "echo",
-			RequestBytes: 64, ResponseBytes: 64, Clients: 50, Connection: "per-worker",
+			Part: "matrix", Stack: "tcp", Variant: "tcp:buffers=pooled", Place: Place{Workload: "echo", Payload: Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 50}, Connection: "per-worker",
 			Load: Load{Model: "closed", RequestsPerClient: 1000},
 		},
 		Started:  time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC),

@@ -186,7 +186,7 @@ func Records(files []File) []record.Record {
 
 func (r *Result) cell() record.Cell {
 	return record.Cell{
-		Part: Part, Stack: r.Tool, Variant: r.Tool, Workload: r.Workload, Clients: r.Clients, Load: r.Load, Target: r.Target, Tool: r.Tool,
+		Part: Part, Stack: r.Tool, Variant: r.Tool, Place: record.Place{Workload: r.Workload, Clients: r.Clients}, Load: r.Load, Target: r.Target, Tool: r.Tool,
 	}
 }
 

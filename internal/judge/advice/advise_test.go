@@ -50,7 +50,7 @@ func TestUsualComparison(t *testing.T) {
 	s.Knees = append(s.Knees, knee("tcp", 4096, analysis.ByTail, 100, ""))
 	for _, v := range []string{"tcp", "rest", "grpc"} {
 		s.WarmUps = append(s.WarmUps, analysis.WarmUpNeed{
-			Part: "compare", Variant: v, RequestBytes: 64, ResponseBytes: 64, Clients: 1, Trials: 3, Settled: 2 + len(v)%3%2,
+			Part: "compare", Variant: v, Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1, Trials: 3, Settled: 2 + len(v)%3%2,
 			Needed: &analysis.Figure{Value: 30 * float64(len(v))}, NeededCalls: &analysis.Figure{Value: 1234 * float64(len(v))},
 			FirstOver: &analysis.Figure{Value: 1.25},
 		})
@@ -115,7 +115,7 @@ func study() *analysis.Summary {
 		{Part: "dense", A: "tcp", B: "rest", Clients: 1, Bytes: analysis.Figure{Value: 3000}, Kind: "indistinct"},
 	}
 	s.Limits = []analysis.LimitEffect{{
-		Part: "tail", Without: "tcp", With: "tcp:inflight=50", RequestBytes: 65536, ResponseBytes: 65536, Clients: 500, Limit: 50,
+		Part: "tail", Without: "tcp", With: "tcp:inflight=50", Payload: record.Payload{RequestBytes: 65536, ResponseBytes: 65536}, Clients: 500, Limit: 50,
 		ThroughputRatio: figure(0.98), MeanServiceRatio: figure(0.11), MeanResponseRatio: figure(1.02),
 		TailWithout: 37.9, TailWithService: 11.6, TailWithResponse: 1.81, P99WithoutUS: 1_040_000, P99WithUS: 211_000,
 	}}

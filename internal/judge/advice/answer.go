@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -202,10 +203,10 @@ func brief(names []string) (over string, short []string) {
 }
 
 func where(at point) string {
-	if at.size == (payload{}) {
+	if at.size == (record.Payload{}) {
 		return clients(at.clients)
 	}
-	return at.size.String() + ", " + clients(at.clients)
+	return payloadText(at.size) + ", " + clients(at.clients)
 }
 
 // bestRate is of each variant at its best concurrency, with the smallest messages.
@@ -218,8 +219,8 @@ func bestRate(p *part) []string {
 		return nil
 	}
 	head := "best rate: "
-	if p.sizes[0] != (payload{}) {
-		head = "best rate, " + p.sizes[0].String() + ": "
+	if p.sizes[0] != (record.Payload{}) {
+		head = "best rate, " + payloadText(p.sizes[0]) + ": "
 	}
 	over, names := brief(each(peaks, func(c *analysis.Cell) string { return c.Variant }))
 	items := make([]string, len(peaks))
@@ -240,7 +241,7 @@ func alone(p *part) []string {
 			continue
 		}
 		times := c.ResponseTimes()
-		line := fmt.Sprintf("%s, %s: %s in the mean", c.Variant, where(point{payloadOf(c), c.Clients}), between(times.Mean, micros))
+		line := fmt.Sprintf("%s, %s: %s in the mean", c.Variant, where(point{c.Payload, c.Clients}), between(times.Mean, micros))
 		if p99 := metricOf(analysis.P99, c); p99 != nil {
 			line += ", P99 " + micros(p99.Value)
 		}
@@ -255,8 +256,8 @@ func directions(parts []*part) []string {
 	var lines []string
 	for _, p := range parts {
 		for _, size := range p.sizes {
-			back := payload{size.response, size.request}
-			if size.request >= size.response || !slices.Contains(p.sizes, back) {
+			back := record.Payload{RequestBytes: size.ResponseBytes, ResponseBytes: size.RequestBytes}
+			if size.RequestBytes >= size.ResponseBytes || !slices.Contains(p.sizes, back) {
 				continue
 			}
 			for _, n := range p.clientEnds() {
@@ -267,7 +268,7 @@ func directions(parts []*part) []string {
 						items = append(items, fmt.Sprintf("%s %s×", variant, number(down.ResponseTimes().Mean.Value/up.ResponseTimes().Mean.Value)))
 					}
 				}
-				lines = append(lines, filled(fmt.Sprintf("%s over %s, %s: ", size, back, clients(n)), items)...)
+				lines = append(lines, filled(fmt.Sprintf("%s over %s, %s: ", payloadText(size), payloadText(back), clients(n)), items)...)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -69,9 +70,9 @@ func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
 
 func TestAnswerSaysWhetherDirectionMatters(t *testing.T) {
 	run := usual()
-	run.sizes, run.clients = []payload{{64, 4096}, {4096, 64}}, []int{1}
+	run.sizes, run.clients = []record.Payload{{RequestBytes: 64, ResponseBytes: 4096}, {RequestBytes: 4096, ResponseBytes: 64}}, []int{1}
 	run.mean = func(_ string, at point) float64 {
-		if at.size.response > at.size.request {
+		if at.size.ResponseBytes > at.size.RequestBytes {
 			return 150
 		}
 		return 100

@@ -52,7 +52,7 @@ func usersAPI(trials int) *analysis.Summary {
 func ladder(trials int) analysis.Shares {
 	sampleRun := sampleRun{trials: trials}
 	d := analysis.Shares{
-		Part: "shares", Workload: "users:op=get-users,work=0s", Clients: 50, Metric: analysis.CPU, From: "grpc", To: "rest-json", Pairs: trials,
+		Part: "shares", Place: record.Place{Workload: "users:op=get-users,work=0s", Clients: 50}, Metric: analysis.CPU, From: "grpc", To: "rest-json", Pairs: trials,
 		Ratio: sampleRun.figure(2), Decided: trials >= 3,
 	}
 	for i, change := range []string{

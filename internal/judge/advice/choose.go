@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -56,10 +57,10 @@ func (p *part) only(keep func(*analysis.Cell) bool) *part {
 		}
 		q.cells = append(q.cells, c)
 		if c.IsValid() {
-			q.variants, q.sizes, q.clients = withNew(q.variants, c.Variant), withNew(q.sizes, payloadOf(c)), withNew(q.clients, c.Clients)
+			q.variants, q.sizes, q.clients = withNew(q.variants, c.Variant), withNew(q.sizes, c.Payload), withNew(q.clients, c.Clients)
 		}
 	}
-	slices.SortFunc(q.sizes, payload.compare)
+	slices.SortFunc(q.sizes, record.Payload.Compare)
 	slices.Sort(q.clients)
 	return q
 }
@@ -68,9 +69,9 @@ func (p *part) only(keep func(*analysis.Cell) bool) *part {
 // wished for, below and above; nil where these lie outside.
 func (p *part) around(w Wish) *part {
 	sizes, clients := p.sizes, p.clients
-	if size := (payload{int(w.Size.Request), int(w.Size.Response)}); size != (payload{}) {
-		sizes = bracket(sizes, func(other payload) int { return other.compare(size) })
-		if len(sizes) == 2 && (sizes[0].request > size.request || sizes[0].response > size.response || sizes[1].request < size.request || sizes[1].response < size.response) {
+	if size := (record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}); size != (record.Payload{}) {
+		sizes = bracket(sizes, func(other record.Payload) int { return other.Compare(size) })
+		if len(sizes) == 2 && (sizes[0].RequestBytes > size.RequestBytes || sizes[0].ResponseBytes > size.ResponseBytes || sizes[1].RequestBytes < size.RequestBytes || sizes[1].ResponseBytes < size.ResponseBytes) {
 			return nil
 		}
 	}
@@ -100,9 +101,9 @@ func bracket[T any](values []T, compare func(T) int) []T {
 
 func (p *part) extent() string {
 	sizes, clients := p.sizeEnds(), p.clientEnds()
-	text := sizes[0].String()
+	text := payloadText(sizes[0])
 	if len(sizes) > 1 {
-		text += " to " + sizes[1].String()
+		text += " to " + payloadText(sizes[1])
 	}
 	text += fmt.Sprintf(" with %d", clients[0])
 	if len(clients) > 1 {

@@ -50,13 +50,13 @@ func TestClaimsInWords(t *testing.T) {
 func TestBulkInWords(t *testing.T) {
 	cell := func(variant string, seconds float64) *analysis.Cell {
 		c := &analysis.Cell{
-			Cell: record.Cell{Part: "get", Variant: variant, Clients: 1, Load: record.Load{Model: "closed"}}, Trials: 3, Valid: 3,
+			Cell: record.Cell{Part: "get", Variant: variant, Place: record.Place{Clients: 1}, Load: record.Load{Model: "closed"}}, Trials: 3, Valid: 3,
 			Bulk: &analysis.Bulk{ServerCPU: &analysis.Figure{Value: seconds}, Rate: analysis.Figure{Value: 1}},
 		}
 		return c
 	}
 	p := &part{
-		name: "get", variants: []string{"grpc", "file"}, sizes: []payload{{}}, clients: []int{1},
+		name: "get", variants: []string{"grpc", "file"}, sizes: []record.Payload{{}}, clients: []int{1},
 		cells: []*analysis.Cell{cell("grpc", 1), cell("file", 0.25)},
 	}
 	const want = "CPU time of the server for a GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s at 1 GB/s."

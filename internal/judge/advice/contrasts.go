@@ -30,7 +30,7 @@ func contrasts(s *analysis.Summary) []string {
 	if len(shown) == 0 {
 		return nil
 	}
-	where := atSize(contrastSize(shown[0])) + "with " + clients(shown[0].Clients)
+	where := atSize(shown[0].Payload) + "with " + clients(shown[0].Clients)
 	return append(sentence(bought, "What keeping or resuming connections buys, %s: %s.", where), sentence(cost, "What a choice costs, %s: %s.", where)...)
 }
 
@@ -42,10 +42,10 @@ func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
 		return nil
 	}
 	first := slices.MinFunc(all, func(a, b analysis.Contrast) int {
-		return cmp.Or(cmp.Compare(b.Clients, a.Clients), contrastSize(a).compare(contrastSize(b)))
+		return cmp.Or(cmp.Compare(b.Clients, a.Clients), a.Payload.Compare(b.Payload))
 	})
 	there := slices.DeleteFunc(slices.Clone(all), func(c analysis.Contrast) bool {
-		return c.Clients != first.Clients || contrastSize(c) != contrastSize(first)
+		return c.Clients != first.Clients || c.Payload != first.Payload
 	})
 	var shown []analysis.Contrast
 	for _, same := range grouped(there, func(c analysis.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
@@ -53,8 +53,6 @@ func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
 	}
 	return shown
 }
-
-func contrastSize(c analysis.Contrast) payload { return payload{c.RequestBytes, c.ResponseBytes} }
 
 // metricWords are the names, in a sentence, of what a contrast may change.
 var metricWords = map[string]string{

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -74,17 +75,15 @@ func kneePlace(k analysis.Knee) string {
 	return fmt.Sprintf("at about %s (%.0f to %.0f)", clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
 }
 
-func kneeSize(k analysis.Knee) payload { return payload{k.RequestBytes, k.ResponseBytes} }
-
 // curvesOf names variants with their sizes, those with equal sizes together.
 func curvesOf(knees []analysis.Knee) string {
 	knees = slices.Clone(knees)
-	slices.SortStableFunc(knees, func(a, b analysis.Knee) int { return kneeSize(a).compare(kneeSize(b)) })
+	slices.SortStableFunc(knees, func(a, b analysis.Knee) int { return a.Payload.Compare(b.Payload) })
 	sizes := map[string][]string{}
 	var variants []string
 	for _, k := range knees {
 		variants = withNew(variants, k.Variant)
-		sizes[k.Variant] = withNew(sizes[k.Variant], kneeSize(k).String())
+		sizes[k.Variant] = withNew(sizes[k.Variant], payloadText(k.Payload))
 	}
 	var texts []string
 	for _, same := range grouped(variants, func(v string) string { return list(sizes[v]) }) {
@@ -123,7 +122,7 @@ func crossovers(s *analysis.Summary, parts []*part) []string {
 func withoutCrossover(parts []*part) []string {
 	var sentences []string
 	for _, p := range parts {
-		same := slices.DeleteFunc(slices.Clone(p.sizes), func(s payload) bool { return s.request != s.response || s.request == 0 })
+		same := slices.DeleteFunc(slices.Clone(p.sizes), func(s record.Payload) bool { return s.RequestBytes != s.ResponseBytes || s.RequestBytes == 0 })
 		if len(same) >= sweepSizes && len(p.variants) > 1 {
 			sentences = append(sentences, p.prefixed(parts, []string{p.noCrossover()})...)
 		}
@@ -137,21 +136,20 @@ func (p *part) noCrossover() string {
 		a, b    string
 		clients int
 	}
-	sizes := map[sweep][]payload{}
+	sizes := map[sweep][]record.Payload{}
 	for _, c := range p.comparisons {
-		at := payload{c.RequestBytes, c.ResponseBytes}
-		if c.Metric == analysis.Mean && c.Ratio.Interval != nil && at.request == at.response && at.request > 0 {
+		if c.Metric == analysis.Mean && c.Ratio.Interval != nil && c.RequestBytes == c.ResponseBytes && c.RequestBytes > 0 {
 			s := sweep{c.A, c.B, c.Clients}
-			sizes[s] = append(sizes[s], at)
+			sizes[s] = append(sizes[s], c.Payload)
 		}
 	}
-	maps.DeleteFunc(sizes, func(_ sweep, sizes []payload) bool { return len(sizes) < sweepSizes })
+	maps.DeleteFunc(sizes, func(_ sweep, sizes []record.Payload) bool { return len(sizes) < sweepSizes })
 	if len(sizes) == 0 {
 		return fmt.Sprintf("Where one variant overtakes another as messages grow is not told: that takes three trials of both at %d sizes.", sweepSizes)
 	}
-	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []payload) bool { return len(s) < len(p.sizes) }))
+	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []record.Payload) bool { return len(s) < len(p.sizes) }))
 	if whole == len(p.clients)*len(p.variants)*(len(p.variants)-1)/2 {
-		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", p.sizes[0], p.sizes[len(p.sizes)-1])
+		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", payloadText(p.sizes[0]), payloadText(p.sizes[len(p.sizes)-1]))
 	}
 	return "As messages grow no variant was seen to overtake another, where there were trials enough to look."
 }
@@ -168,7 +166,7 @@ func limits(s *analysis.Summary) []string {
 		sentences = append(sentences, fmt.Sprintf(
 			"At most %d in flight on %s (%s, %s): counted from the permit on, the mean is %s times that without the limit%s;"+
 				" with the wait for the permit, which callers see, the mean is %s times that without%s; throughput is %s times that without.",
-			l.Limit, l.Without, payload{l.RequestBytes, l.ResponseBytes}, clients(l.Clients),
+			l.Limit, l.Without, payloadText(l.Payload), clients(l.Clients),
 			between(l.MeanServiceRatio, number), ofCall, between(l.MeanResponseRatio, number), ofCaller, between(l.ThroughputRatio, number)))
 	}
 	if n := len(s.Limits); n > 0 && closedLoop(s, s.Limits[n-1].Part) {

@@ -37,8 +37,8 @@ func invalid(s *analysis.Summary) []string {
 	var names []string
 	for _, c := range cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() }) {
 		name := c.Variant
-		if payloadOf(c) != (payload{}) {
-			name += " at " + payloadOf(c).String()
+		if c.Payload != (record.Payload{}) {
+			name += " at " + payloadText(c.Payload)
 		}
 		names = append(names, name+" with "+clients(c.Clients))
 	}
@@ -216,8 +216,8 @@ func warmUp(s *analysis.Summary) []string {
 	}
 	middle, last := medianAndMost(needs, func(n analysis.WarmUpNeed) float64 { return n.Needed.Value })
 	slowest := []string{last.Variant}
-	if sizes := (payload{last.RequestBytes, last.ResponseBytes}); sizes != (payload{}) {
-		slowest = append(slowest, sizes.String())
+	if sizes := last.Payload; sizes != (record.Payload{}) {
+		slowest = append(slowest, payloadText(sizes))
 	}
 	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
 		micros(1e3*middle.Needed.Value), number(middle.NeededCalls.Value), strings.Join(slowest, ", "), clients(last.Clients),
@@ -231,7 +231,7 @@ func warmUp(s *analysis.Summary) []string {
 // beganCold reports whether the window of a cell began with its first request.
 func beganCold(s *analysis.Summary, n analysis.WarmUpNeed) bool {
 	return slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool {
-		return c.Part == n.Part && c.Variant == n.Variant && c.RequestBytes == n.RequestBytes && c.ResponseBytes == n.ResponseBytes && c.Clients == n.Clients && c.WarmUp.Value == 0
+		return c.Part == n.Part && c.Variant == n.Variant && c.Payload == n.Payload && c.Clients == n.Clients && c.WarmUp.Value == 0
 	})
 }
 

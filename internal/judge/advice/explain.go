@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -52,8 +53,8 @@ func toldApart(e *analysis.Explanation) (of, against string) {
 		return both("over %s", func(i *analysis.Insight) any { return i.Variant })
 	case a.Workload != b.Workload:
 		return both("of %s", func(i *analysis.Insight) any { return i.Workload })
-	case a.RequestBytes != b.RequestBytes || a.ResponseBytes != b.ResponseBytes:
-		return both("of %s", func(i *analysis.Insight) any { return payload{i.RequestBytes, i.ResponseBytes} })
+	case a.Payload != b.Payload:
+		return both("of %s", func(i *analysis.Insight) any { return payloadText(i.Payload) })
 	case a.Clients != b.Clients:
 		return both("with %s", func(i *analysis.Insight) any { return clients(i.Clients) })
 	}
@@ -71,8 +72,8 @@ func sharedCondition(e *analysis.Explanation) string {
 // condition is where the cells were measured, as far as they share it.
 func condition(i *analysis.Insight) string {
 	text := ""
-	if i.RequestBytes > 0 || i.ResponseBytes > 0 {
-		text = " at " + payload{i.RequestBytes, i.ResponseBytes}.String()
+	if i.Payload != (record.Payload{}) {
+		text = " at " + payloadText(i.Payload)
 	}
 	return text + " with " + clients(i.Clients)
 }

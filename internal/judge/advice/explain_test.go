@@ -4,14 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
 // TestExplainNamesWhatIsClear: parts that may be chance are not named, nor those that go the
 // other way.
 func TestExplainNamesWhatIsClear(t *testing.T) {
-	of := &analysis.Insight{Variant: "grpc", RequestBytes: 64, ResponseBytes: 64, Clients: 1}
-	against := &analysis.Insight{Variant: "tcp", RequestBytes: 64, ResponseBytes: 64, Clients: 1}
+	of := &analysis.Insight{Variant: "grpc", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
+	against := &analysis.Insight{Variant: "tcp", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
 	e := &analysis.Explanation{
 		Of: of, Against: against,
 		Stages: []analysis.Explained{{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -78,7 +79,7 @@ const shownRivals = 3
 func (p *part) figures(r ranking, withSize bool) string {
 	text := "a call takes "
 	if withSize {
-		text = "a call of " + r.at.size.String() + " takes "
+		text = "a call of " + payloadText(r.at.size) + " takes "
 	}
 	text += micros(r.value.Value)
 	for i, other := range r.rivals[:min(len(r.rivals), shownRivals)] {
@@ -100,7 +101,7 @@ func singleVariant(p *part) []string {
 		for _, n := range p.clientEnds() {
 			if c := p.cell(p.variants[0], point{size, n}); c != nil {
 				clauses = append(clauses, fmt.Sprintf("%s with %s %s",
-					size, clients(n), between(c.ResponseTimes().Mean, micros)))
+					payloadText(size), clients(n), between(c.ResponseTimes().Mean, micros)))
 			}
 		}
 	}
@@ -140,7 +141,7 @@ func highestThroughput(p *part) []string {
 }
 
 // peaks are the cells in which each variant is at its best, the highest first.
-func (p *part) peaks(size payload) []*analysis.Cell {
+func (p *part) peaks(size record.Payload) []*analysis.Cell {
 	var peaks []*analysis.Cell
 	for _, variant := range p.variants {
 		var peak *analysis.Cell
@@ -272,7 +273,7 @@ func isDecided(c *analysis.Comparison) bool {
 
 // sizeRange is sizes that follow each other and have candidates in common.
 type sizeRange struct {
-	sizes      []payload
+	sizes      []record.Payload
 	candidates []string
 }
 
@@ -292,7 +293,7 @@ func (p *part) ranges(metric string, n int) []sizeRange {
 				continue
 			}
 		}
-		all = append(all, sizeRange{[]payload{size}, candidates})
+		all = append(all, sizeRange{[]record.Payload{size}, candidates})
 	}
 	return all
 }
@@ -315,11 +316,11 @@ func (p *part) bySize(ranges []sizeRange) string {
 		case !p.sizesAscend():
 			texts[i] = what + " at " + list(sizeNames(s.sizes))
 		case i == 0:
-			texts[i] = fmt.Sprintf("%s up to %s", what, s.sizes[len(s.sizes)-1])
+			texts[i] = fmt.Sprintf("%s up to %s", what, payloadText(s.sizes[len(s.sizes)-1]))
 		case i == len(ranges)-1:
-			texts[i] = fmt.Sprintf("%s from %s", what, s.sizes[0])
+			texts[i] = fmt.Sprintf("%s from %s", what, payloadText(s.sizes[0]))
 		default:
-			texts[i] = fmt.Sprintf("%s from %s to %s", what, s.sizes[0], s.sizes[len(s.sizes)-1])
+			texts[i] = fmt.Sprintf("%s from %s to %s", what, payloadText(s.sizes[0]), payloadText(s.sizes[len(s.sizes)-1]))
 		}
 	}
 	return strings.Join(texts, ", ")

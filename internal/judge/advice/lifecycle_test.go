@@ -48,7 +48,7 @@ func reconnecting() *analysis.Summary {
 	}
 	contrast := func(option, base, from, to string, effects ...analysis.Effect) analysis.Contrast {
 		stack, _, _ := strings.Cut(base, ":")
-		return analysis.Contrast{Part: "storm", Stack: stack, Option: option, Base: base, From: from, To: to, RequestBytes: 256, ResponseBytes: 256, Clients: 500, Pairs: 3, Effects: effects}
+		return analysis.Contrast{Part: "storm", Stack: stack, Option: option, Base: base, From: from, To: to, Place: record.Place{Payload: record.Payload{RequestBytes: 256, ResponseBytes: 256}, Clients: 500}, Pairs: 3, Effects: effects}
 	}
 	s.Declared.Stacks = []scenario.Declaration{{Name: "h3", Options: []scenario.Option{
 		{Key: "handshakes", Contrast: &scenario.Contrast{Metrics: []string{analysis.ServerPeak, analysis.P99, analysis.Throughput}}},

@@ -19,7 +19,7 @@ func overLinks(load record.Load, parts map[string]record.Network, mean func(part
 		for _, variant := range []string{"h2", "h3"} {
 			at := analysis.Figure{Value: mean(part, variant)}
 			cells = append(cells, analysis.Cell{
-				Cell:  record.Cell{Part: part, Variant: variant, Clients: 4, Load: load, Network: network},
+				Cell:  record.Cell{Part: part, Variant: variant, Place: record.Place{Clients: 4}, Load: load, Network: network},
 				Valid: 1, Service: analysis.Latencies{Mean: at, P50: at},
 			})
 		}

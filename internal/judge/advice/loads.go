@@ -21,7 +21,7 @@ func cellsUnder(s *analysis.Summary, model string, has func(*analysis.Cell) bool
 func searches(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int {
-		return cmp.Or(cmp.Compare(a.Part, b.Part), payloadOf(a).compare(payloadOf(b)), cmp.Compare(a.Clients, b.Clients),
+		return cmp.Or(cmp.Compare(a.Part, b.Part), a.Payload.Compare(b.Payload), cmp.Compare(a.Clients, b.Clients),
 			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
 	})
 	parts := partsOf(s)
@@ -30,7 +30,7 @@ func searches(s *analysis.Summary) []string {
 		text := highestRate(c)
 		if i > 0 && sameSpot(cells[i-1], c) {
 			at := slices.IndexFunc(parts, func(p *part) bool { return p.name == c.Part })
-			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, point{payloadOf(c), c.Clients}); ok {
+			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, point{c.Payload, c.Clients}); ok {
 				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, times(lead.times), rateDoubt(lead))
 			}
 		}
@@ -40,7 +40,7 @@ func searches(s *analysis.Summary) []string {
 }
 
 func sameSpot(a, b *analysis.Cell) bool {
-	return a.Part == b.Part && payloadOf(a) == payloadOf(b) && a.Clients == b.Clients
+	return a.Part == b.Part && a.Payload == b.Payload && a.Clients == b.Clients
 }
 
 // rateDoubt is what keeps a ratio of rates from being a verdict.
@@ -124,8 +124,8 @@ func under(c *analysis.Cell, others []*analysis.Cell) string {
 	if differs(func(c *analysis.Cell) any { return c.Workload }) {
 		text += " " + c.Workload
 	}
-	if differs(func(c *analysis.Cell) any { return payloadOf(c) }) {
-		text += " at " + payloadOf(c).String()
+	if differs(func(c *analysis.Cell) any { return c.Payload }) {
+		text += " at " + payloadText(c.Payload)
 	}
 	if differs(func(c *analysis.Cell) any { return c.Clients }) {
 		text += " with " + clients(c.Clients)
@@ -191,7 +191,7 @@ func burstLines(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.IsValid() && c.Drain != nil })
 	var lines []string
 	for _, same := range grouped(cells, func(c *analysis.Cell) int { return c.Load.Burst }) {
-		cases := grouped(same, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Workload, payloadOf(c), c.Clients) })
+		cases := grouped(same, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
 		wins, lost := map[string]int{}, int64(0)
 		for _, one := range cases {
 			wins[slices.MinFunc(one, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant]++
@@ -224,9 +224,9 @@ func sustainedLine(s *analysis.Summary) []string {
 func searchLines(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	var lines []string
-	for _, same := range grouped(cells, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, payloadOf(c), c.Clients, c.Load.Goal) }) {
+	for _, same := range grouped(cells, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
 		slices.SortStableFunc(same, func(a, b *analysis.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
-		lines = append(lines, filled(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, where(point{payloadOf(same[0]), same[0].Clients})),
+		lines = append(lines, filled(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, where(point{same[0].Payload, same[0].Clients})),
 			each(same, func(c *analysis.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
 	}
 	return lines

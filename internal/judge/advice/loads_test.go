@@ -29,7 +29,7 @@ func searching() *analysis.Summary {
 		}
 	}
 	s.Comparisons = []analysis.Comparison{{
-		Part: "search", A: "rest", B: "grpc", RequestBytes: 64, ResponseBytes: 64, Clients: 100, Metric: analysis.Throughput, Pairs: 3,
+		Part: "search", A: "rest", B: "grpc", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 100}, Metric: analysis.Throughput, Pairs: 3,
 		Ratio:   analysis.Figure{Value: 0.667, Interval: &analysis.Interval{Low: 0.625, High: 0.714, Confidence: 0.95}},
 		Verdict: analysis.Slower,
 	}}
@@ -51,7 +51,7 @@ func loaded(load record.Load, lost ...int64) *analysis.Summary {
 	s := &analysis.Summary{Planned: 3 * len(lost), Done: 3 * len(lost)}
 	for i, n := range lost {
 		c := analysis.Cell{
-			Cell:   record.Cell{Part: load.Model, Variant: []string{"grpc", "rest-json"}[i%2], Workload: "users", Clients: 200 + i/2, Load: load},
+			Cell:   record.Cell{Part: load.Model, Variant: []string{"grpc", "rest-json"}[i%2], Place: record.Place{Workload: "users", Clients: 200 + i/2}, Load: load},
 			Trials: 3, Valid: 3, WarmUp: analysis.Figure{Value: 10},
 			Service:  analysis.Latencies{Mean: analysis.Figure{Value: 60_000}, P50: analysis.Figure{Value: 60_000 + float64(i)*1000}, P99: analysis.Figure{Value: 120_000}},
 			Survival: analysis.Survival{Trials: 3, Requests: 3000, Succeeded: 3000 - n},

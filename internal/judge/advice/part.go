@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -16,25 +17,15 @@ type part struct {
 	name        string
 	cells       []*analysis.Cell // valid or not
 	variants    []string         // in the order of the cells
-	sizes       []payload        // ascending
+	sizes       []record.Payload // ascending
 	clients     []int            // ascending
 	comparisons []*analysis.Comparison
 }
 
 // point is where variants of a part are compared.
 type point struct {
-	size    payload
+	size    record.Payload
 	clients int
-}
-
-// payload is how many bytes a request carries, and its response. It is zero where
-// the workload decides.
-type payload struct{ request, response int }
-
-func payloadOf(c *analysis.Cell) payload { return payload{c.RequestBytes, c.ResponseBytes} }
-
-func (s payload) compare(other payload) int {
-	return cmp.Or(cmp.Compare(s.request, other.request), cmp.Compare(s.response, other.response))
 }
 
 // partsOf leaves out cells whose calls were made by another program: that is a
@@ -47,7 +38,7 @@ func partsOf(s *analysis.Summary) []*part {
 		for _, c := range cells {
 			if c.IsValid() {
 				p.variants = withNew(p.variants, c.Variant)
-				p.sizes = withNew(p.sizes, payloadOf(c))
+				p.sizes = withNew(p.sizes, c.Payload)
 				p.clients = withNew(p.clients, c.Clients)
 			}
 		}
@@ -56,7 +47,7 @@ func partsOf(s *analysis.Summary) []*part {
 				p.comparisons = append(p.comparisons, c)
 			}
 		}
-		slices.SortFunc(p.sizes, payload.compare)
+		slices.SortFunc(p.sizes, record.Payload.Compare)
 		slices.Sort(p.clients)
 		parts = append(parts, p)
 	}
@@ -99,7 +90,7 @@ func withNew[T comparable](list []T, item T) []T {
 // cell is nil where it has no valid trial.
 func (p *part) cell(variant string, at point) *analysis.Cell {
 	for _, c := range p.cells {
-		if c.IsValid() && c.Variant == variant && payloadOf(c) == at.size && c.Clients == at.clients {
+		if c.IsValid() && c.Variant == variant && c.Payload == at.size && c.Clients == at.clients {
 			return c
 		}
 	}
@@ -123,11 +114,11 @@ func (p *part) clientEnds() []int { return ends(p.clients) }
 // sizesAscend reports whether neither requests nor responses become smaller along the
 // sizes, so that a range of them may be named by its ends.
 func (p *part) sizesAscend() bool {
-	return slices.IsSortedFunc(p.sizes, func(a, b payload) int { return cmp.Compare(a.response, b.response) })
+	return slices.IsSortedFunc(p.sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
 }
 
 // sizeEnds are the smallest and the largest size, or the only one.
-func (p *part) sizeEnds() []payload { return ends(p.sizes) }
+func (p *part) sizeEnds() []record.Payload { return ends(p.sizes) }
 
 func ends[T any](axis []T) []T {
 	if len(axis) < 2 {
@@ -176,7 +167,7 @@ type rival struct {
 // against compares one variant with another, the rival.
 func (p *part) against(one, other, metric string, at point) (rival, bool) {
 	for _, c := range p.comparisons {
-		if c.Metric != metric || (payload{c.RequestBytes, c.ResponseBytes}) != at.size || c.Clients != at.clients {
+		if c.Metric != metric || c.Payload != at.size || c.Clients != at.clients {
 			continue
 		}
 		switch {

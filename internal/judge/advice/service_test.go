@@ -13,7 +13,7 @@ func serving(failed int64, numbers ...int) *analysis.Summary {
 	s := &analysis.Summary{Planned: len(numbers), Done: len(numbers)}
 	for _, n := range numbers {
 		s.Cells = append(s.Cells, analysis.Cell{
-			Cell:   record.Cell{Part: "load", Stack: record.ServiceStack, Variant: "service:wire=h2", Workload: "GET /items", Clients: n, Load: record.Load{Model: "closed"}},
+			Cell:   record.Cell{Part: "load", Stack: record.ServiceStack, Variant: "service:wire=h2", Place: record.Place{Workload: "GET /items", Clients: n}, Load: record.Load{Model: "closed"}},
 			Trials: 1, Valid: 1, Throughput: analysis.Figure{Value: 7000},
 			Service:   analysis.Latencies{Mean: analysis.Figure{Value: 1500}, P50: analysis.Figure{Value: 1420}, P99: analysis.Figure{Value: 2890}},
 			ClientCPU: &analysis.Figure{Value: 42}, ServerCPU: &analysis.Figure{Value: 35},

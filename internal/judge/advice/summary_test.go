@@ -10,7 +10,7 @@ import (
 // sampleRun says what the figures of each variant are in a test.
 type sampleRun struct {
 	part     string
-	sizes    []payload
+	sizes    []record.Payload
 	clients  []int
 	variants []string
 	trials   int
@@ -57,10 +57,10 @@ func (y sampleRun) addTo(s *analysis.Summary) {
 }
 
 // both are sizes of requests whose responses are as large.
-func both(sizes ...int) []payload {
-	all := make([]payload, len(sizes))
+func both(sizes ...int) []record.Payload {
+	all := make([]record.Payload, len(sizes))
 	for i, s := range sizes {
-		all[i] = payload{s, s}
+		all[i] = record.Payload{RequestBytes: s, ResponseBytes: s}
 	}
 	return all
 }
@@ -73,7 +73,7 @@ func (y sampleRun) cell(variant string, at point) analysis.Cell {
 	}
 	c := analysis.Cell{
 		Cell: record.Cell{
-			Part: y.part, Variant: variant, RequestBytes: at.size.request, ResponseBytes: at.size.response, Clients: at.clients,
+			Part: y.part, Variant: variant, Place: record.Place{Payload: at.size, Clients: at.clients},
 			Load: record.Load{Model: y.model},
 		},
 		Trials: y.trials, Valid: y.trials,
@@ -94,7 +94,7 @@ func (y sampleRun) cell(variant string, at point) analysis.Cell {
 func (y sampleRun) compare(metric string, of func(string, point) float64, a, b string, at point) analysis.Comparison {
 	ratio := of(a, at) / of(b, at)
 	c := analysis.Comparison{
-		Part: y.part, A: a, B: b, RequestBytes: at.size.request, ResponseBytes: at.size.response, Clients: at.clients,
+		Part: y.part, A: a, B: b, Place: record.Place{Payload: at.size, Clients: at.clients},
 		Metric: metric, Ratio: y.figure(ratio), Verdict: analysis.Undecided, Margin: 0.05, Pairs: y.trials,
 	}
 	less, more := analysis.Faster, analysis.Slower
@@ -121,7 +121,7 @@ func usual() sampleRun {
 		part: "compare", sizes: both(64, 4096), clients: []int{1, 4, 16, 50, 100, 200},
 		variants: []string{"tcp", "rest", "grpc"}, trials: 3, model: "closed", warmUpMS: 250,
 		mean: func(variant string, at point) float64 {
-			if variant == "rest" && at.clients == 1 && at.size.request == 4096 {
+			if variant == "rest" && at.clients == 1 && at.size.RequestBytes == 4096 {
 				return 50.2
 			}
 			return 50 * factor[variant] * float64(max(at.clients, 16)) / 16
@@ -131,7 +131,7 @@ func usual() sampleRun {
 			switch {
 			case variant == "grpc":
 				return 1.4 * mean
-			case variant == "tcp" && at.size.request == 4096 && at.clients == 200:
+			case variant == "tcp" && at.size.RequestBytes == 4096 && at.clients == 200:
 				return 3 * mean
 			default:
 				return 2 * mean
@@ -141,7 +141,7 @@ func usual() sampleRun {
 }
 
 func knee(variant string, bytes int, by string, clients float64, reason string) analysis.Knee {
-	k := analysis.Knee{Part: "compare", Variant: variant, RequestBytes: bytes, ResponseBytes: bytes, By: by, Points: 6, Found: clients > 0, Reason: reason}
+	k := analysis.Knee{Part: "compare", Variant: variant, Payload: record.Payload{RequestBytes: bytes, ResponseBytes: bytes}, By: by, Points: 6, Found: clients > 0, Reason: reason}
 	if k.Found {
 		k.Clients = &analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 2, High: 2 * clients, Confidence: 0.95}}
 	}

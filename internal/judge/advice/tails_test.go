@@ -26,7 +26,7 @@ func TestTailsOfTooFewRequests(t *testing.T) {
 		ThroughputRatio: analysis.Figure{Value: 0.98}, TailWithout: nan, TailWithService: 2, TailWithResponse: 2, P99WithoutUS: nan, P99WithUS: 3,
 	}}
 	burst := analysis.Cell{
-		Cell:  record.Cell{Part: "burst", Variant: "tcp", Clients: 10, Load: record.Load{Model: "burst", Burst: 10}},
+		Cell:  record.Cell{Part: "burst", Variant: "tcp", Place: record.Place{Clients: 10}, Load: record.Load{Model: "burst", Burst: 10}},
 		Valid: 1, Trials: 1, Requests: 10, Drain: &analysis.Figure{Value: 1000}, Survival: analysis.Survival{Requests: 10, Succeeded: 10},
 	}
 	burst.Service.P50 = unknown

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -44,9 +45,9 @@ func alike() sampleRun {
 // A cell of 64 B with a response of 256 KiB is not that of 64 B.
 func TestBothSizesAreNamed(t *testing.T) {
 	y := usual()
-	y.sizes, y.clients = []payload{{64, 64}, {64, 262144}}, []int{10}
+	y.sizes, y.clients = []record.Payload{{RequestBytes: 64, ResponseBytes: 64}, {RequestBytes: 64, ResponseBytes: 262144}}, []int{10}
 	y.mean = func(variant string, at point) float64 {
-		if (variant == "tcp") == (at.size.response == 64) {
+		if (variant == "tcp") == (at.size.ResponseBytes == 64) {
 			return 1000
 		}
 		return 4670
@@ -61,7 +62,7 @@ func TestBothSizesAreNamed(t *testing.T) {
 	)
 	holdsNone(t, text, "at both sizes")
 
-	y.sizes = []payload{{64, 65536}, {32768, 32768}, {65536, 64}}
+	y.sizes = []record.Payload{{RequestBytes: 64, ResponseBytes: 65536}, {RequestBytes: 32768, ResponseBytes: 32768}, {RequestBytes: 65536, ResponseBytes: 64}}
 	holds(t, advised(y), "rest or grpc at 64 B → 64 KiB and 32 KiB, tcp at 64 KiB → 64 B")
 }
 
@@ -79,7 +80,7 @@ func TestKneesAndLimitsNameBothSizes(t *testing.T) {
 	usual().addTo(s)
 	s.Knees = []analysis.Knee{knee("tcp", 64, analysis.ByThroughput, 16, "")}
 	s.Knees[0].ResponseBytes = 4096
-	s.Limits = []analysis.LimitEffect{{Without: "tcp", RequestBytes: 64, ResponseBytes: 4096, Clients: 500, Limit: 50}}
+	s.Limits = []analysis.LimitEffect{{Without: "tcp", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 4096}, Clients: 500, Limit: 50}}
 	holds(t, strings.Join(Advise(s), "\n"), "for tcp at 64 B → 4 KiB", "on tcp (64 B → 4 KiB, 500 clients)")
 }
 
@@ -113,9 +114,9 @@ func TestNoneOfEqualsCostsLeast(t *testing.T) {
 // Nobody looks for crossovers along sizes that differ between the directions.
 func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
 	y := usual()
-	y.sizes, y.clients = []payload{{64, 64}, {64, 640}, {64, 4096}, {64, 16384}, {64, 262144}}, []int{10}
+	y.sizes, y.clients = []record.Payload{{RequestBytes: 64, ResponseBytes: 64}, {RequestBytes: 64, ResponseBytes: 640}, {RequestBytes: 64, ResponseBytes: 4096}, {RequestBytes: 64, ResponseBytes: 16384}, {RequestBytes: 64, ResponseBytes: 262144}}, []int{10}
 	y.mean = func(variant string, at point) float64 {
-		if variant == "tcp" && at.size.response == 262144 {
+		if variant == "tcp" && at.size.ResponseBytes == 262144 {
 			return 2100
 		}
 		return 100
@@ -124,7 +125,7 @@ func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
 
 	y.sizes = both(64, 640, 4096, 16384)
 	holds(t, advised(y), "From 64 B to 16 KiB no variant was seen to overtake another.")
-	y.sizes = append(y.sizes, payload{64, 262144})
+	y.sizes = append(y.sizes, record.Payload{RequestBytes: 64, ResponseBytes: 262144})
 	holds(t, advised(y), "As messages grow no variant was seen to overtake another, where there were trials enough to look.")
 	y.trials = 2
 	holds(t, advised(y), "Where one variant overtakes another as messages grow is not told: that takes three trials of both at 4 sizes.")

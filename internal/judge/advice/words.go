@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -26,12 +27,9 @@ func size(bytes float64) string {
 	}
 }
 
-// String has both sizes where they differ.
-func (s payload) String() string {
-	if s.request == s.response {
-		return size(float64(s.request))
-	}
-	return size(float64(s.request)) + " → " + size(float64(s.response))
+// payloadText has both sizes where they differ.
+func payloadText(p record.Payload) string {
+	return p.Text(func(bytes int) string { return size(float64(bytes)) }, " → ")
 }
 
 // percent shows a share in whole percents, or in hundredths of them where it is
@@ -95,31 +93,31 @@ func (p *part) sizesOf(some []ranking) string {
 		}
 		return " at every size"
 	}
-	if len(p.sizes) == 1 && p.sizes[0] == (payload{}) {
+	if len(p.sizes) == 1 && p.sizes[0] == (record.Payload{}) {
 		return "" // the workload decides
 	}
-	sizes := make([]payload, len(some))
+	sizes := make([]record.Payload, len(some))
 	for i, r := range some {
 		sizes[i] = r.at.size
 	}
 	return " at " + list(sizeNames(sizes))
 }
 
-func sizeNames(sizes []payload) []string {
+func sizeNames(sizes []record.Payload) []string {
 	names := make([]string, len(sizes))
 	for i, s := range sizes {
-		names[i] = s.String()
+		names[i] = payloadText(s)
 	}
 	return names
 }
 
 // atSize begins a clause about a size. A workload that decides on its sizes has
 // none to be named.
-func atSize(s payload) string {
-	if s == (payload{}) {
+func atSize(s record.Payload) string {
+	if s == (record.Payload{}) {
 		return ""
 	}
-	return "at " + s.String() + " "
+	return "at " + payloadText(s) + " "
 }
 
 // atSmallest begins a clause about the smallest of a part's sizes.

@@ -35,7 +35,7 @@ func imported(t *testing.T, cell record.Cell, means ...time.Duration) *Summary {
 // A percentile of several files is the median of theirs; one that they lack, or that too few
 // calls lie beyond, is unknown; and nothing is concluded within the run.
 func TestToldPercentilesAreTakenAsTheyAre(t *testing.T) {
-	s := imported(t, record.Cell{Tool: "ghz", Workload: "a", Clients: 4, Load: record.Load{Model: "closed"}}, 100*time.Microsecond, 300*time.Microsecond, 200*time.Microsecond)
+	s := imported(t, record.Cell{Tool: "ghz", Place: record.Place{Workload: "a", Clients: 4}, Load: record.Load{Model: "closed"}}, 100*time.Microsecond, 300*time.Microsecond, 200*time.Microsecond)
 	c := s.Cells[0]
 	for _, test := range []struct {
 		name      string
@@ -65,7 +65,7 @@ func TestToldPercentilesAreTakenAsTheyAre(t *testing.T) {
 // Where a rate was to be held, how late calls went out is in no figure.
 func TestResponseTimesOfAPacedLoopAreUnknown(t *testing.T) {
 	for _, model := range []string{record.Paced, record.UnknownLoad, "open"} {
-		s := imported(t, record.Cell{Tool: "fortio", Workload: "a", Load: record.Load{Model: model}}, time.Millisecond)
+		s := imported(t, record.Cell{Tool: "fortio", Place: record.Place{Workload: "a"}, Load: record.Load{Model: model}}, time.Millisecond)
 		c := s.Cells[0]
 		if c.Response == nil || !math.IsNaN(c.Response.Mean.Value) || !math.IsNaN(c.Response.Max.Value) || !math.IsNaN(c.P99OverP50.Value) {
 			t.Errorf("%s: response times %+v, P99/P50 %v", model, c.Response, c.P99OverP50.Value)
@@ -80,7 +80,7 @@ func TestResponseTimesOfAPacedLoopAreUnknown(t *testing.T) {
 // against none.
 func TestDiffTakesACellOfAToolForOneOfWirelabsOwn(t *testing.T) {
 	own, _ := runsThatDiffer(t, 1, 3, 1)
-	files := imported(t, record.Cell{Tool: "ghz", Workload: "a", Clients: 50, Load: record.Load{Model: "closed"}}, 200*time.Microsecond, 202*time.Microsecond, 198*time.Microsecond)
+	files := imported(t, record.Cell{Tool: "ghz", Place: record.Place{Workload: "a", Clients: 50}, Load: record.Load{Model: "closed"}}, 200*time.Microsecond, 202*time.Microsecond, 198*time.Microsecond)
 	if _, err := Differ(own, files); err == nil {
 		t.Fatal("three cells have 50 clients: which is meant?")
 	}

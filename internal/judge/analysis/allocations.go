@@ -18,19 +18,16 @@ const (
 // end allocates. The tree leaves out what has less than a fiftieth of the bytes
 // and of the objects.
 type Allocation struct {
-	Part          string      `json:"part"`
-	Variant       string      `json:"variant"`
-	Workload      string      `json:"workload"`
-	RequestBytes  int         `json:"request_bytes"`
-	ResponseBytes int         `json:"response_bytes"`
-	Clients       int         `json:"clients"`
-	End           string      `json:"end" jsonschema:"enum=client,enum=server"` // client or server
-	Trials        int         `json:"trials"`
-	Calls         int64       `json:"calls"` // of all trials
-	Bytes         float64     `json:"bytes_per_call"`
-	Objects       float64     `json:"objects_per_call"`
-	Functions     []Allocator `json:"functions"` // that allocate by themselves, those of the most bytes first
-	Tree          []Branch    `json:"tree"`      // the call trees that allocate, those of the most bytes first
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Place
+	End       string      `json:"end" jsonschema:"enum=client,enum=server"` // client or server
+	Trials    int         `json:"trials"`
+	Calls     int64       `json:"calls"` // of all trials
+	Bytes     float64     `json:"bytes_per_call"`
+	Objects   float64     `json:"objects_per_call"`
+	Functions []Allocator `json:"functions"` // that allocate by themselves, those of the most bytes first
+	Tree      []Branch    `json:"tree"`      // the call trees that allocate, those of the most bytes first
 }
 
 // Allocator is a function that allocates by itself.
@@ -104,8 +101,7 @@ func (p profile) key() profileKey { return profileKey{p.trial.Cell, p.end} }
 func newAllocation(profiles []profile) Allocation {
 	cell := profiles[0].trial.Cell
 	a := Allocation{
-		Part: cell.Part, Variant: cell.Variant, Workload: cell.Workload,
-		RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes, Clients: cell.Clients,
+		Part: cell.Part, Variant: cell.Variant, Place: cell.Place,
 		End: profiles[0].end, Trials: len(profiles),
 	}
 	var all allocated

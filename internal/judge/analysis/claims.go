@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
 
@@ -40,13 +41,12 @@ type Claim struct {
 
 // ClaimFigure is a figure that a claim rests on.
 type ClaimFigure struct {
-	Figure        string  `json:"figure"` // its name in expressions
-	Part          string  `json:"part"`
-	Variant       string  `json:"variant"`
-	RequestBytes  int     `json:"request_bytes"`
-	ResponseBytes int     `json:"response_bytes"`
-	Clients       int     `json:"clients"`
-	Value         *Figure `json:"value"` // times in microseconds, of throughput a second; the median over repeats
+	Figure  string `json:"figure"` // its name in expressions
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Payload
+	Clients int     `json:"clients"`
+	Value   *Figure `json:"value"` // times in microseconds, of throughput a second; the median over repeats
 }
 
 // ClaimFactor is what could cause an effect, and whether it does.

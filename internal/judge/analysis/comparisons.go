@@ -31,20 +31,17 @@ const (
 // Student's t over the logarithms, with the noise that the run's comparisons of
 // this metric have in common, Holm-adjusted over them.
 type Comparison struct {
-	Part          string      `json:"part"`
-	A             string      `json:"a"` // a variant
-	B             string      `json:"b"` // a variant
-	Workload      string      `json:"workload"`
-	RequestBytes  int         `json:"request_bytes"`
-	ResponseBytes int         `json:"response_bytes"`
-	Clients       int         `json:"clients"`
-	Load          record.Load `json:"load"`                                                                                            // without an in-flight limit, which is the variant's
-	Metric        string      `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
-	Pairs         int         `json:"pairs"`                                                                                           // repeats in which both trials are valid
-	Ratio         Figure      `json:"ratio"`                                                                                           // A's over B's, paired by repeat
-	P             float64     `json:"p" jsonschema:"nullable"`                                                                         // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
-	Verdict       Verdict     `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
-	Margin        float64     `json:"margin"`                                                                                          // within it they count as equivalent; 0.05 for 5 %
+	Part string `json:"part"`
+	A    string `json:"a"` // a variant
+	B    string `json:"b"` // a variant
+	record.Place
+	Load    record.Load `json:"load"`                                                                                            // without an in-flight limit, which is the variant's
+	Metric  string      `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
+	Pairs   int         `json:"pairs"`                                                                                           // repeats in which both trials are valid
+	Ratio   Figure      `json:"ratio"`                                                                                           // A's over B's, paired by repeat
+	P       float64     `json:"p" jsonschema:"nullable"`                                                                         // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
+	Verdict Verdict     `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
+	Margin  float64     `json:"margin"`                                                                                          // within it they count as equivalent; 0.05 for 5 %
 }
 
 // P99Requests is how many a trial needs to be compared by its P99.
@@ -174,9 +171,7 @@ func compare(a, b *point, of metric) Comparison {
 	ofA, _ := pairs(a, b, of)
 	same := a.conditions()
 	return Comparison{
-		Part: same.Part, A: a.cell.Variant, B: b.cell.Variant, Workload: same.Workload,
-		RequestBytes: same.RequestBytes, ResponseBytes: same.ResponseBytes,
-		Clients: same.Clients, Load: same.Load, Pairs: len(ofA),
+		Part: same.Part, A: a.cell.Variant, B: b.cell.Variant, Place: same.Place, Load: same.Load, Pairs: len(ofA),
 		Ratio: ratio(a, b, of), P: math.NaN(), Verdict: Undecided, Margin: margin,
 	}
 }
@@ -201,8 +196,7 @@ func (s *Summary) comparison(c *Cell, other, metric string) (found *Comparison, 
 	load.InFlightLimit = 0
 	for i := range s.Comparisons {
 		found := &s.Comparisons[i]
-		if found.Metric != metric || found.Part != c.Part || found.Workload != c.Workload || found.Clients != c.Clients || found.Load != load ||
-			found.RequestBytes != c.RequestBytes || found.ResponseBytes != c.ResponseBytes {
+		if found.Metric != metric || found.Part != c.Part || found.Place != c.Place || found.Load != load {
 			continue
 		}
 		switch {

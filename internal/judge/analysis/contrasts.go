@@ -33,20 +33,17 @@ const (
 // Contrast is what one choice changes: two variants of one stack that differ in
 // one option of their connections, at the same point.
 type Contrast struct {
-	Part          string      `json:"part"`
-	Stack         string      `json:"stack"`
-	Option        string      `json:"option"`  // which differs
-	Base          string      `json:"base"`    // a variant
-	Changed       string      `json:"changed"` // a variant
-	From          string      `json:"from"`    // the base's value of the option
-	To            string      `json:"to"`      // the changed one's
-	Workload      string      `json:"workload"`
-	RequestBytes  int         `json:"request_bytes"`
-	ResponseBytes int         `json:"response_bytes"`
-	Clients       int         `json:"clients"`
-	Load          record.Load `json:"load"`  // without an in-flight limit, which is the variant's
-	Pairs         int         `json:"pairs"` // repeats in which both trials are valid
-	Effects       []Effect    `json:"effects"`
+	Part    string `json:"part"`
+	Stack   string `json:"stack"`
+	Option  string `json:"option"`  // which differs
+	Base    string `json:"base"`    // a variant
+	Changed string `json:"changed"` // a variant
+	From    string `json:"from"`    // the base's value of the option
+	To      string `json:"to"`      // the changed one's
+	record.Place
+	Load    record.Load `json:"load"`  // without an in-flight limit, which is the variant's
+	Pairs   int         `json:"pairs"` // repeats in which both trials are valid
+	Effects []Effect    `json:"effects"`
 }
 
 // Effect is one figure of the changed variant over the base's.
@@ -198,8 +195,6 @@ func newContrast(from, to chosen, option string) Contrast {
 		Part: cell.Part, Stack: cell.Stack, Option: option,
 		Base: from.point.cell.Variant, Changed: cell.Variant,
 		From: from.values[option], To: to.values[option],
-		Workload: cell.Workload, RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes,
-		Clients: cell.Clients, Load: to.point.conditions().Load,
-		Pairs: len(ofBase),
+		Place: cell.Place, Load: to.point.conditions().Load, Pairs: len(ofBase),
 	}
 }

@@ -36,7 +36,7 @@ func findCrossovers(points []*point) []Crossover {
 	var crossovers []Crossover
 	atAnySize := func(p *point) record.Cell {
 		cell := p.conditions()
-		cell.RequestBytes, cell.ResponseBytes = 0, 0
+		cell.Payload = record.Payload{}
 		return cell
 	}
 	for _, group := range groupBy(points, atAnySize) {

@@ -67,8 +67,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 	}
 	slices.SortStableFunc(common, func(x, y both) int {
 		a, b := x.after.cell, y.after.cell
-		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), cmp.Compare(a.RequestBytes, b.RequestBytes),
-			cmp.Compare(a.ResponseBytes, b.ResponseBytes), cmp.Compare(a.Clients, b.Clients))
+		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
 	})
 	common = slices.DeleteFunc(common, func(c both) bool {
 		if invalid := len(c.before.valid()) == 0 || len(c.after.valid()) == 0; invalid {

@@ -76,7 +76,7 @@ func (e *evidence) tell(name string, p *point) {
 	trials := filter(usable(name, p), func(t trial) bool { return t.Repeat <= e.look.repeats })
 	e.order = append(e.order, need)
 	e.figures[need] = &ClaimFigure{
-		Figure: name, Part: p.cell.Part, Variant: p.cell.Variant, RequestBytes: p.cell.RequestBytes, ResponseBytes: p.cell.ResponseBytes, Clients: p.cell.Clients,
+		Figure: name, Part: p.cell.Part, Variant: p.cell.Variant, Payload: p.cell.Payload, Clients: p.cell.Clients,
 		Value: known(trials, claimFigures[name]),
 	}
 }

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
-
-	"wirelab.dev/internal/base/units"
 )
 
 // Explanation is where the time of a cell goes, or, of two cells, where the difference
@@ -188,15 +185,8 @@ func (i *Insight) callTime() float64 {
 
 // IsAt reports whether two insights differ in their variant alone.
 func (i *Insight) IsAt(other *Insight) bool {
-	return i.Part == other.Part && i.Workload == other.Workload &&
-		i.RequestBytes == other.RequestBytes && i.ResponseBytes == other.ResponseBytes && i.Clients == other.Clients
+	return i.Part == other.Part && i.Place == other.Place
 }
 
-// Place names the cell of an insight.
-func (i *Insight) Place() string {
-	size := units.Bytes(i.RequestBytes, "")
-	if i.ResponseBytes != i.RequestBytes {
-		size += "-" + units.Bytes(i.ResponseBytes, "")
-	}
-	return i.Part + "/" + i.Variant + "/" + i.Workload + "/" + size + "/c=" + strconv.Itoa(i.Clients)
-}
+// Key names the cell of an insight, as [record.Cell] does.
+func (i *Insight) Key() string { return i.Place.Key(i.Part, i.Variant) }

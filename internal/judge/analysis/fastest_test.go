@@ -11,14 +11,14 @@ import (
 func racing(verdicts map[[2]string]Verdict, means map[string]float64) (*Summary, map[string]*Cell, []*Cell) {
 	s, byName, point := &Summary{}, map[string]*Cell{}, []*Cell(nil)
 	for _, name := range []string{"a", "b", "c"} {
-		c := &Cell{Cell: record.Cell{Part: "p", Variant: name, Clients: 4, Load: record.Load{Model: "closed"}}, Valid: 3}
+		c := &Cell{Cell: record.Cell{Part: "p", Variant: name, Place: record.Place{Clients: 4}, Load: record.Load{Model: "closed"}}, Valid: 3}
 		c.Service.Mean.Value = means[name]
 		byName[name] = c
 		point = append(point, c)
 	}
 	for pair, verdict := range verdicts {
 		s.Comparisons = append(s.Comparisons, Comparison{
-			Part: "p", A: pair[0], B: pair[1], Clients: 4, Load: record.Load{Model: "closed"}, Metric: Mean, Verdict: verdict,
+			Part: "p", A: pair[0], B: pair[1], Place: record.Place{Clients: 4}, Load: record.Load{Model: "closed"}, Metric: Mean, Verdict: verdict,
 		})
 	}
 	return s, byName, point

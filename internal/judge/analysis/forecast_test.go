@@ -17,7 +17,7 @@ func cellsOf(points, repeats int) []record.Cell {
 	for range repeats {
 		for n := range points {
 			for _, name := range []string{"a", "b", "c"} {
-				cells = append(cells, record.Cell{Part: "p", Variant: name, Clients: n + 1, Load: record.Load{Model: "closed", DurationNS: 1e9}})
+				cells = append(cells, record.Cell{Part: "p", Variant: name, Place: record.Place{Clients: n + 1}, Load: record.Load{Model: "closed", DurationNS: 1e9}})
 			}
 		}
 	}

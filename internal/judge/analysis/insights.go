@@ -12,13 +12,10 @@ import (
 // Insight is what probes saw of a cell, in passes of their own. Times are in microseconds,
 // and figures of a call's cost are means.
 type Insight struct {
-	Part          string  `json:"part"`
-	Variant       string  `json:"variant"`
-	Workload      string  `json:"workload"`
-	RequestBytes  int     `json:"request_bytes"`
-	ResponseBytes int     `json:"response_bytes"`
-	Clients       int     `json:"clients"`
-	Mean          *Figure `json:"mean_us"` // of a call, where nothing looked on; null where the cell was not measured
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Place
+	Mean *Figure `json:"mean_us"` // of a call, where nothing looked on; null where the cell was not measured
 
 	Passes []Pass `json:"passes"`
 	Client Inside `json:"client"`
@@ -132,8 +129,7 @@ func byPlace(points []*point, passes []*record.Record) []lookedInto {
 	groups := groupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
 	slices.SortStableFunc(groups, func(x, y []*record.Record) int {
 		a, b := placeOf(x[0].Cell), placeOf(y[0].Cell)
-		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), cmp.Compare(a.RequestBytes, b.RequestBytes),
-			cmp.Compare(a.ResponseBytes, b.ResponseBytes), cmp.Compare(a.Clients, b.Clients), cmp.Compare(order[a], order[b]))
+		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place), cmp.Compare(order[a], order[b]))
 	})
 	return each(groups, func(group []*record.Record) lookedInto {
 		return lookedInto{bare[placeOf(group[0].Cell)], group}
@@ -143,10 +139,7 @@ func byPlace(points []*point, passes []*record.Record) []lookedInto {
 // newInsight is of the passes of one cell; bare are its measured trials, if any.
 func newInsight(bare *point, passes []*record.Record, categories *Categories) Insight {
 	cell := passes[0].Cell
-	i := Insight{
-		Part: cell.Part, Variant: cell.Variant, Workload: cell.Workload,
-		RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes, Clients: cell.Clients,
-	}
+	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place}
 	var trials []trial
 	if bare != nil {
 		trials = bare.valid()

@@ -13,7 +13,7 @@ import (
 // each end, in two functions.
 func passesOf(variant string, mean, handler, protocol, copying int64) []*record.Record {
 	const calls = 1000
-	cell := record.Cell{Part: "p", Variant: variant, Workload: "echo", RequestBytes: 64, ResponseBytes: 64, Clients: 1}
+	cell := record.Cell{Part: "p", Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
 	base := func(probe string) *record.Record {
 		r := &record.Record{Repeat: 1, Probe: probe, Cell: cell, WindowNS: 1e9}
 		r.Requests, r.Completed = calls, calls
@@ -122,9 +122,9 @@ func TestStagesThatVaryMayDifferByChance(t *testing.T) {
 // TestTheUsualPairIsThatOfTheSlowest where only the stages of calls were looked at, too.
 func TestTheUsualPairIsThatOfTheSlowest(t *testing.T) {
 	looked := func(variant string, us float64) Insight {
-		return Insight{Variant: variant, Clients: 1, Life: &Life{Mean: us}}
+		return Insight{Variant: variant, Place: record.Place{Clients: 1}, Life: &Life{Mean: us}}
 	}
-	of, against := UsualPair([]Insight{looked("first", 40), looked("middle", 50), looked("slow", 90), looked("fast", 30), {Variant: "elsewhere", Clients: 50, Mean: &Figure{Value: 900}}})
+	of, against := UsualPair([]Insight{looked("first", 40), looked("middle", 50), looked("slow", 90), looked("fast", 30), {Variant: "elsewhere", Place: record.Place{Clients: 50}, Mean: &Figure{Value: 900}}})
 	if of.Variant != "slow" || against.Variant != "first" {
 		t.Errorf("%s against %s", of.Variant, against.Variant)
 	}

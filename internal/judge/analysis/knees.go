@@ -5,6 +5,7 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
 )
 
 // The curves that may have a knee.
@@ -15,16 +16,15 @@ const (
 
 // Knee is where more concurrency stops paying, for one variant and size.
 type Knee struct {
-	Part          string  `json:"part"`
-	Variant       string  `json:"variant"`
-	Connection    string  `json:"connection"`
-	RequestBytes  int     `json:"request_bytes"`
-	ResponseBytes int     `json:"response_bytes"`
-	By            string  `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
-	Points        int     `json:"-"`                                         // concurrencies with enough valid trials
-	Found         bool    `json:"found"`                                     // false: refused, see reason
-	Clients       *Figure `json:"clients"`                                   // null where not found
-	Reason        string  `json:"reason"`
+	Part       string `json:"part"`
+	Variant    string `json:"variant"`
+	Connection string `json:"connection"`
+	record.Payload
+	By      string  `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
+	Points  int     `json:"-"`                                         // concurrencies with enough valid trials
+	Found   bool    `json:"found"`                                     // false: refused, see reason
+	Clients *Figure `json:"clients"`                                   // null where not found
+	Reason  string  `json:"reason"`
 }
 
 // KneePoints is the fewest concurrencies that show a knee.
@@ -50,7 +50,7 @@ func findKnees(points []*point, seed uint64) []Knee {
 // kneeOf finds the knee of one curve.
 func kneeOf(points []*point, by string, seed uint64) Knee {
 	cell := points[0].cell
-	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes, By: by}
+	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, Payload: cell.Payload, By: by}
 	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}}
 	of := throughput
 	if by == ByTail {

@@ -4,17 +4,17 @@ import (
 	"slices"
 	"strconv"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
 
 // LimitEffect is what an in-flight limit did, counted both ways: service leaves
 // the wait for a permit out, response has it in.
 type LimitEffect struct {
-	Part              string  `json:"part"`
-	Without           string  `json:"without"` // a variant
-	With              string  `json:"with"`    // a variant
-	RequestBytes      int     `json:"request_bytes"`
-	ResponseBytes     int     `json:"response_bytes"`
+	Part    string `json:"part"`
+	Without string `json:"without"` // a variant
+	With    string `json:"with"`    // a variant
+	record.Payload
 	Clients           int     `json:"clients"`
 	Limit             int     `json:"limit"`
 	ThroughputRatio   Figure  `json:"throughput_ratio"`                         // with over without
@@ -68,7 +68,7 @@ func limitEffect(without, with *point, limit int) LimitEffect {
 	was, is := before.latencies(), after.latencies()
 	return LimitEffect{
 		Part: with.cell.Part, Without: without.cell.Variant, With: with.cell.Variant,
-		RequestBytes: with.cell.RequestBytes, ResponseBytes: with.cell.ResponseBytes, Clients: with.cell.Clients, Limit: limit,
+		Payload: with.cell.Payload, Clients: with.cell.Clients, Limit: limit,
 		ThroughputRatio:   ratio(with, without, throughput),
 		MeanServiceRatio:  ratio(with, without, func(t trial) float64 { return t.service.mean }),
 		MeanResponseRatio: ratio(with, without, meanResponse),

@@ -235,7 +235,7 @@ func TestNarrowIntervalsHoldTheTruth(t *testing.T) {
 
 func TestWhatALookFinds(t *testing.T) {
 	plan := cellsOf(2, 3)
-	plan = append(plan, record.Cell{Part: "p", Variant: "refused", Clients: 9})
+	plan = append(plan, record.Cell{Part: "p", Variant: "refused", Place: record.Place{Clients: 9}})
 	records := recordsOf(plan, 0.02)
 	records[len(records)-1].Failure = "refused"
 	look := func(u record.Until) Look {

@@ -72,8 +72,7 @@ func (s *Summary) compareRuns(before string, earlier *Summary, after string, lat
 	for _, one := range d.Differences {
 		at := one.of.after.conditions()
 		c := Comparison{
-			Part: at.Part, Workload: at.Workload, RequestBytes: at.RequestBytes, ResponseBytes: at.ResponseBytes,
-			Clients: at.Clients, Load: at.Load, Metric: one.Metric, Pairs: min(one.BeforeTrials, one.AfterTrials),
+			Part: at.Part, Place: at.Place, Load: at.Load, Metric: one.Metric, Pairs: min(one.BeforeTrials, one.AfterTrials),
 			Ratio: one.Ratio, P: one.P, Verdict: one.Verdict, Margin: margin,
 		}
 		if c.A, err = ofRun(one.of.after.cell.Variant, after); err != nil {

@@ -16,17 +16,14 @@ const (
 // Profile is where one end of a cell spent its time, or its bytes: call stack by
 // call stack, over all passes with one probe.
 type Profile struct {
-	Part          string  `json:"part"`
-	Variant       string  `json:"variant"`
-	Workload      string  `json:"workload"`
-	RequestBytes  int     `json:"request_bytes"`
-	ResponseBytes int     `json:"response_bytes"`
-	Clients       int     `json:"clients"`
-	End           string  `json:"end" jsonschema:"enum=client,enum=server"`
-	Kind          string  `json:"kind" jsonschema:"enum=cpu,enum=offcpu,enum=alloc"`
-	Unit          string  `json:"unit" jsonschema:"enum=ns,enum=B"`
-	Samples       int64   `json:"samples"`  // that it was estimated from; 0 where everything was counted
-	PerCall       float64 `json:"per_call"` // of the unit, all stacks together
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Place
+	End     string  `json:"end" jsonschema:"enum=client,enum=server"`
+	Kind    string  `json:"kind" jsonschema:"enum=cpu,enum=offcpu,enum=alloc"`
+	Unit    string  `json:"unit" jsonschema:"enum=ns,enum=B"`
+	Samples int64   `json:"samples"`  // that it was estimated from; 0 where everything was counted
+	PerCall float64 `json:"per_call"` // of the unit, all stacks together
 
 	Total float64 `json:"-"` // of the unit, in all passes together
 
@@ -94,11 +91,7 @@ type profiler struct {
 
 func newProfiler(cell record.Cell, end, kind string, rules []Rule) *profiler {
 	p := &profiler{
-		Profile: Profile{
-			Part: cell.Part, Variant: cell.Variant, Workload: cell.Workload,
-			RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes, Clients: cell.Clients,
-			End: end, Kind: kind, Unit: "ns",
-		},
+		Profile:   Profile{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, End: end, Kind: kind, Unit: "ns"},
 		functions: map[ProfiledFunction]int{},
 	}
 	if rules != nil {

@@ -6,21 +6,21 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
 )
 
 // Scaling is how the throughput of one variant follows the calls in flight, and
 // what keeps it from following further.
 type Scaling struct {
-	Part          string          `json:"part"`
-	Variant       string          `json:"variant"`
-	Connection    string          `json:"connection"`
-	Workload      string          `json:"workload"`
-	RequestBytes  int             `json:"request_bytes"`
-	ResponseBytes int             `json:"response_bytes"`
-	Points        []ScalingPoint  `json:"points"`
-	Law           *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent where it is refused
-	Reason        string          `json:"reason"`        // why there is no law
-	Diagnosis     Diagnosis       `json:"diagnosis"`
+	Part       string `json:"part"`
+	Variant    string `json:"variant"`
+	Connection string `json:"connection"`
+	Workload   string `json:"workload"`
+	record.Payload
+	Points    []ScalingPoint  `json:"points"`
+	Law       *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent where it is refused
+	Reason    string          `json:"reason"`        // why there is no law
+	Diagnosis Diagnosis       `json:"diagnosis"`
 }
 
 // IsSweep reports whether the run asks how throughput follows the calls in
@@ -116,8 +116,7 @@ func scalings(s *study, points []*point, seed uint64) []Scaling {
 func scalingOf(own, points []*point, seed uint64) Scaling {
 	cell := own[0].cell
 	s := Scaling{
-		Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection,
-		Workload: cell.Workload, RequestBytes: cell.RequestBytes, ResponseBytes: cell.ResponseBytes,
+		Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, Workload: cell.Workload, Payload: cell.Payload,
 	}
 	var curve stats.Curve
 	var alone *float64

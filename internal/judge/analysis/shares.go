@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
 )
 
 // Shares says how the difference between a part's first variant and its last
@@ -12,18 +13,15 @@ import (
 // logarithm of the ratio. A variant without a valid trial ends the way: then the last is
 // the one before it.
 type Shares struct {
-	Part          string      `json:"part"`
-	Workload      string      `json:"workload"`
-	RequestBytes  int         `json:"request_bytes"`
-	ResponseBytes int         `json:"response_bytes"`
-	Clients       int         `json:"clients"`
-	Metric        string      `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // of a contrast or a comparison
-	From          string      `json:"from"`                                                   // a variant
-	To            string      `json:"to"`                                                     // a variant
-	Pairs         int         `json:"pairs"`                                                  // repeats in which all variants have a valid trial
-	Ratio         Figure      `json:"ratio"`                                                  // of the last variant over the first
-	Decided       bool        `json:"decided"`                                                // the ratio is beyond doubt not 1; else there is nothing to share out
-	Steps         []ShareStep `json:"steps"`
+	Part string `json:"part"`
+	record.Place
+	Metric  string      `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // of a contrast or a comparison
+	From    string      `json:"from"`                                                   // a variant
+	To      string      `json:"to"`                                                     // a variant
+	Pairs   int         `json:"pairs"`                                                  // repeats in which all variants have a valid trial
+	Ratio   Figure      `json:"ratio"`                                                  // of the last variant over the first
+	Decided bool        `json:"decided"`                                                // the ratio is beyond doubt not 1; else there is nothing to share out
+	Steps   []ShareStep `json:"steps"`
 }
 
 // ShareStep is one change's part.
@@ -93,8 +91,7 @@ func sharesOf(variants []*point, changes []string, of metric) (Shares, bool) {
 	first, last := variants[0], variants[len(variants)-1]
 	total := differences(logs[len(logs)-1], logs[0])
 	s := Shares{
-		Part: first.cell.Part, Workload: first.cell.Workload, RequestBytes: first.cell.RequestBytes, ResponseBytes: first.cell.ResponseBytes, Clients: first.cell.Clients,
-		From: first.cell.Variant, To: last.cell.Variant, Pairs: len(total),
+		Part: first.cell.Part, Place: first.cell.Place, From: first.cell.Variant, To: last.cell.Variant, Pairs: len(total),
 	}
 	s.Ratio, s.Decided = ratioOf(total, first.level)
 	for i := 1; i < len(variants); i++ {

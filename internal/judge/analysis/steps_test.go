@@ -27,7 +27,7 @@ func stepPoints(t *testing.T, noise float64, times map[string]map[int]float64) [
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := &record.Record{Trial: len(records), Repeat: repeat, Cell: record.Cell{Part: "p", Variant: variant, RequestBytes: size, ResponseBytes: size, Clients: 1}}
+				r := &record.Record{Trial: len(records), Repeat: repeat, Cell: record.Cell{Part: "p", Variant: variant, Place: record.Place{Payload: record.Payload{RequestBytes: size, ResponseBytes: size}, Clients: 1}}}
 				r.Service, r.Requests, r.Completed = distribution, 100, 100
 				r.Client.MinorFaults, r.Server.MinorFaults = new(int64(size/1000)), new(int64(0))
 				records = append(records, r)

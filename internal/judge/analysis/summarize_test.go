@@ -101,8 +101,7 @@ func (c truth) record(t testing.TB, factor float64) *record.Record {
 	r := &record.Record{
 		Version: record.Version,
 		Cell: record.Cell{
-			Part: c.part, Stack: c.variant, Variant: c.variant, Workload: "echo",
-			RequestBytes: c.bytes, ResponseBytes: c.bytes, Clients: c.clients,
+			Part: c.part, Stack: c.variant, Variant: c.variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: c.bytes, ResponseBytes: c.bytes}, Clients: c.clients},
 			Connection: "per-worker", Load: record.Load{Model: "closed", RequestsPerClient: requests},
 		},
 		WindowNS:    int64(span),

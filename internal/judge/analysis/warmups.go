@@ -9,16 +9,15 @@ import (
 
 // WarmUpNeed is how much warm-up would have been enough.
 type WarmUpNeed struct {
-	Part          string  `json:"part"`
-	Variant       string  `json:"variant"`
-	RequestBytes  int     `json:"request_bytes"`
-	ResponseBytes int     `json:"response_bytes"`
-	Clients       int     `json:"clients"`
-	Trials        int     `json:"trials"`
-	Settled       int     `json:"settled"`            // of them
-	Needed        *Figure `json:"needed_ms"`          // from the first request; null where none settled
-	NeededCalls   *Figure `json:"needed_requests"`    // of all clients together
-	FirstOver     *Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Payload
+	Clients     int     `json:"clients"`
+	Trials      int     `json:"trials"`
+	Settled     int     `json:"settled"`            // of them
+	Needed      *Figure `json:"needed_ms"`          // from the first request; null where none settled
+	NeededCalls *Figure `json:"needed_requests"`    // of all clients together
+	FirstOver   *Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
 }
 
 // firstMoments is the time after the first request that is compared with the steady
@@ -33,7 +32,7 @@ func warmUpNeeds(points []*point) []WarmUpNeed {
 		case "burst", "ramp", "search":
 			continue // these loads have no steady state
 		}
-		need := WarmUpNeed{Part: p.cell.Part, Variant: p.cell.Variant, RequestBytes: p.cell.RequestBytes, ResponseBytes: p.cell.ResponseBytes, Clients: p.cell.Clients}
+		need := WarmUpNeed{Part: p.cell.Part, Variant: p.cell.Variant, Payload: p.cell.Payload, Clients: p.cell.Clients}
 		followed := filter(p.valid(), func(t trial) bool { return len(t.Intervals) > 0 })
 		settled := filter(followed, func(t trial) bool { return t.WarmUp.EnoughNS != nil && t.WarmUp.EnoughRequests != nil })
 		if len(followed) == 0 {

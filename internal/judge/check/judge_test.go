@@ -32,7 +32,7 @@ func distributed(t *testing.T, count int, each time.Duration) latency.Distributi
 func sound(t *testing.T) *record.Record {
 	t.Helper()
 	return &record.Record{
-		Cell:     record.Cell{Clients: 4, Load: record.Load{Model: "closed", RequestsPerClient: 10_000}},
+		Cell:     record.Cell{Place: record.Place{Clients: 4}, Load: record.Load{Model: "closed", RequestsPerClient: 10_000}},
 		WindowNS: 1e9,
 		Measurement: record.Measurement{
 			Requests: 40_000, Completed: 40_000, Straddling: 4, StraddlingNS: 4e5, InFlight: 4, Active: 4,

@@ -44,7 +44,7 @@ func TestAWindowThatOpenedTooEarlyIsSeen(t *testing.T) {
 		"a stall in the middle":  {false, func(s float64) float64 { return 1 - 0.9*math.Exp(-(s-0.5)*(s-0.5)/0.0005) }, record.OK, "steady after"},
 		"ever slower, by 20 %":   {false, func(s float64) float64 { return 1 - 0.2*s }, record.Warning, "% too high in the mean"},
 	} {
-		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Clients: 4, Load: record.Load{Model: "closed"}}}
+		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Place: record.Place{Clients: 4}, Load: record.Load{Model: "closed"}}}
 		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, Settled: true, Method: "MSER-5"}
 		r.Intervals = course(c.open, c.of)
 		if c.open {
@@ -76,7 +76,7 @@ func TestWhatIsNoDrift(t *testing.T) {
 		"a cold start":    func(r *record.Record) { r.WarmUp.Method = "none" },
 		"no course":       func(r *record.Record) { r.Intervals = nil },
 	} {
-		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Clients: 4, Load: record.Load{Model: "closed"}}}
+		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Place: record.Place{Clients: 4}, Load: record.Load{Model: "closed"}}}
 		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, Settled: true, Method: "MSER-5"}
 		r.Intervals = course(false, slow)
 		change(r)

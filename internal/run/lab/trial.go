@@ -67,14 +67,11 @@ func (t *trial) cell() record.Cell {
 // the connection, the load and the target.
 func recordedCell(cell scenario.Cell) record.Cell {
 	return record.Cell{
-		Part:          cell.Part,
-		Stack:         cell.Variant.Stack,
-		Variant:       cell.Variant.String(),
-		Workload:      cell.Workload,
-		RequestBytes:  int(cell.RequestBytes),
-		ResponseBytes: int(cell.ResponseBytes),
-		Clients:       cell.Clients,
-		Network:       recordedNetwork(cell.Network),
+		Part:    cell.Part,
+		Stack:   cell.Variant.Stack,
+		Variant: cell.Variant.String(),
+		Place:   record.Place{Workload: cell.Workload, Payload: record.Payload{RequestBytes: int(cell.RequestBytes), ResponseBytes: int(cell.ResponseBytes)}, Clients: cell.Clients},
+		Network: recordedNetwork(cell.Network),
 	}
 }
 

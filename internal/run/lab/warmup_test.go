@@ -11,7 +11,7 @@ import (
 // What one trial of a cell was seen to need is the least of the next, up to the longest
 // warm-up; what was steady, and other cells, teach nothing.
 func TestWarmUpIsLearntFromEarlierTrialsOfTheCell(t *testing.T) {
-	drifting := &record.Record{Cell: record.Cell{Variant: "tcp", Clients: 1, Load: record.Load{Model: "closed"}}, WindowNS: 1e9}
+	drifting := &record.Record{Cell: record.Cell{Variant: "tcp", Place: record.Place{Clients: 1}, Load: record.Load{Model: "closed"}}, WindowNS: 1e9}
 	drifting.Active, drifting.WarmUp = 1, record.WarmUp{TookNS: 100e6, Settled: true, Method: "MSER-5"}
 	for i := range 200 {
 		drifting.Intervals = append(drifting.Intervals, record.Interval{StartNS: int64(i) * 5e6, TookNS: 5e6, Requests: int64(500 + 2*i + i%7)})

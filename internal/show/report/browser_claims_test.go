@@ -5,6 +5,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -13,7 +14,7 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	browser := startBrowser(t)
 	run := fixtureRun(t)
 	figure := func(variant string, value float64) analysis.ClaimFigure {
-		return analysis.ClaimFigure{Figure: "server-cpu", Part: "matrix", Variant: variant, RequestBytes: 64, Clients: 1, Value: new(fixtureFigure(value))}
+		return analysis.ClaimFigure{Figure: "server-cpu", Part: "matrix", Variant: variant, Payload: record.Payload{RequestBytes: 64}, Clients: 1, Value: new(fixtureFigure(value))}
 	}
 	run.Summary.Claims = []analysis.Claim{
 		{

@@ -159,8 +159,7 @@ func (d *drawn) matrix(part string, sizes []drawnSize, clients []int, load recor
 			for _, variant := range variants {
 				stack, _, _ := strings.Cut(variant, ":")
 				d.cell(record.Cell{
-					Part: part, Stack: stack, Variant: variant, Workload: workload,
-					RequestBytes: size.request, ResponseBytes: size.response, Clients: n, Connection: "shared", Load: load,
+					Part: part, Stack: stack, Variant: variant, Place: record.Place{Workload: workload, Payload: record.Payload{RequestBytes: size.request, ResponseBytes: size.response}, Clients: n}, Connection: "shared", Load: load,
 				}, nil)
 			}
 		}
@@ -343,8 +342,7 @@ func (d *drawn) lifecycle() {
 				mode := modes[variant]
 				handshake, calls := d.between(1e5, 1e6), int64(d.calls)
 				d.cell(record.Cell{
-					Part: "storm", Stack: stack, Variant: variant, Workload: "echo", RequestBytes: size.request, ResponseBytes: size.response,
-					Clients: n, Connection: mode, Load: closed,
+					Part: "storm", Stack: stack, Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: size.request, ResponseBytes: size.response}, Clients: n}, Connection: mode, Load: closed,
 				}, func(r *record.Record) {
 					shook, first := d.distribution(handshake*d.factor(), 2), d.distribution(2*handshake*d.factor(), 2)
 					r.Connections = record.Connections{Mode: mode, Want: n, Opened: calls, During: calls, Handshake: &shook, FirstByte: &first}
@@ -374,7 +372,7 @@ func (d *drawn) sweep() {
 		stops := d.between(2, 20)
 		busy := d.between(0.2, 1)
 		for _, n := range []int{1, 2, 4, 8, 16, 32}[d.IntN(2):] {
-			d.cell(record.Cell{Part: "ping", Stack: stack, Variant: variant, Workload: "ping", Clients: n, Connection: []string{"shared", "pool:4", "per-worker"}[i], Load: closed}, func(r *record.Record) {
+			d.cell(record.Cell{Part: "ping", Stack: stack, Variant: variant, Place: record.Place{Workload: "ping", Clients: n}, Connection: []string{"shared", "pool:4", "per-worker"}[i], Load: closed}, func(r *record.Record) {
 				r.WindowNS = int64(float64(d.calls) * 1e5 * d.factor() / math.Min(float64(n), stops))
 				r.Connections.Want, r.Connections.Opened = []int{1, 4, n}[i], []int64{1, 4, int64(n)}[i]
 				r.Client.Busy, r.Server.Busy = new(busy*d.between(0.9, 1)), new(busy*d.between(0.9, 1))
@@ -402,7 +400,7 @@ func (d *drawn) bulk() {
 		}
 	}
 	for _, variant := range []string{"grpc", "tcp"} {
-		r := &record.Record{Trial: len(d.records), Probe: "alloc", Cell: record.Cell{Part: "get", Variant: variant, Clients: 1}, Measurement: record.Measurement{Requests: 70}}
+		r := &record.Record{Trial: len(d.records), Probe: "alloc", Cell: record.Cell{Part: "get", Variant: variant, Place: record.Place{Clients: 1}}, Measurement: record.Measurement{Requests: 70}}
 		for _, end := range []*record.Process{&r.Client, &r.Server} {
 			bytes, objects := int64(d.between(1e4, 1e8)), int64(d.between(100, 1e6))
 			end.Allocations = &record.Allocations{Bytes: bytes, Objects: objects, Stacks: []record.AllocationStack{{Functions: []string{"main", "example.com/x2.copy"}, Bytes: bytes / 2, Objects: objects / 3}}}

@@ -112,7 +112,7 @@ func writeChanges(out *strings.Builder, e *analysis.Explanation, title, end stri
 
 // writePasses says what looking on cost, and what could not be seen.
 func writePasses(out *strings.Builder, i *analysis.Insight) {
-	fmt.Fprintf(out, "\nHow it was seen: %s\n", i.Place())
+	fmt.Fprintf(out, "\nHow it was seen: %s\n", i.Key())
 	for _, p := range i.Passes {
 		cost := ""
 		switch {

@@ -117,8 +117,7 @@ func fleetTrial(t *testing.T, stack string, repeat int) record.Record {
 	r := record.Record{
 		Repeat: repeat + 1, WindowNS: window, Started: time.Date(2026, 11, 24, 5, 0, repeat, 0, time.UTC),
 		Cell: record.Cell{
-			Part: "matrix", Stack: stack, Variant: stack, Workload: "echo", RequestBytes: 64, ResponseBytes: 64,
-			Clients: callers * clients, Connection: "per-worker", Load: record.Load{Model: "closed", RequestsPerClient: 800}, Agents: clients,
+			Part: "matrix", Stack: stack, Variant: stack, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: callers * clients}, Connection: "per-worker", Load: record.Load{Model: "closed", RequestsPerClient: 800}, Agents: clients,
 		},
 		Server: process(0.3), Host: idle, Measurement: record.Measurement{WarmUp: record.WarmUp{Settled: true, Method: "MSER-5"}},
 		Fleet:       &record.Fleet{Server: fleetAgent("server-1", 0), OpenedApartNS: int64(50_000 + 1_000*repeat)},

@@ -96,8 +96,7 @@ func (r reconnect) cell(clients int) analysis.Cell {
 	mean := (r.client + r.server + r.handshake/3) * crowd
 	c := analysis.Cell{
 		Cell: record.Cell{
-			Part: "storm", Stack: stack, Variant: r.variant, Workload: "echo", RequestBytes: 256, ResponseBytes: 256,
-			Clients: clients, Connection: mode, Load: record.Load{Model: "closed", RequestsPerClient: 5000 / clients},
+			Part: "storm", Stack: stack, Variant: r.variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 256, ResponseBytes: 256}, Clients: clients}, Connection: mode, Load: record.Load{Model: "closed", RequestsPerClient: 5000 / clients},
 		},
 		Trials: 3, Valid: 3, Requests: 15000,
 		Throughput: fixtureFigure(float64(clients) / mean * 1e6),
@@ -203,7 +202,7 @@ func fixtureContrast(from, to reconnect, option string, values [2]string, client
 	a, b := from.cell(clients), to.cell(clients)
 	return analysis.Contrast{
 		Part: "storm", Stack: a.Stack, Option: option, Base: from.variant, Changed: to.variant, From: values[0], To: values[1],
-		Workload: "echo", RequestBytes: 256, ResponseBytes: 256, Clients: clients, Load: a.Load, Pairs: 3,
+		Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 256, ResponseBytes: 256}, Clients: clients}, Load: a.Load, Pairs: 3,
 		Effects: []analysis.Effect{
 			effect(analysis.CPU, cpu), effect(analysis.Throughput, b.Throughput.Value/a.Throughput.Value), effect(analysis.P99, b.Service.P99.Value/a.Service.P99.Value),
 			effect(analysis.Handshake, to.handshake/from.handshake), effect(analysis.FirstByte, b.Connections.FirstByte.P50.Value/a.Connections.FirstByte.P50.Value), effect(analysis.ServerPeak, to.memory/from.memory),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -20,7 +21,7 @@ type fixtureStack struct {
 // fixtureProfile makes a profile as analysis does: its weights are shares of its sum.
 func fixtureProfile(variant, end, kind string, samples int64, stacks []fixtureStack) analysis.Profile {
 	p := analysis.Profile{
-		Part: "matrix", Variant: variant, Workload: "echo", RequestBytes: 1024, ResponseBytes: 1024, Clients: 50,
+		Part: "matrix", Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 1024, ResponseBytes: 1024}, Clients: 50},
 		End: end, Kind: kind, Unit: "ns", Samples: samples,
 	}
 	if kind == analysis.AllocProfile {
@@ -101,7 +102,7 @@ func manyStacks(variant, end string, count int) analysis.Profile {
 	random := rand.New(rand.NewPCG(7, uint64(count)))
 	const functions, categories, depth, newFrames = 3000, 9, 30, 6
 	p := analysis.Profile{
-		Part: "matrix", Variant: variant, Workload: "echo", RequestBytes: 1024, ResponseBytes: 1024, Clients: 50,
+		Part: "matrix", Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 1024, ResponseBytes: 1024}, Clients: 50},
 		End: end, Kind: analysis.CPUProfile, Unit: "ns", Samples: 1_000_000, PerCall: 25_000,
 	}
 	for i := range categories {

@@ -113,8 +113,7 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 	server, client := fixtureFigure(mean/3/math.Max(1, float64(clients)/20)), fixtureFigure(mean/4/math.Max(1, float64(clients)/20))
 	cell := analysis.Cell{
 		Cell: record.Cell{
-			Part: part, Stack: stack, Variant: variant, Workload: "echo",
-			RequestBytes: bytes, ResponseBytes: bytes, Clients: clients,
+			Part: part, Stack: stack, Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: bytes, ResponseBytes: bytes}, Clients: clients},
 			Connection: fixtureConnections[stack],
 			Load:       record.Load{Model: "closed", RequestsPerClient: 1000},
 		},
@@ -233,19 +232,19 @@ func blankFigures(c *analysis.Cell) {
 func fixtureJudgements(s *analysis.Summary) {
 	for _, bytes := range []int{64, 256, 1 << 10, 4 << 10, 64 << 10} {
 		for _, variant := range []string{"tcp", "rest", "grpc"} {
-			knee := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "throughput", Found: true, Clients: &analysis.Figure{
+			knee := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "throughput", Found: true, Clients: &analysis.Figure{
 				Value: fixtureCost[variant].knee, Interval: &analysis.Interval{Low: 6, High: 18, Confidence: 0.95},
 			}}
-			tail := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "tail", Reason: "P99/P50 grows evenly with the concurrency: no bend stands out of its noise"}
+			tail := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "tail", Reason: "P99/P50 grows evenly with the concurrency: no bend stands out of its noise"}
 			if variant == "tcp" {
-				tail = analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], RequestBytes: bytes, By: "tail", Found: true, Clients: &analysis.Figure{
+				tail = analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "tail", Found: true, Clients: &analysis.Figure{
 					Value: 73, Interval: &analysis.Interval{Low: 50, High: 100, Confidence: 0.95},
 				}}
 			}
 			s.Knees = append(s.Knees, knee, tail)
 			if variant != "tcp" {
 				s.Comparisons = append(s.Comparisons, analysis.Comparison{
-					Part: "matrix", A: "tcp", B: variant, Workload: "echo", RequestBytes: bytes, ResponseBytes: bytes, Clients: 1,
+					Part: "matrix", A: "tcp", B: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: bytes, ResponseBytes: bytes}, Clients: 1},
 					Load: record.Load{Model: "closed", RequestsPerClient: 1000}, Metric: analysis.Mean, Pairs: 3,
 					Ratio: fixtureFigure(0.55), P: math.NaN(), Verdict: analysis.Faster, Margin: 0.05,
 				})
@@ -257,14 +256,14 @@ func fixtureJudgements(s *analysis.Summary) {
 		{Part: "sweep", A: "grpc", B: "rest", Clients: 1, Bytes: analysis.Figure{Value: 2500}, Kind: "indistinct", SizeBefore: 2 << 10, SizeAfter: 3 << 10, Before: 0.999, After: 1.002},
 	}
 	s.Limits = []analysis.LimitEffect{{
-		Part: "tail", Without: "tcp", With: "tcp:inflight=50", RequestBytes: 64 << 10, Clients: 500, Limit: 50,
+		Part: "tail", Without: "tcp", With: "tcp:inflight=50", Payload: record.Payload{RequestBytes: 64 << 10}, Clients: 500, Limit: 50,
 		ThroughputRatio: fixtureFigure(0.96), MeanServiceRatio: fixtureFigure(0.11), MeanResponseRatio: fixtureFigure(1.02),
 		TailWithout: 53, TailWithService: 14, TailWithResponse: 1.9,
 		P50WithoutUS: 8500, P99WithoutUS: 451000, P50WithUS: 44000, P99WithUS: 83600,
 	}}
 	for _, variant := range []string{"tcp", "rest", "grpc"} {
 		need := analysis.WarmUpNeed{
-			Part: "matrix", Variant: variant, RequestBytes: 64, Clients: 50, Trials: 3, Settled: 3,
+			Part: "matrix", Variant: variant, Payload: record.Payload{RequestBytes: 64}, Clients: 50, Trials: 3, Settled: 3,
 			Needed: new(fixtureFigure(140)), NeededCalls: new(fixtureFigure(4100)), FirstOver: new(fixtureFigure(1.6)),
 		}
 		if variant == "grpc" {

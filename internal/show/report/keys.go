@@ -26,7 +26,7 @@ func keys() []key {
 	workload := func(c *analysis.Cell) string { return c.Workload }
 	return []key{
 		{title: "workload", left: true, text: workload, said: workload},
-		{title: "size", text: func(c *analysis.Cell) string { return sizes(c.RequestBytes, c.ResponseBytes) }, said: saySizes},
+		{title: "size", text: func(c *analysis.Cell) string { return c.Payload.Text(byteSize, "→") }, said: saySizes},
 		{title: "c", legend: "c: clients", text: clientCount, said: sayClients},
 		{title: "load", left: true, text: load, said: sayLoad},
 		{title: "link", left: true, text: link, said: sayLink},
@@ -88,23 +88,11 @@ func varies(cells []*analysis.Cell, of func(*analysis.Cell) string) bool {
 	return slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return of(c) != of(cells[0]) })
 }
 
-// sizes shows the size of the messages, and both where they differ.
-func sizes(request, response int) string {
-	if request == response {
-		return byteSize(request)
-	}
-	return byteSize(request) + "→" + byteSize(response)
-}
-
 func saySizes(c *analysis.Cell) string {
-	request, response := units.Bytes(c.RequestBytes, " "), units.Bytes(c.ResponseBytes, " ")
-	switch {
-	case c.RequestBytes == 0 && c.ResponseBytes == 0: // the workload has no sizes
+	if c.Payload == (record.Payload{}) { // the workload has no sizes
 		return ""
-	case request == response:
-		return request
 	}
-	return request + " → " + response
+	return c.Payload.Text(func(bytes int) string { return units.Bytes(bytes, " ") }, " → ")
 }
 
 func clientCount(c *analysis.Cell) string {

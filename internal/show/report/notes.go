@@ -170,8 +170,8 @@ func headline(c *analysis.Cell, f analysis.Finding) string {
 func (n *note) where() string {
 	first := n.cells[0]
 	text := first.ShortVariant()
-	if first.RequestBytes > 0 || first.ResponseBytes > 0 { // else the workload has no sizes
-		text += ", " + sizes(first.RequestBytes, first.ResponseBytes)
+	if first.Payload != (record.Payload{}) { // else the workload has no sizes
+		text += ", " + first.Payload.Text(byteSize, "→")
 	}
 	text += fmt.Sprintf(", c=%d", first.Clients)
 	switch more := len(n.cells) - 1; more {

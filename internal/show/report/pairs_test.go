@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -15,7 +16,7 @@ func TestPairs(t *testing.T) {
 	insightsOf := func(count int, clients ...int) (all []analysis.Insight) {
 		for _, n := range clients {
 			for i := range count {
-				all = append(all, analysis.Insight{Variant: fmt.Sprint(i), Clients: n, Mean: &analysis.Figure{Value: float64(100 - i)}})
+				all = append(all, analysis.Insight{Variant: fmt.Sprint(i), Place: record.Place{Clients: n}, Mean: &analysis.Figure{Value: float64(100 - i)}})
 			}
 		}
 		return all

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -40,11 +39,7 @@ func WriteProfiles(run *Run, create func(name string) (io.WriteCloser, error)) e
 
 // profileName is such as compare-grpc-conns-4-echo-64B-c1.server.cpu.
 func profileName(p *analysis.Profile) string {
-	size := units.Bytes(p.RequestBytes, "")
-	if p.ResponseBytes != p.RequestBytes {
-		size += "-" + units.Bytes(p.ResponseBytes, "")
-	}
-	cell := fmt.Sprintf("%s-%s-%s-%s-c%d", p.Part, p.Variant, p.Workload, size, p.Clients)
+	cell := fmt.Sprintf("%s-%s-%s-%s-c%d", p.Part, p.Variant, p.Workload, p.Payload.Key(), p.Clients)
 	plain := func(r rune) rune {
 		if strings.ContainsRune("/:,= \\", r) {
 			return '-'

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -19,7 +20,7 @@ func (closer) Close() error { return nil }
 func TestProfilesForOtherTools(t *testing.T) {
 	run := &Run{Summary: &analysis.Summary{}}
 	run.Summary.Profiles = []analysis.Profile{{
-		Part: "compare", Variant: "grpc:conns=4,tls=on", Workload: "echo", RequestBytes: 64, ResponseBytes: 4096, Clients: 50,
+		Part: "compare", Variant: "grpc:conns=4,tls=on", Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 4096}, Clients: 50},
 		End: analysis.ServerEnd, Kind: analysis.CPUProfile, Unit: "ns", Total: 1000,
 		Categories: []string{"protocol layer", "network"},
 		Functions:  []analysis.ProfiledFunction{{Name: "main"}, {Name: "tcp_sendmsg", In: "kernel"}},

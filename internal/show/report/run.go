@@ -41,9 +41,7 @@ func ordered(cells []analysis.Cell) []*analysis.Cell {
 		return cmp.Or(
 			cmp.Compare(place[a.Part], place[b.Part]),
 			cmp.Compare(a.Workload, b.Workload),
-			cmp.Compare(a.RequestBytes, b.RequestBytes),
-			cmp.Compare(a.ResponseBytes, b.ResponseBytes),
-			cmp.Compare(a.Clients, b.Clients),
+			a.Place.Compare(b.Place),
 			cmp.Compare(a.Load.RatePerSecond, b.Load.RatePerSecond),
 		)
 	})
@@ -53,8 +51,7 @@ func ordered(cells []analysis.Cell) []*analysis.Cell {
 // compared reports whether two cells stand in the same group: the same work,
 // done in different ways.
 func compared(a, b *analysis.Cell) bool {
-	return a.Part == b.Part && a.Workload == b.Workload && a.Clients == b.Clients &&
-		a.RequestBytes == b.RequestBytes && a.ResponseBytes == b.ResponseBytes && loadOf(a) == loadOf(b)
+	return a.Part == b.Part && a.Place == b.Place && loadOf(a) == loadOf(b)
 }
 
 // loadOf leaves out the limit, which is the variant's.

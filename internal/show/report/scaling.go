@@ -37,7 +37,7 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling analysis.Scaling) 
 	for _, p := range scaling.Points {
 		i := slices.IndexFunc(s.Cells, func(c analysis.Cell) bool {
 			return c.Part == scaling.Part && c.Variant == scaling.Variant && c.Connection == scaling.Connection &&
-				c.Workload == scaling.Workload && c.RequestBytes == scaling.RequestBytes && c.Clients == p.Clients
+				c.Workload == scaling.Workload && c.Payload == scaling.Payload && c.Clients == p.Clients
 		})
 		if i < 0 {
 			continue

@@ -120,12 +120,12 @@ func TestVariantsOfServicesInWords(t *testing.T) {
 		"service:run=before,wire=h3":     {"h3,run=before", "GET / over HTTP/3, run before"},
 		"service:wire=something-unheard": {"something-unheard", "GET / over something-unheard"},
 	} {
-		cell := record.Cell{Stack: record.ServiceStack, Variant: variant, Workload: "GET /"}
+		cell := record.Cell{Stack: record.ServiceStack, Variant: variant, Place: record.Place{Workload: "GET /"}}
 		if short, said := cell.ShortVariant(), sayCall(&cell); short != want[0] || said != want[1] {
 			t.Errorf("%s is %q and %q, want %q", variant, short, said, want)
 		}
 	}
-	if other := (record.Cell{Stack: "tcp", Variant: "tcp:buffers=pooled", Workload: "echo"}); other.ShortVariant() != "tcp:buffers=pooled" || sayCall(&other) != "" {
+	if other := (record.Cell{Stack: "tcp", Variant: "tcp:buffers=pooled", Place: record.Place{Workload: "echo"}}); other.ShortVariant() != "tcp:buffers=pooled" || sayCall(&other) != "" {
 		t.Error("a stack of wirelab's own goes by its variant")
 	}
 }

@@ -45,7 +45,7 @@ func fixtureUsers(t *testing.T) *Run {
 	for _, metric := range []string{analysis.Mean, analysis.Throughput} {
 		c := s.Cells[1]
 		s.Comparisons = append(s.Comparisons, analysis.Comparison{
-			Part: c.Part, A: "grpc", B: "rest-json", Workload: c.Workload, Clients: c.Clients, Load: c.Load, Metric: metric, Pairs: 3,
+			Part: c.Part, A: "grpc", B: "rest-json", Place: record.Place{Workload: c.Workload, Clients: c.Clients}, Load: c.Load, Metric: metric, Pairs: 3,
 			Ratio: analysis.Figure{Value: 0.5, Interval: &analysis.Interval{Low: 0.4, High: 0.625, Confidence: 0.95}},
 		})
 	}

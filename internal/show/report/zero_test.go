@@ -204,7 +204,7 @@ func sweepRecord(t *testing.T, clients int) *record.Record {
 	return &record.Record{
 		Version: record.Version, Repeat: 1,
 		Cell: record.Cell{
-			Part: "sweep", Stack: "tcp", Variant: "tcp", Workload: "ping", Clients: clients, Connection: "shared",
+			Part: "sweep", Stack: "tcp", Variant: "tcp", Place: record.Place{Workload: "ping", Clients: clients}, Connection: "shared",
 			Load: record.Load{Model: "closed", DurationNS: 1e8},
 		},
 		WindowNS: 1e8,
