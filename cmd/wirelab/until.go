@@ -119,7 +119,7 @@ func (a *app) look(run *record.Run, s *scenario.Scenario) (goesOn bool, err erro
 	if err != nil {
 		return false, err
 	}
-	found, again, err := analysis.TakeLook(&run.Manifest, judged)
+	found, again, err := analysis.TakeLook(&run.Manifest, judged.Records)
 	if err != nil {
 		return false, err
 	}
@@ -139,7 +139,7 @@ func (a *app) look(run *record.Run, s *scenario.Scenario) (goesOn bool, err erro
 		trials, more := len(planFor(s, u)), len(planFor(s, &longer))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
 			u.Ended = record.EndedByTime
-			if found, _, err = analysis.TakeLook(&run.Manifest, judged); err != nil { // at the level that this leaves it
+			if found, _, err = analysis.TakeLook(&run.Manifest, judged.Records); err != nil { // at the level that this leaves it
 				return false, err
 			}
 		}

@@ -93,9 +93,9 @@ func TestNoConcurrencyHasEnoughTrials(t *testing.T) {
 // study is a matrix without repeats beside a sweep and a limit with them.
 func study() *analysis.Summary {
 	s := &analysis.Summary{}
-	matrix := usual()
-	matrix.part, matrix.trials, matrix.sizes = "matrix", 1, both(64, 256, 1024, 4096, 65536)
-	matrix.addTo(s)
+	whole := usual()
+	whole.part, whole.trials, whole.sizes = "matrix", 1, both(64, 256, 1024, 4096, 65536)
+	whole.addTo(s)
 	dense := usual()
 	dense.part, dense.clients, dense.sizes = "dense", []int{1}, both(512, 1024, 2048, 4096)
 	dense.addTo(s)

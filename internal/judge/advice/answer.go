@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -159,7 +160,7 @@ func whoLeads(all []ranking) string {
 // counted are names with how often they lead of so many things, those that do most first.
 func counted(leads map[string]int, of int, thing string) []string {
 	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
-	return each(names, func(name string) string {
+	return lists.Map(names, func(name string) string {
 		switch {
 		case of == 1:
 			return name
@@ -172,17 +173,9 @@ func counted(leads map[string]int, of int, thing string) []string {
 	})
 }
 
-func each[A, B any](items []A, of func(A) B) []B {
-	all := make([]B, len(items))
-	for i, item := range items {
-		all[i] = of(item)
-	}
-	return all
-}
-
 // byHowMuch is the best one's time, and how many times as long the others take.
 func byHowMuch(r ranking) []string {
-	over, names := brief(append([]string{r.best}, each(r.rivals, func(other rival) string { return other.variant })...))
+	over, names := brief(append([]string{r.best}, lists.Map(r.rivals, func(other rival) string { return other.variant })...))
 	items := make([]string, len(r.rivals))
 	for i, other := range r.rivals {
 		items[i] = names[i+1] + " " + timesAs(other.times)
@@ -196,7 +189,7 @@ func brief(names []string) (over string, short []string) {
 	for i := len(first) - 1; i > 0; i-- {
 		begins := func(n string) bool { return len(n) > i+1 && strings.HasPrefix(n, first[:i+1]) }
 		if strings.ContainsRune(":,", rune(first[i])) && len(names) > 1 && !slices.ContainsFunc(names, func(n string) bool { return !begins(n) }) {
-			return first[:i] + ", ", each(names, func(n string) string { return n[i+1:] })
+			return first[:i] + ", ", lists.Map(names, func(n string) string { return n[i+1:] })
 		}
 	}
 	return "", names
@@ -222,7 +215,7 @@ func bestRate(p *part) []string {
 	if p.sizes[0] != (record.Payload{}) {
 		head = "best rate, " + payloadText(p.sizes[0]) + ": "
 	}
-	over, names := brief(each(peaks, func(c *analysis.Cell) string { return c.Variant }))
+	over, names := brief(lists.Map(peaks, func(c *analysis.Cell) string { return c.Variant }))
 	items := make([]string, len(peaks))
 	for i, c := range peaks {
 		items[i] = fmt.Sprintf("%s %s (%s)", names[i], rate(c.Throughput.Value), clients(c.Clients))

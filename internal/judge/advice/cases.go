@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -17,7 +18,7 @@ func cases(s *analysis.Summary) []string {
 
 // caseVerdicts counts by mean response time, which every load has.
 func caseVerdicts(s *analysis.Summary) []string {
-	return each(casePairs(s), caseVerdict)
+	return lists.Map(casePairs(s), caseVerdict)
 }
 
 // casePairs are the comparisons of the mean of every two variants, those of the most cases
@@ -29,7 +30,7 @@ func casePairs(s *analysis.Summary) [][]*analysis.Comparison {
 			compared = append(compared, c)
 		}
 	}
-	pairs := grouped(compared, func(c *analysis.Comparison) [2]string { return [2]string{c.A, c.B} })
+	pairs := lists.GroupBy(compared, func(c *analysis.Comparison) [2]string { return [2]string{c.A, c.B} })
 	slices.SortStableFunc(pairs, func(a, b []*analysis.Comparison) int { return cmp.Compare(len(b), len(a)) })
 	return pairs[:min(len(pairs), shownRivals)]
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
@@ -167,7 +168,7 @@ func (p *part) rules() []string {
 	if !decided {
 		return nil
 	}
-	return each(rules, func(r rule) string {
+	return lists.Map(rules, func(r rule) string {
 		callers := clients(r.first)
 		if r.last > r.first {
 			callers = fmt.Sprintf("%d to %d clients", r.first, r.last)

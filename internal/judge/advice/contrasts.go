@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -48,7 +49,7 @@ func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
 		return c.Clients != first.Clients || c.Payload != first.Payload
 	})
 	var shown []analysis.Contrast
-	for _, same := range grouped(there, func(c analysis.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
+	for _, same := range lists.GroupBy(there, func(c analysis.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
 		shown = append(shown, slices.MinFunc(same, func(a, b analysis.Contrast) int { return len(a.Base) - len(b.Base) }))
 	}
 	return shown

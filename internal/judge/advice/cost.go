@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -139,7 +140,7 @@ func names(cells []*analysis.Cell, all int) string {
 // allocates most there, and which function does most of it.
 func allocations(s *analysis.Summary) []string {
 	var sentences []string
-	for _, all := range grouped(s.Allocations, func(a analysis.Allocation) string { return a.Part }) {
+	for _, all := range lists.GroupBy(s.Allocations, func(a analysis.Allocation) string { return a.Part }) {
 		sums := map[string]float64{}
 		for _, a := range all {
 			sums[a.End] += a.Bytes

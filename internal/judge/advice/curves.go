@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -32,10 +33,10 @@ func knees(s *analysis.Summary, by string) []string {
 	}
 	slices.SortStableFunc(found, func(a, b analysis.Knee) int { return cmp.Compare(a.Clients.Value, b.Clients.Value) })
 	var at, without []string
-	for _, knees := range grouped(found, kneePlace) {
+	for _, knees := range lists.GroupBy(found, kneePlace) {
 		at = append(at, kneePlace(knees[0])+" for "+curvesOf(knees))
 	}
-	reasons := grouped(refused, func(k analysis.Knee) string { return k.Reason })
+	reasons := lists.GroupBy(refused, func(k analysis.Knee) string { return k.Reason })
 	slices.SortStableFunc(reasons, func(a, b []analysis.Knee) int { return cmp.Compare(len(b), len(a)) })
 	for _, knees := range reasons {
 		without = append(without, knees[0].Reason+" ("+curvesOf(knees)+")")
@@ -86,7 +87,7 @@ func curvesOf(knees []analysis.Knee) string {
 		sizes[k.Variant] = withNew(sizes[k.Variant], payloadText(k.Payload))
 	}
 	var texts []string
-	for _, same := range grouped(variants, func(v string) string { return list(sizes[v]) }) {
+	for _, same := range lists.GroupBy(variants, func(v string) string { return list(sizes[v]) }) {
 		texts = append(texts, list(same)+" at "+list(sizes[same[0]]))
 	}
 	return strings.Join(texts, ", ")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -126,7 +127,7 @@ func reasons(s *analysis.Summary, level record.Level) []reason {
 		}
 	}
 	var totals []reason
-	for _, same := range grouped(all, func(r reason) string { return r.name }) {
+	for _, same := range lists.GroupBy(all, func(r reason) string { return r.name }) {
 		total := same[0]
 		for _, r := range same[1:] {
 			total.trials += r.trials

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -24,13 +25,13 @@ const leastLinks = 3
 // fastestByLink is for the same calls over several links: how often each variant has the
 // shortest mean.
 func fastestByLink(s *analysis.Summary, linked []*analysis.Cell) []string {
-	alike := grouped(linked, func(c *analysis.Cell) record.Cell {
+	alike := lists.GroupBy(linked, func(c *analysis.Cell) record.Cell {
 		same := c.Cell
 		same.Part, same.Stack, same.Variant, same.Connection, same.Network = "", "", "", "", record.Network{}
 		return same
 	})
 	most := slices.MaxFunc(append(alike, nil), func(a, b []*analysis.Cell) int { return len(a) - len(b) })
-	links := grouped(most, func(c *analysis.Cell) string { return c.Part })
+	links := lists.GroupBy(most, func(c *analysis.Cell) string { return c.Part })
 	wins := map[string]int{}
 	compared, sure := 0, 0
 	for _, there := range links {
@@ -61,7 +62,7 @@ func fastestByLink(s *analysis.Summary, linked []*analysis.Cell) []string {
 
 // fastestOverEach is for one kind of call over some links, or the loopback beside them.
 func fastestOverEach(s *analysis.Summary, main *part, parts []*part) []string {
-	networks := grouped(parts, func(p *part) record.Network { return p.cells[0].Network })
+	networks := lists.GroupBy(parts, func(p *part) record.Network { return p.cells[0].Network })
 	if len(networks) < 2 || len(main.sizes)*len(main.clients) != 1 {
 		return nil
 	}

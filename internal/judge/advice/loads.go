@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -190,8 +191,8 @@ func answered(c *analysis.Cell) string {
 func burstLines(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.IsValid() && c.Drain != nil })
 	var lines []string
-	for _, same := range grouped(cells, func(c *analysis.Cell) int { return c.Load.Burst }) {
-		cases := grouped(same, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
+	for _, same := range lists.GroupBy(cells, func(c *analysis.Cell) int { return c.Load.Burst }) {
+		cases := lists.GroupBy(same, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
 		wins, lost := map[string]int{}, int64(0)
 		for _, one := range cases {
 			wins[slices.MinFunc(one, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant]++
@@ -215,7 +216,7 @@ func sustainedLine(s *analysis.Summary) []string {
 	if len(losing) == 0 {
 		return []string{head + "every request answered in " + count(len(cells), "cell") + "."}
 	}
-	return filled(head, each(losing, func(c *analysis.Cell) string {
+	return filled(head, lists.Map(losing, func(c *analysis.Cell) string {
 		return fmt.Sprintf("%s answered %s", under(c, cells), percent(kept(c)))
 	}))
 }
@@ -224,10 +225,10 @@ func sustainedLine(s *analysis.Summary) []string {
 func searchLines(s *analysis.Summary) []string {
 	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	var lines []string
-	for _, same := range grouped(cells, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
+	for _, same := range lists.GroupBy(cells, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
 		slices.SortStableFunc(same, func(a, b *analysis.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
 		lines = append(lines, filled(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, where(point{same[0].Payload, same[0].Clients})),
-			each(same, func(c *analysis.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
+			lists.Map(same, func(c *analysis.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
 	}
 	return lines
 }

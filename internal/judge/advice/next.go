@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -153,7 +154,7 @@ func trust(s *analysis.Summary) []string {
 	if against := reasons(s, record.Invalid); len(against) > 0 {
 		line += fmt.Sprintf(" (%d not: %s)", s.Done-valid, against[0].name)
 	}
-	care := each(reasons(s, record.Warning), func(r reason) string { return fmt.Sprintf("%s in %d", r.name, r.trials) })
+	care := lists.Map(reasons(s, record.Warning), func(r reason) string { return fmt.Sprintf("%s in %d", r.name, r.trials) })
 	if len(care) == 0 {
 		return []string{line + "."}
 	}

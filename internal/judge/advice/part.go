@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -33,7 +34,7 @@ type point struct {
 func partsOf(s *analysis.Summary) []*part {
 	own := cellsOf(s, func(c *analysis.Cell) bool { return !c.ForeignClient })
 	var parts []*part
-	for _, cells := range grouped(own, func(c *analysis.Cell) string { return c.Part }) {
+	for _, cells := range lists.GroupBy(own, func(c *analysis.Cell) string { return c.Part }) {
 		p := &part{name: cells[0].Part, cells: cells}
 		for _, c := range cells {
 			if c.IsValid() {
@@ -63,21 +64,6 @@ func cellsOf(s *analysis.Summary, can func(*analysis.Cell) bool) []*analysis.Cel
 		}
 	}
 	return cells
-}
-
-// grouped puts items with equal keys together, in the order of their first.
-func grouped[T any, K comparable](items []T, key func(T) K) [][]T {
-	var groups [][]T
-	index := map[K]int{}
-	for _, item := range items {
-		i, ok := index[key(item)]
-		if !ok {
-			i = len(groups)
-			index[key(item)], groups = i, append(groups, nil)
-		}
-		groups[i] = append(groups[i], item)
-	}
-	return groups
 }
 
 func withNew[T comparable](list []T, item T) []T {
@@ -292,5 +278,5 @@ func (p *part) sizeGroups(metric string, clients int) [][]ranking {
 			all = append(all, r)
 		}
 	}
-	return grouped(all, func(r ranking) string { return fmt.Sprint(r.best, r.tooFew, r.equal, r.unsure, r.behind) })
+	return lists.GroupBy(all, func(r ranking) string { return fmt.Sprint(r.best, r.tooFew, r.equal, r.unsure, r.behind) })
 }

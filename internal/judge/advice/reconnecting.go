@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
@@ -22,7 +23,7 @@ func reconnections(p *part) []string {
 	cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *analysis.Cell) bool {
 		return !c.Connections.PerRequest || c.Clients != most || c.Survival.Requests == 0
 	})
-	variants := grouped(cells, func(c *analysis.Cell) string { return c.Variant })
+	variants := lists.GroupBy(cells, func(c *analysis.Cell) string { return c.Variant })
 	if len(variants) == 0 {
 		return nil
 	}
@@ -122,7 +123,7 @@ func lifecycleLines(s *analysis.Summary, parts []*part) []string {
 		switch {
 		case len(losing) > 0:
 			slices.SortStableFunc(losing, func(a, b *analysis.Cell) int { return cmp.Compare(kept(a), kept(b)) })
-			lines = append(lines, filled("Answered in "+p.name+": ", each(losing, func(c *analysis.Cell) string { return under(c, cells) + " " + percent(kept(c)) }))...)
+			lines = append(lines, filled("Answered in "+p.name+": ", lists.Map(losing, func(c *analysis.Cell) string { return under(c, cells) + " " + percent(kept(c)) }))...)
 		case len(cells) > 0:
 			whole, n = append(whole, p.name), n+len(cells)
 		}

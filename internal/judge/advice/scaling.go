@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -88,22 +89,22 @@ func times(f analysis.Figure) string {
 // bestInFlight is who carries most with the most calls in flight, a line a workload.
 func bestInFlight(s *analysis.Summary) []string {
 	var lines []string
-	for _, curves := range grouped(s.Scalings, func(c analysis.Scaling) string { return c.Part + c.Workload }) {
-		most := curves[0].Points[len(curves[0].Points)-1].Clients
+	for _, ofWork := range lists.GroupBy(s.Scalings, func(c analysis.Scaling) string { return c.Part + c.Workload }) {
+		most := ofWork[0].Points[len(ofWork[0].Points)-1].Clients
 		var all []analysis.Scaling
-		for _, curve := range curves {
+		for _, curve := range ofWork {
 			if curve.Points[len(curve.Points)-1].Clients == most {
 				all = append(all, curve)
 			}
 		}
 		carries := func(c analysis.Scaling) float64 { return c.Points[len(c.Points)-1].Throughput.Value }
 		slices.SortStableFunc(all, func(a, b analysis.Scaling) int { return cmp.Compare(carries(b), carries(a)) })
-		over, names := brief(each(all, func(c analysis.Scaling) string { return c.Variant }))
+		over, names := brief(lists.Map(all, func(c analysis.Scaling) string { return c.Variant }))
 		items := make([]string, len(all))
 		for i, c := range all {
 			items[i] = names[i] + " " + rate(carries(c))
 		}
-		lines = append(lines, filled(fmt.Sprintf("%s%s, %d in flight: ", over, curves[0].Workload, most), items)...)
+		lines = append(lines, filled(fmt.Sprintf("%s%s, %d in flight: ", over, ofWork[0].Workload, most), items)...)
 	}
 	return lines
 }

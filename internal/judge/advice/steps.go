@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -12,7 +13,7 @@ import (
 // steps says where a call's time jumps with its size, and what takes the jump away.
 func steps(s *analysis.Summary) []string {
 	var sentences []string
-	for _, all := range grouped(s.Steps, func(step analysis.Step) string {
+	for _, all := range lists.GroupBy(s.Steps, func(step analysis.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
 	}) {
 		sentences = append(sentences, stepSentences(all)...)
@@ -108,7 +109,7 @@ func exactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
 // stepLines say where the time jumps, and what takes the jump away.
 func stepLines(s *analysis.Summary) []string {
 	var lines []string
-	for _, all := range grouped(s.Steps, func(step analysis.Step) string {
+	for _, all := range lists.GroupBy(s.Steps, func(step analysis.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
 	}) {
 		first := all[0]

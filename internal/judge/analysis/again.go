@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/check"
 )
 
 // Again counts what was measured again because other programs had spoiled it.
@@ -31,9 +30,4 @@ func (a *Again) count(r *record.Record) {
 	if spoiledByMachine(r) {
 		a.Spoiled++
 	}
-}
-
-func spoiledByMachine(r *record.Record) bool {
-	_, spoiled := check.SpoiledByMachine(r.Checks)
-	return spoiled && r.Probe == ""
 }

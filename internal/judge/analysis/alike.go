@@ -170,9 +170,9 @@ func foreignDoubts(before, after *Summary, common []both) []string {
 func diffMetric(name string, foreign bool) metric {
 	switch {
 	case foreign && name == Mean:
-		return func(t trial) float64 { return t.service.mean }
+		name = ServiceMean
 	case foreign && name == P99:
-		return func(t trial) float64 { return t.service.quantile(0.99) }
+		name = ServiceP99
 	}
 	return metrics[name]
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -70,11 +71,11 @@ func findAllocations(places map[string]int, records []*record.Record) []Allocati
 	}
 	slices.SortStableFunc(profiles, func(a, b profile) int { return cmp.Compare(a.trial.Trial, b.trial.Trial) })
 	var all []Allocation
-	for _, part := range groupBy(profiles, func(p profile) string { return p.trial.Cell.Part }) {
+	for _, part := range lists.GroupBy(profiles, func(p profile) string { return p.trial.Cell.Part }) {
 		slices.SortStableFunc(part, func(a, b profile) int {
 			return cmp.Compare(places[a.trial.Cell.Variant], places[b.trial.Cell.Variant])
 		})
-		for _, same := range groupBy(part, profile.key) {
+		for _, same := range lists.GroupBy(part, profile.key) {
 			if a := newAllocation(same); a.Bytes > 0 && a.Objects > 0 {
 				all = append(all, a)
 			}
@@ -135,7 +136,7 @@ func (a *allocated) functions() []Allocator {
 	var all []Allocator
 	named := slices.DeleteFunc(slices.Clone(a.stacks), func(s record.AllocationStack) bool { return len(s.Functions) == 0 })
 	last := func(s record.AllocationStack) string { return s.Functions[len(s.Functions)-1] }
-	for _, stacks := range groupBy(named, last) {
+	for _, stacks := range lists.GroupBy(named, last) {
 		f := Allocator{Function: last(stacks[0])}
 		if f.Bytes, f.Objects = a.share(stacks); f.Bytes >= minBranchShare || f.Objects >= minBranchShare {
 			all = append(all, f)
@@ -151,7 +152,7 @@ func (a *allocated) branches(depth int, stacks []record.AllocationStack) []Branc
 	deeper := slices.DeleteFunc(slices.Clone(stacks), func(s record.AllocationStack) bool {
 		return len(s.Functions) <= depth // its last function allocates by itself
 	})
-	for _, stacks := range groupBy(deeper, func(s record.AllocationStack) string { return s.Functions[depth] }) {
+	for _, stacks := range lists.GroupBy(deeper, func(s record.AllocationStack) string { return s.Functions[depth] }) {
 		b := Branch{Functions: []string{stacks[0].Functions[depth]}}
 		if b.Bytes, b.Objects = a.share(stacks); b.Bytes >= minBranchShare || b.Objects >= minBranchShare {
 			b.Calls = a.branches(depth+1, stacks)

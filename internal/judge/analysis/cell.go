@@ -2,8 +2,6 @@ package analysis
 
 import (
 	"cmp"
-	"reflect"
-	"strconv"
 
 	"wirelab.dev/internal/data/record"
 )
@@ -108,48 +106,6 @@ func (c *Cell) BothCPU() *Figure {
 // HasFigures reports whether there is anything to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
-// Latencies is a distribution of times, in microseconds. A percentile is that of all
-// trials' requests together, and unknown with fewer than ten beyond it.
-type Latencies struct {
-	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,9"`
-	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50,1" benchstat:"p50-ns"`
-	P90   Figure `json:"p90" csv:"p90" quantile:"0.9" label:"P90" column:"P90" benchstat:"p90-ns"`
-	P95   Figure `json:"p95" csv:"p95" quantile:"0.95" label:"P95" column:"P95"`
-	P99   Figure `json:"p99" csv:"p99" quantile:"0.99" label:"P99" column:"P99,4" benchstat:"p99-ns"`
-	P999  Figure `json:"p999" csv:"p999" quantile:"0.999" label:"P99.9" column:"P99.9" benchstat:"p999-ns"`
-	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99"`
-	Max   Figure `json:"max" csv:"max" label:"Max" column:"max"`
-
-	Stalls []Stall `json:"stalls,omitempty"` // absent where no minority of trials decides a percentile
-}
-
-// Quantile is a field of [Latencies] that is one.
-type Quantile struct {
-	reflect.StructField
-	At float64
-}
-
-// Of is the figure in the field.
-func (q Quantile) Of(l *Latencies) *Figure {
-	return reflect.ValueOf(l).Elem().FieldByIndex(q.Index).Addr().Interface().(*Figure)
-}
-
-// Quantiles lists the fields of [Latencies] that are one, by their tags.
-var Quantiles = func() []Quantile {
-	var all []Quantile
-	for field := range reflect.TypeFor[Latencies]().Fields() {
-		if at, err := strconv.ParseFloat(field.Tag.Get("quantile"), 64); err == nil {
-			all = append(all, Quantile{StructField: field, At: at})
-		}
-	}
-	return all
-}()
-
-// CurvePoint is one point of a percentile curve: the quantile, and the
-// microseconds at it. Of a density, it is the microseconds in the middle of a step, and
-// the share of requests in it.
-type CurvePoint [2]float64
-
 // Repeat is one trial of a cell, for showing the spread.
 type Repeat struct {
 	Trial      int      `json:"trial"`
@@ -160,10 +116,43 @@ type Repeat struct {
 	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
 }
 
-// Finding is a check that was not ok, over a cell's trials.
-type Finding struct {
-	Name   string
-	Level  record.Level
-	Trials int // how many
-	Detail string
+// Bound is what kept a closed loop from going faster.
+type Bound string
+
+// What a closed loop may be bound by.
+const (
+	ByServerCPU Bound = "server-cpu"
+	ByClientCPU Bound = "client-cpu"
+	ByWaiting   Bound = "waiting" // for what takes no CPU: a sleep, a link, a lock
+	Unbound     Bound = ""        // an open loop, or neither is plain
+)
+
+const (
+	// boundBusy is the share of its CPUs from which an end is as busy as it
+	// gets: the rest goes to what the scheduler and its neighbours take.
+	boundBusy = 0.9
+	// boundIdle is the share below which neither end can be what limits, even
+	// if its work came in bursts.
+	boundIdle = 0.6
+	// boundInCalls is the share of their time that clients must spend in
+	// calls for their number over the latency to be the throughput.
+	boundInCalls = 0.9
+)
+
+// bound is what limited a cell. A closed loop's throughput is its clients over the
+// latency (Little's law), so a loop that computes little but is always in calls is
+// limited by what the calls wait for.
+func (c *Cell) bound() Bound {
+	client, server := c.Client.Busy, c.Server.Busy
+	switch {
+	case c.Load.Model != "closed" || client == nil || server == nil:
+		return Unbound
+	case server.Value >= boundBusy && server.Value >= client.Value:
+		return ByServerCPU
+	case client.Value >= boundBusy:
+		return ByClientCPU
+	case client.Value < boundIdle && server.Value < boundIdle && c.InFlight.Value >= boundInCalls*float64(c.Clients):
+		return ByWaiting
+	}
+	return Unbound
 }

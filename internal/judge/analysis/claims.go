@@ -148,12 +148,6 @@ func judgeClaims(s *study, points, seen []*point) []Claim {
 	return all
 }
 
-// claimLook is a look at the claims: after so many repeats, at a level.
-type claimLook struct {
-	repeats int
-	level   level
-}
-
 // isOpen reports whether more repeats may answer the claim.
 func (c *Claim) isOpen() bool {
 	return c.Outcome == Underpowered || c.Outcome == Unmeasured && !c.Unasked

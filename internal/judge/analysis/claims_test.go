@@ -113,7 +113,7 @@ func TestClaimKeepsItsVerdict(t *testing.T) {
 	upTo := func(repeats int) Judged {
 		return Judged{Records: slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Repeat > repeats })}
 	}
-	found, again, err := TakeLook(m, upTo(3))
+	found, again, err := TakeLook(m, upTo(3).Records)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,13 +20,6 @@ const (
 	Undecided  Verdict = "undecided"
 )
 
-// The metrics of comparisons, besides [CPU].
-const (
-	Mean       = "mean"       // response time
-	P99        = "p99"        // response time
-	Throughput = "throughput" // not of a load on a schedule, which sends what it is told to
-)
-
 // Comparison holds two variants against each other at one point. P is by
 // Student's t over the logarithms, with the noise that the run's comparisons of
 // this metric have in common, Holm-adjusted over them.
@@ -44,25 +37,7 @@ type Comparison struct {
 	Margin  float64     `json:"margin"`                                                                                          // within it they count as equivalent; 0.05 for 5 %
 }
 
-// P99Requests is how many a trial needs to be compared by its P99.
-var P99Requests = stats.LeastCount(0.99)
-
-// margin is the relative difference that does not matter: below it other reasons
-// decide between two wires.
-const margin = 0.05
-
 var rule = stats.Rule{Margin: margin, Confidence: confidence}
-
-// metrics are what variants are compared by, by name.
-var metrics = map[string]metric{
-	Mean:       meanResponse,
-	P99:        p99Response,
-	Throughput: throughput,
-	CPU:        cpuOfBoth,
-	Handshake:  func(t trial) float64 { return t.handshake.quantile(0.5) },
-	FirstByte:  func(t trial) float64 { return t.firstByte.quantile(0.5) },
-	ServerPeak: peakOfServer,
-}
 
 // The direction that is better: what a verdict of package stats means for a time, for a
 // throughput, and for a figure where neither more nor less is better by itself.
@@ -72,7 +47,10 @@ var (
 	ofSize       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 )
 
-var directions = map[string]map[stats.Verdict]Verdict{Mean: ofTime, P99: ofTime, Throughput: ofThroughput, CPU: ofSize}
+// verdictOn words a verdict of package stats on a metric of comparisons.
+func verdictOn(metric string, verdict stats.Verdict) Verdict {
+	return map[string]map[stats.Verdict]Verdict{Mean: ofTime, P99: ofTime, Throughput: ofThroughput, CPU: ofSize}[metric][verdict]
+}
 
 // compareAll compares every two variants wherever all else is equal. Each metric
 // is a family of its own to Holm: they are different questions, and the mean and
@@ -80,7 +58,7 @@ var directions = map[string]map[stats.Verdict]Verdict{Mean: ofTime, P99: ofTime,
 func compareAll(points []*point) (all []Comparison, powers []Power) {
 	for _, name := range []string{Mean, P99, Throughput, CPU} {
 		family := familyOf(points)
-		of, verdicts := metrics[name], directions[name]
+		of := metrics[name]
 		for a, b := range compared(rivals(points), name) {
 			c := compare(a, b, of)
 			if c.Metric = name; !(c.Ratio.Value > 0) {
@@ -90,7 +68,7 @@ func compareAll(points []*point) (all []Comparison, powers []Power) {
 			all = append(all, c)
 			family.add(a, b, of, func(verdict stats.Comparison) {
 				c := &all[at]
-				c.P, c.Verdict = verdict.P, verdicts[verdict.Verdict]
+				c.P, c.Verdict = verdict.P, verdictOn(name, verdict.Verdict)
 				c.Ratio.Interval = estimated(verdict.Ratio).Interval
 			})
 		}
@@ -118,19 +96,6 @@ func compared(groups [][]*point, metric string) iter.Seq2[*point, *point] {
 	}
 }
 
-// isMeaningful reports whether a metric can differ between variants under a load. A
-// schedule sends at its own rate, whatever the variant. A search ends at another rate
-// for each variant, and that rate is what it looks for.
-func isMeaningful(model, metric string) bool {
-	switch model {
-	case "open", "sustained", "ramp", record.Paced:
-		return metric != Throughput
-	case "search":
-		return metric == Throughput
-	}
-	return true
-}
-
 // family is the comparisons that are judged together; accept receives each verdict.
 type family struct {
 	level   level
@@ -138,12 +103,16 @@ type family struct {
 	accept  []func(stats.Comparison)
 }
 
-// familyOf is for comparisons of points, which are all of one run.
-func familyOf(points []*point) family {
-	if len(points) == 0 {
-		return family{}
+// familyOf returns a family for comparisons between the points of runs, at the level of the
+// run that was looked at most often.
+func familyOf(runs ...[]*point) *family {
+	f := &family{}
+	for _, points := range runs {
+		if len(points) > 0 && points[0].level.confidence() >= f.level.confidence() {
+			f.level = points[0].level
+		}
 	}
-	return family{level: points[0].level}
+	return f
 }
 
 // add adds the ratio of A to B, unless there are too few trials for a verdict.
@@ -176,44 +145,10 @@ func compare(a, b *point, of metric) Comparison {
 	}
 }
 
-// Against is a metric of a cell over that of another variant at the same point;
-// nil where the two were not compared by it.
-func (s *Summary) Against(c *Cell, other, metric string) *Figure {
-	found, turned := s.comparison(c, other, metric)
-	switch {
-	case found == nil:
-		return nil
-	case turned:
-		return new(found.Ratio.Inverse())
+// addUnpaired adds the ratio of what was measured after to what was before.
+func (f *family) addUnpaired(before, after *point, of metric, accept func(stats.Comparison)) {
+	old, now := knownValues(before.valid(), of), knownValues(after.valid(), of)
+	if min(len(old), len(now)) >= LeastTrials && arePositive(old) && arePositive(now) {
+		f.samples, f.accept = append(f.samples, newUnpaired(now, old)), append(f.accept, accept)
 	}
-	return &found.Ratio
-}
-
-// comparison finds that of a cell with another variant at the same point; turned
-// where the other is its A.
-func (s *Summary) comparison(c *Cell, other, metric string) (found *Comparison, turned bool) {
-	load := c.Load
-	load.InFlightLimit = 0
-	for i := range s.Comparisons {
-		found := &s.Comparisons[i]
-		if found.Metric != metric || found.Part != c.Part || found.Place != c.Place || found.Load != load {
-			continue
-		}
-		switch {
-		case found.A == c.Variant && found.B == other:
-			return found, false
-		case found.B == c.Variant && found.A == other:
-			return found, true
-		}
-	}
-	return nil, false
-}
-
-// Inverse is the ratio seen from the other side.
-func (f Figure) Inverse() Figure {
-	inverted := Figure{Value: 1 / f.Value}
-	if i := f.Interval; i != nil {
-		inverted.Interval = &Interval{Low: 1 / i.High, High: 1 / i.Low, Confidence: i.Confidence}
-	}
-	return inverted
 }

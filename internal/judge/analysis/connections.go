@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
@@ -40,7 +41,7 @@ func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
 		first := e
 		first.Count = 0
 		same := func(k record.ErrorCount) bool { return k.Class == e.Class && k.Code == e.Code }
-		findOrAdd(&all, first, same).Count += e.Count
+		lists.FindOrAdd(&all, first, same).Count += e.Count
 	}
 	slices.SortStableFunc(all, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	return all
@@ -197,7 +198,7 @@ func (w *words) add(text string) {
 
 func (n *Negotiated) add(s record.Session) {
 	kind := Session{Version: s.Version, Cipher: s.Cipher, Group: s.Group, ALPN: s.ALPN}
-	found := findOrAdd(&n.Sessions, kind, func(known Session) bool {
+	found := lists.FindOrAdd(&n.Sessions, kind, func(known Session) bool {
 		known.Full, known.Resumed = 0, 0
 		return known == kind
 	})

@@ -15,14 +15,6 @@ import (
 // options of which a stack declares it.
 const ByConnection = scenario.ConnectionOption
 
-// The figures of a contrast, besides Throughput and P99.
-const (
-	CPU        = "cpu"         // time a request, both ends together
-	Handshake  = "handshake"   // the median's time
-	FirstByte  = "first-byte"  // the median's time, from the call's beginning: what early data shortens
-	ServerPeak = "server-peak" // memory
-)
-
 // The verdicts of a contrast, besides Equivalent and Undecided: the changed
 // variant's figure is more than the base's, or less.
 const (
@@ -68,10 +60,6 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 // one that was measured before the others.
 var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
 
-// peakOfServer is the memory that belongs to the server's process alone, where that
-// was measured: the pages of the program's file are the same for every stack.
-func peakOfServer(t trial) float64 { return number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
-
 // chosen is a point with the values of its contrasted options.
 type chosen struct {
 	point  *point
@@ -85,11 +73,11 @@ type chosen struct {
 func findContrasts(s *study, points []*point) []Contrast {
 	var all []Contrast
 	var bases, changed []*point
-	options := s.contrasted()
+	options := contrasted(s)
 	for _, group := range rivals(points) {
 		var sides []chosen
 		for _, p := range group {
-			if c, ok := s.choiceOf(p); ok {
+			if c, ok := choiceOf(s, p); ok {
 				sides = append(sides, c)
 			}
 		}
@@ -126,7 +114,7 @@ func findContrasts(s *study, points []*point) []Contrast {
 }
 
 // contrasted are the options that some stack contrasts, each once.
-func (s *study) contrasted() []string {
+func contrasted(s *study) []string {
 	keys := []string{ByConnection}
 	for _, stack := range s.Stacks {
 		for _, option := range stack.Options {
@@ -138,7 +126,7 @@ func (s *study) contrasted() []string {
 	return keys
 }
 
-func (s *study) choiceOf(p *point) (chosen, bool) {
+func choiceOf(s *study, p *point) (chosen, bool) {
 	v, err := scenario.ParseVariant(p.cell.Variant)
 	if err != nil {
 		return chosen{}, false // not a variant of this version: its options are not known
@@ -190,7 +178,7 @@ func equalExcept(option string, a, b map[string]string) bool {
 
 func newContrast(from, to chosen, option string) Contrast {
 	cell := to.point.cell
-	ofBase, _ := pairs(from.point, to.point, throughput)
+	ofBase, _ := pairs(from.point, to.point, metrics[Throughput])
 	return Contrast{
 		Part: cell.Part, Stack: cell.Stack, Option: option,
 		Base: from.point.cell.Variant, Changed: cell.Variant,

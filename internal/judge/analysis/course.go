@@ -212,21 +212,3 @@ func (s *stretch) servicePoint() (point ServicePoint) {
 	}
 	return point
 }
-
-// short has four digits of a figure: a page has thousands of these points, to be drawn.
-func short(value float64) float64 {
-	if value == 0 {
-		return 0
-	}
-	unit := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(value))))
-	return math.Round(value*unit) / unit
-}
-
-// drainOf is how long a burst took until its last answer, in microseconds: its
-// window ends with that. It is nil for other loads.
-func drainOf(cell record.Cell, trials []trial) *Figure {
-	if cell.Load.Burst == 0 {
-		return nil
-	}
-	return new(over(trials, func(t trial) float64 { return float64(t.WindowNS) / 1e3 }))
-}

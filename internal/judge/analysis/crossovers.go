@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 )
@@ -39,11 +40,11 @@ func findCrossovers(points []*point) []Crossover {
 		cell.Payload = record.Payload{}
 		return cell
 	}
-	for _, group := range groupBy(points, atAnySize) {
+	for _, group := range lists.GroupBy(points, atAnySize) {
 		if !isMeaningful(group[0].cell.Load.Model, Mean) {
 			continue
 		}
-		sweeps := groupBy(group, func(p *point) string { return p.cell.Variant })
+		sweeps := lists.GroupBy(group, func(p *point) string { return p.cell.Variant })
 		for i, a := range sweeps {
 			for _, b := range sweeps[i+1:] {
 				crossovers = append(crossovers, crossoversOf(a, b)...)
@@ -99,7 +100,7 @@ func pairSweep(a, b []*point) sweep {
 		if i < 0 || p.cell.RequestBytes == 0 || p.cell.RequestBytes != p.cell.ResponseBytes {
 			continue
 		}
-		ofA, ofB := pairs(p, b[i], meanResponse)
+		ofA, ofB := pairs(p, b[i], metrics[Mean])
 		if len(ofA) < LeastTrials {
 			continue
 		}

@@ -7,8 +7,6 @@ import (
 	"net"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 )
@@ -78,7 +76,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 	})
 	byCell := make([][]Difference, len(common))
 	for _, name := range DiffMetrics {
-		f, of := family{level: stricter(before.points[0].level, after.points[0].level)}, diffMetric(name, foreign)
+		f, of := familyOf(before.points, after.points), diffMetric(name, foreign)
 		for i, c := range common {
 			if !isMeaningful(c.after.cell.Load.Model, name) || !isMeaningful(c.before.cell.Load.Model, name) {
 				continue
@@ -91,7 +89,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 			at := len(byCell[i]) - 1
 			f.addUnpaired(c.before, c.after, of, func(verdict stats.Comparison) {
 				c := &byCell[i][at]
-				c.P, c.Verdict = verdict.P, directions[name][verdict.Verdict]
+				c.P, c.Verdict = verdict.P, verdictOn(name, verdict.Verdict)
 				c.Ratio = estimated(verdict.Ratio)
 			})
 		}
@@ -137,43 +135,6 @@ func difference(c both, name string, of metric) Difference {
 		d.Ratio.Value = d.After / d.Before
 	}
 	return d
-}
-
-// addUnpaired adds the ratio of what was measured after to what was before.
-func (f *family) addUnpaired(before, after *point, of metric, accept func(stats.Comparison)) {
-	old, now := knownValues(before.valid(), of), knownValues(after.valid(), of)
-	if min(len(old), len(now)) >= LeastTrials && arePositive(old) && arePositive(now) {
-		f.samples, f.accept = append(f.samples, newUnpaired(now, old)), append(f.accept, accept)
-	}
-}
-
-// newUnpaired is as if of so many pairs as the smaller side has trials, with the variance that
-// gives the difference of the means its error: their degrees of freedom are fewer than those of
-// Welch's t, never more.
-func newUnpaired(a, b []float64) sample {
-	meanA, varianceA := stat.MeanVariance(logarithmsOf(a), nil)
-	meanB, varianceB := stat.MeanVariance(logarithmsOf(b), nil)
-	pairs := float64(min(len(a), len(b)))
-	return sample{
-		mean: meanA - meanB, pairs: pairs,
-		variance: max(pairs*(varianceA/float64(len(a))+varianceB/float64(len(b))), leastVariance),
-	}
-}
-
-func logarithmsOf(values []float64) []float64 {
-	logs := make([]float64, len(values))
-	for i, v := range values {
-		logs[i] = math.Log(v)
-	}
-	return logs
-}
-
-// stricter is the level of a run that was looked at more often than once.
-func stricter(a, b level) level {
-	if a.confidence() > b.confidence() {
-		return a
-	}
-	return b
 }
 
 // doubtsOf says what else than the code may have changed.

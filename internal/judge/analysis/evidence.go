@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/claim"
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
 
@@ -46,13 +45,13 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 		from = e.seen
 	}
 	p := e.find(from, of)
-	if p == nil || claimFigures[name] == nil {
+	if p == nil || metrics[name] == nil {
 		return math.NaN()
 	}
 	e.tell(name, p)
 	for _, t := range usable(name, p) {
 		if t.Repeat == e.repeat {
-			return claimFigures[name](t)
+			return metrics[name](t)
 		}
 	}
 	return math.NaN()
@@ -77,7 +76,7 @@ func (e *evidence) tell(name string, p *point) {
 	e.order = append(e.order, need)
 	e.figures[need] = &ClaimFigure{
 		Figure: name, Part: p.cell.Part, Variant: p.cell.Variant, Payload: p.cell.Payload, Clients: p.cell.Clients,
-		Value: known(trials, claimFigures[name]),
+		Value: known(trials, metrics[name]),
 	}
 }
 
@@ -146,73 +145,4 @@ func (e *evidence) along(of claim.Cell, axes func(*point) (along, other int), wa
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// claimFigures are what claims are about, by the names of package claim.
-var claimFigures = map[string]metric{
-	"mean":            meanResponse,
-	"p50":             func(t trial) float64 { return t.response.quantile(0.5) },
-	"p90":             func(t trial) float64 { return t.response.quantile(0.9) },
-	"p95":             func(t trial) float64 { return t.response.quantile(0.95) },
-	"p99":             p99Response,
-	"tail":            tailResponse,
-	"service":         func(t trial) float64 { return t.service.mean },
-	"throughput":      throughput,
-	"answered":        answered,
-	"cpu":             cpuOfBoth,
-	"client-cpu":      cpuOf(clientOf),
-	"server-cpu":      cpuOf(serverOf),
-	"server-cores":    func(t trial) float64 { return coresInUse(t, t.Server) },
-	"client-user":     userShare(clientOf),
-	"server-user":     userShare(serverOf),
-	"client-switches": switchesOf(clientOf),
-	"server-switches": switchesOf(serverOf),
-	"client-faults":   faultsPerCall(clientOf),
-	"server-faults":   faultsPerCall(serverOf),
-	"client-gc":       func(t trial) float64 { return collectorShare(t.Client) },
-	"server-gc":       func(t trial) float64 { return collectorShare(t.Server) },
-	"client-assist":   func(t trial) float64 { return assistShare(t.Client) },
-	"server-assist":   func(t trial) float64 { return assistShare(t.Server) },
-	"client-run-wait": func(t trial) float64 { return runWait(t.Client) },
-	"server-run-wait": func(t trial) float64 { return runWait(t.Server) },
-	"server-memory":   peakOfServer,
-	"client-futex":    syscallsOf("futex", clientOf),
-	"server-futex":    syscallsOf("futex", serverOf),
-	"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
-	"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
-	"opened":          func(t trial) float64 { return t.ifOwnClient(perCall(t, float64(t.Connections.During))) },
-	"trips":           inTrips(func(t trial) times { return t.response }),
-	"connect-trips":   inTrips(func(t trial) times { return t.connect }),
-	"handshake-trips": inTrips(func(t trial) times { return t.handshake }),
-	"handshake":       func(t trial) float64 { return t.handshake.quantile(0.5) },
-}
-
-// answered is the share of a window's requests that were not lost. One in which all were
-// lost has a hundred-thousandth, so that there is a ratio.
-func answered(t trial) float64 {
-	const least = 1e-5
-	if t.Requests == 0 {
-		return math.NaN()
-	}
-	return max(least, 1-float64(t.Failed())/float64(t.Requests))
-}
-
-// inTrips is a median in round trips of the link; unknown where no link has a delay to
-// measure by.
-func inTrips(of func(trial) times) metric {
-	return func(t trial) float64 {
-		if t.Cell.Network.DelayNS == 0 {
-			return math.NaN()
-		}
-		return of(t).quantile(0.5) * 1e3 / float64(2*t.Cell.Network.DelayNS)
-	}
-}
-
-func wireBytes(side func(*record.Wire) record.WireBytes) metric {
-	return func(t trial) float64 {
-		if t.Wire == nil {
-			return math.NaN()
-		}
-		return side(t.Wire).TotalBytes()
-	}
 }

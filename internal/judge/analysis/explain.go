@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // Explanation is where the time of a cell goes, or, of two cells, where the difference
@@ -68,21 +70,13 @@ func Explain(of, against *Insight) *Explanation {
 		if end.b.CPU != nil && (against == nil || end.a.CPU != nil) {
 			e.CPU = append(e.CPU, explainCPU(end.name, end.a.CPU, end.b.CPU))
 		}
-		e.Syscalls = append(e.Syscalls, countChanges(end.name, each(end.a.Syscalls, Syscall.count), each(end.b.Syscalls, Syscall.count))...)
+		e.Syscalls = append(e.Syscalls, countChanges(end.name, lists.Map(end.a.Syscalls, Syscall.count), lists.Map(end.b.Syscalls, Syscall.count))...)
 		e.Counters = append(e.Counters, countChanges(end.name, end.a.Counters, end.b.Counters)...)
 	}
 	return e
 }
 
 func (s Syscall) count() Count { return Count{s.Name, s.PerCall} }
-
-func each[A, B any](items []A, of func(A) B) []B {
-	all := make([]B, len(items))
-	for i, item := range items {
-		all[i] = of(item)
-	}
-	return all
-}
 
 func (l *Life) whole() float64 { return *cmp.Or(l.Bare, &l.Mean) }
 
@@ -117,7 +111,7 @@ func explainCPU(end string, a, b *Breakdown) Explained {
 		e.Parts = append(e.Parts, Change{Name: c.Name, End: end, A: c.PerCall, Error: c.Error})
 	}
 	for _, c := range b.Categories {
-		part := findOrAdd(&e.Parts, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name })
+		part := lists.FindOrAdd(&e.Parts, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name })
 		part.B, part.Error = c.PerCall, math.Hypot(part.Error, c.Error)
 	}
 	e.finish()
@@ -145,7 +139,7 @@ func countChanges(end string, a, b []Count) []Change {
 		all = append(all, Change{Name: c.Name, End: end, A: c.PerCall})
 	}
 	for _, c := range b {
-		findOrAdd(&all, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name }).B = c.PerCall
+		lists.FindOrAdd(&all, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name }).B = c.PerCall
 	}
 	slices.SortStableFunc(all, func(x, y Change) int {
 		return cmp.Compare(math.Abs(y.Difference()), math.Abs(x.Difference()))

@@ -48,11 +48,35 @@ func (s *Summary) isFaster(c, other *Cell) bool {
 	return found.Verdict == Faster
 }
 
-// HalfWidth is half of the figure's interval, as a share of the figure; false where
-// there is no interval.
-func (f Figure) HalfWidth() (share float64, known bool) {
-	if f.Interval == nil || !(f.Value > 0) {
-		return 0, false
+// Against is a metric of a cell over that of another variant at the same point;
+// nil where the two were not compared by it.
+func (s *Summary) Against(c *Cell, other, metric string) *Figure {
+	found, turned := s.comparison(c, other, metric)
+	switch {
+	case found == nil:
+		return nil
+	case turned:
+		return new(found.Ratio.Inverse())
 	}
-	return (f.Interval.High - f.Interval.Low) / 2 / f.Value, true
+	return &found.Ratio
+}
+
+// comparison finds that of a cell with another variant at the same point; turned
+// where the other is its A.
+func (s *Summary) comparison(c *Cell, other, metric string) (found *Comparison, turned bool) {
+	load := c.Load
+	load.InFlightLimit = 0
+	for i := range s.Comparisons {
+		found := &s.Comparisons[i]
+		if found.Metric != metric || found.Part != c.Part || found.Place != c.Place || found.Load != load {
+			continue
+		}
+		switch {
+		case found.A == c.Variant && found.B == other:
+			return found, false
+		case found.B == c.Variant && found.A == other:
+			return found, true
+		}
+	}
+	return nil, false
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -101,7 +102,7 @@ func findings(trials []trial, shared remarks) []Finding {
 			if c.Level == record.OK || slices.Contains(shared, remark{c.Name, c.Detail}) {
 				continue
 			}
-			findOrAdd(&all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail}, func(f Finding) bool {
+			lists.FindOrAdd(&all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail}, func(f Finding) bool {
 				return f.Name == c.Name && f.Level == c.Level
 			}).Trials++
 		}
@@ -114,4 +115,12 @@ func findings(trials []trial, shared remarks) []Finding {
 
 func severity(l record.Level) int {
 	return slices.Index([]record.Level{record.OK, record.Unknown, record.Warning, record.Invalid}, l)
+}
+
+// Finding is a check that was not ok, over a cell's trials.
+type Finding struct {
+	Name   string
+	Level  record.Level
+	Trials int // how many
+	Detail string
 }

@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -48,7 +49,7 @@ func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 		}
 	}
 	for _, f.metric = range []string{Mean, Throughput} {
-		for a, b := range compared(groupBy(points, (*point).conditions), f.metric) {
+		for a, b := range compared(lists.GroupBy(points, (*point).conditions), f.metric) {
 			f.pairs = append(f.pairs, min(f.planned[a.cell], f.planned[b.cell]))
 		}
 		if len(f.pairs) > 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -126,12 +127,12 @@ func byPlace(points []*point, passes []*record.Record) []lookedInto {
 			part[r.Cell.Part] = i
 		}
 	}
-	groups := groupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
+	groups := lists.GroupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
 	slices.SortStableFunc(groups, func(x, y []*record.Record) int {
 		a, b := placeOf(x[0].Cell), placeOf(y[0].Cell)
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place), cmp.Compare(order[a], order[b]))
 	})
-	return each(groups, func(group []*record.Record) lookedInto {
+	return lists.Map(groups, func(group []*record.Record) lookedInto {
 		return lookedInto{bare[placeOf(group[0].Cell)], group}
 	})
 }
@@ -143,7 +144,7 @@ func newInsight(bare *point, passes []*record.Record, categories *Categories) In
 	var trials []trial
 	if bare != nil {
 		trials = bare.valid()
-		i.Mean = known(trials, meanResponse)
+		i.Mean = known(trials, metrics[Mean])
 	}
 	for _, probe := range record.Probes {
 		of := slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
@@ -189,7 +190,7 @@ func newPass(probe string, bare *point, of []*record.Record) Pass {
 			}
 		}
 		if len(bare.valid()) > 0 && len(watched.valid()) > 0 {
-			p.Cost = new(ratio(watched, bare, meanResponse))
+			p.Cost = new(ratio(watched, bare, metrics[Mean]))
 		}
 	}
 	return p
@@ -366,11 +367,4 @@ func (b *Breakdown) scale(perCall float64) {
 		c.PerCall = c.Share * perCall
 		c.Error = perCall * math.Sqrt(c.Share*(1-c.Share)/max(1, float64(b.Samples)))
 	}
-}
-
-func sumOf(values []float64) (sum float64) {
-	for _, v := range values {
-		sum += v
-	}
-	return sum
 }

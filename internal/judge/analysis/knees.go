@@ -27,9 +27,6 @@ type Knee struct {
 	Reason  string  `json:"reason"`
 }
 
-// KneePoints is the fewest concurrencies that show a knee.
-const KneePoints = 5
-
 // findKnees looks for knees in every curve with at least two concurrencies.
 func findKnees(points []*point, seed uint64) []Knee {
 	var knees []Knee
@@ -52,9 +49,9 @@ func kneeOf(points []*point, by string, seed uint64) Knee {
 	cell := points[0].cell
 	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, Payload: cell.Payload, By: by}
 	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: confidence}}
-	of := throughput
+	of := metrics[Throughput]
 	if by == ByTail {
-		search.Bend, of = stats.Steepens, tailResponse
+		search.Bend, of = stats.Steepens, metrics[Tail]
 	}
 	var curve stats.Curve
 	tooFewRequests := false

@@ -158,3 +158,10 @@ func total(stages []int64) (sum int64) {
 	}
 	return sum
 }
+
+func sumOf(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -169,15 +168,6 @@ func TestSurvivalCountsTheTrialsThatBroke(t *testing.T) {
 	}
 	if s := c.Survival; s.Requests != 3000 || s.Succeeded != 2410 || s.Trials != 3 || len(s.Failures) != 2 || s.Failures[0].Class != "port-exhaustion" {
 		t.Errorf("survival: %+v", s)
-	}
-}
-
-func TestFailuresOfOneCodeAreToldApartByClass(t *testing.T) {
-	all := addFailures(nil, []record.ErrorCount{{Class: "refused", Code: "Unavailable", Count: 1, Example: "a"}, {Class: "reset", Code: "Unavailable", Count: 2, Example: "b"}})
-	all = addFailures(all, []record.ErrorCount{{Class: "refused", Code: "Unavailable", Count: 4, Example: "c"}})
-	want := []record.ErrorCount{{Class: "refused", Code: "Unavailable", Count: 5, Example: "a"}, {Class: "reset", Code: "Unavailable", Count: 2, Example: "b"}}
-	if !slices.Equal(all, want) {
-		t.Errorf("%+v", all)
 	}
 }
 

@@ -36,9 +36,8 @@ func limitEffects(points []*point) []LimitEffect {
 	for _, group := range rivals(points) {
 		for _, with := range group {
 			unlimited, limit, limited := withoutLimit(with.cell.Variant)
-			i := slices.IndexFunc(group, func(p *point) bool { return p.cell.Variant == unlimited })
-			if limited && i >= 0 {
-				effects = append(effects, limitEffect(group[i], with, limit))
+			if without := findVariant(group, unlimited); limited && without != nil {
+				effects = append(effects, limitEffect(without, with, limit))
 			}
 		}
 	}
@@ -69,9 +68,9 @@ func limitEffect(without, with *point, limit int) LimitEffect {
 	return LimitEffect{
 		Part: with.cell.Part, Without: without.cell.Variant, With: with.cell.Variant,
 		Payload: with.cell.Payload, Clients: with.cell.Clients, Limit: limit,
-		ThroughputRatio:   ratio(with, without, throughput),
-		MeanServiceRatio:  ratio(with, without, func(t trial) float64 { return t.service.mean }),
-		MeanResponseRatio: ratio(with, without, meanResponse),
+		ThroughputRatio:   ratio(with, without, metrics[Throughput]),
+		MeanServiceRatio:  ratio(with, without, metrics[ServiceMean]),
+		MeanResponseRatio: ratio(with, without, metrics[Mean]),
 		TailWithout:       before.tail().Value,
 		TailWithService:   pool(with.valid(), serviceTimes).tail().Value,
 		TailWithResponse:  after.tail().Value,

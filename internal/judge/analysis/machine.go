@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 )
@@ -23,7 +24,7 @@ func settings(points []*point) []Setting {
 	for _, p := range points {
 		for _, t := range p.trials {
 			for _, s := range t.Settings {
-				found := findOrAdd(&all, Setting{Stack: p.cell.Stack, Setting: s}, func(known Setting) bool {
+				found := lists.FindOrAdd(&all, Setting{Stack: p.cell.Stack, Setting: s}, func(known Setting) bool {
 					return known.Stack == p.cell.Stack && known.Setting == s
 				})
 				if !slices.Contains(found.Variants, p.cell.Variant) {
@@ -69,7 +70,7 @@ func machineLimits(points []*point) []MachineLimit {
 		for _, t := range p.trials {
 			for _, l := range limitsOf(t.Record) {
 				here := MachineLimit{Name: l.Name, Need: l.Need, Have: l.Have, Note: l.Note, Cell: p.cell.Key(), Short: l.Need > l.Have}
-				least := findOrAdd(&all, here, func(known MachineLimit) bool { return known.Name == l.Name })
+				least := lists.FindOrAdd(&all, here, func(known MachineLimit) bool { return known.Name == l.Name })
 				if l.Have-l.Need < least.Have-least.Need {
 					*least = here
 				}

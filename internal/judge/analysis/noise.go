@@ -143,3 +143,24 @@ func inverseTrigamma(value float64) float64 {
 	}
 	return x
 }
+
+// newUnpaired is as if of so many pairs as the smaller side has trials, with the variance that
+// gives the difference of the means its error: their degrees of freedom are fewer than those of
+// Welch's t, never more.
+func newUnpaired(a, b []float64) sample {
+	meanA, varianceA := stat.MeanVariance(logarithmsOf(a), nil)
+	meanB, varianceB := stat.MeanVariance(logarithmsOf(b), nil)
+	pairs := float64(min(len(a), len(b)))
+	return sample{
+		mean: meanA - meanB, pairs: pairs,
+		variance: max(pairs*(varianceA/float64(len(a))+varianceB/float64(len(b))), leastVariance),
+	}
+}
+
+func logarithmsOf(values []float64) []float64 {
+	logs := make([]float64, len(values))
+	for i, v := range values {
+		logs[i] = math.Log(v)
+	}
+	return logs
+}

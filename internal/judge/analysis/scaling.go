@@ -23,20 +23,6 @@ type Scaling struct {
 	Diagnosis Diagnosis       `json:"diagnosis"`
 }
 
-// IsSweep reports whether the run asks how throughput follows the calls in
-// flight, and nothing else.
-func (s *Summary) IsSweep() bool {
-	if len(s.Scalings) == 0 {
-		return false
-	}
-	for _, c := range s.Cells {
-		if !s.Declared.Workload(c.Workload).Sweep {
-			return false
-		}
-	}
-	return true
-}
-
 // ScalingPoint is one number of calls in flight.
 type ScalingPoint struct {
 	Clients    int      `json:"clients"`
@@ -121,7 +107,7 @@ func scalingOf(own, points []*point, seed uint64) Scaling {
 	var curve stats.Curve
 	var alone *float64
 	for _, p := range own {
-		x := ScalingPoint{Clients: p.cell.Clients, Throughput: over(p.valid(), throughput)}
+		x := ScalingPoint{Clients: p.cell.Clients, Throughput: over(p.valid(), metrics[Throughput])}
 		if x.Clients == 1 {
 			alone = &x.Throughput.Value
 		}
@@ -130,7 +116,7 @@ func scalingOf(own, points []*point, seed uint64) Scaling {
 			x.Share = new(x.Throughput.Value / *x.Ideal)
 		}
 		s.Points = append(s.Points, x)
-		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, values(p.valid(), throughput))
+		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, values(p.valid(), metrics[Throughput]))
 	}
 	law, err := stats.FitScalability(curve, stats.Resampling{Seed: seed, Confidence: confidence})
 	if err != nil {
@@ -197,13 +183,6 @@ func atLeast(f Figure, limit float64) bool {
 	return f.Value >= limit*limit
 }
 
-func opened(t trial) float64 {
-	if t.Connections.Want > 0 {
-		return min(float64(t.Connections.Opened), float64(t.Connections.Want))
-	}
-	return float64(t.Connections.Opened)
-}
-
 // wire fills in how requests went onto the connections.
 func (d *Diagnosis) wire(trials []trial) {
 	watched := filter(trials, func(t trial) bool { return t.Traffic != nil && t.Completed > 0 })
@@ -239,7 +218,7 @@ func (d *Diagnosis) rivals(p *point, points []*point) {
 			continue
 		}
 		d.Rivals++
-		if gain := ratio(rival, p, throughput); d.Gain == nil || gain.Value > d.Gain.Value {
+		if gain := ratio(rival, p, metrics[Throughput]); d.Gain == nil || gain.Value > d.Gain.Value {
 			d.Gain, d.Better, d.BetterConnections = &gain, rival.cell.Variant, int(connections)
 		}
 	}

@@ -139,3 +139,16 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	}
 	return RateKnee{Found: true, Rate: &found.X.Estimate, Low: &found.X.Low, High: &found.X.High, Confidence: &found.X.Confidence}
 }
+
+// capacityOf is the rate that was served in the trials that the judge found to be beyond
+// capacity; nil where there is none.
+func capacityOf(trials []trial) *Figure {
+	return known(trials, func(t trial) float64 {
+		for _, c := range t.Checks {
+			if c.Name == "overload" && c.Level == record.Invalid && c.Unit == "rps" {
+				return number(c.Figure)
+			}
+		}
+		return math.NaN()
+	})
+}

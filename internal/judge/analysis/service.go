@@ -2,40 +2,11 @@ package analysis
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 )
-
-// SpreadStep is how many requests took about so long.
-type SpreadStep struct {
-	US       float64 `json:"us"` // the middle of the step
-	Requests int64   `json:"requests"`
-}
-
-// spreadSteps is how many steps a spread has: few enough for some hundred requests to fill.
-const spreadSteps = 40
-
-// spread is how many requests took how long, in steps of one factor from the fastest to the
-// slowest, so that one that stalled is seen as well. A density leaves such out.
-func (p pooled) spread() []SpreadStep {
-	if p.All.Total() == 0 || len(p.All) < 2 || p.All[0].Value <= 0 {
-		return nil
-	}
-	fastest := p.All[0].Value
-	width := math.Log(p.All[len(p.All)-1].Value/fastest) / spreadSteps
-	steps := make([]SpreadStep, spreadSteps)
-	for i := range steps {
-		steps[i].US = short(fastest * math.Exp(width*(float64(i)+0.5)))
-	}
-	for _, one := range p.All {
-		i := min(int(math.Log(one.Value/fastest)/width), spreadSteps-1)
-		steps[i].Requests += one.Count
-	}
-	return steps
-}
 
 // statusesOf are the answers by their status.
 func statusesOf(trials []trial) []record.StatusCount {
@@ -98,3 +69,30 @@ func (c *Cell) Standstills() (count int, longest float64) {
 	}
 	return count, longest
 }
+
+// tracesOf are the traces of the slowest requests over trials, and how many there are in all.
+func tracesOf(trials []trial) (slowest []Trace, count int64) {
+	for _, t := range trials {
+		count += t.Traced
+		for _, one := range t.Traces {
+			slowest = append(slowest, Trace{
+				ID: one.ID, LatencyUS: float64(one.ServiceNS) / 1e3, AfterMS: float64(one.AfterNS) / 1e6,
+				Repeat: t.Repeat, Failed: one.Failed,
+			})
+		}
+	}
+	slices.SortStableFunc(slowest, func(a, b Trace) int { return cmp.Compare(b.LatencyUS, a.LatencyUS) })
+	return slowest[:min(len(slowest), shownTraces)], count
+}
+
+// Trace is a request that a tracing system was asked to follow.
+type Trace struct {
+	ID        string  `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
+	LatencyUS float64 `json:"latency_us"` // from the actual send to the answer
+	AfterMS   float64 `json:"after_ms"`   // it was sent, from the begin of its trial's window
+	Repeat    int     `json:"repeat"`     // the trial that it was sent in
+	Failed    bool    `json:"failed"`
+}
+
+// shownTraces is how many traces a cell names.
+const shownTraces = 10

@@ -42,7 +42,7 @@ func TestASearchIsReadBetweenItsRates(t *testing.T) {
 	if half := s.Threshold; half.Interval == nil || half.Interval.Low < 3800 || half.Interval.Low > 4000 || half.Interval.High < 4000 || half.Interval.High > 4200 {
 		t.Errorf("half of the tries keep the goal at 4,000/s, and by the tries at %v, %+v", half.Value, half.Interval)
 	}
-	if k := s.Knee; !k.Found || *k.Rate < 3400 || *k.Rate > 4100 || !(*k.Low < 4000) || !(*k.High >= 3900) || *k.Confidence != confidence {
+	if k := s.Knee; !k.Found || *k.Rate < 3400 || *k.Rate > 4100 || !(*k.Low < 4000) || !(*k.High >= 3900) || *k.Confidence != 0.95 {
 		t.Errorf("the capacity is 4,000/s, and the knee %.0f, from %.0f to %.0f", *k.Rate, *k.Low, *k.High)
 	}
 }
@@ -81,7 +81,7 @@ func TestTheThresholdOfRepeatedSearches(t *testing.T) {
 func TestAVoteOfTwoTriesShowsAKnee(t *testing.T) {
 	r := searching(t, 4000, 2, 2000, 2800, 3400, 3900, 4100, 4800, 5600)
 	k := summarize(t, []*record.Record{r}).Cells[0].Search.Knee
-	if !k.Found || *k.Confidence != confidence || !(*k.Low < 4000) || !(*k.High >= 3900) {
+	if !k.Found || *k.Confidence != 0.95 || !(*k.Low < 4000) || !(*k.High >= 3900) {
 		t.Errorf("two tries of a rate give %+v", k)
 	}
 }
@@ -155,8 +155,8 @@ func TestARampIsFollowed(t *testing.T) {
 		r.Intervals = append(r.Intervals, record.Interval{StartNS: int64(i) * 1e8, TookNS: 1e8, Requests: answered, SumNS: answered * 2e6})
 	}
 	course := summarize(t, []*record.Record{r, r}).Cells[0].Course
-	if len(course) != stretches {
-		t.Fatalf("%d stretches, want %d", len(course), stretches)
+	if len(course) != 60 {
+		t.Fatalf("%d stretches, want %d", len(course), 60)
 	}
 	for i, p := range course {
 		offered := 100 + 1000*(float64(i)+0.5)/60
@@ -179,8 +179,8 @@ func TestAClosedLoopIsFollowed(t *testing.T) {
 		record.Interval{StartNS: 1e9 - 1e6, TookNS: 1e7, Requests: 3, SumNS: 1e9}, // clients end
 		record.Interval{StartNS: 1e9 - 5e5, TookNS: 1e4, Requests: 100, SumNS: 1}) // cut short
 	course := summarize(t, []*record.Record{r, r}).Cells[0].Course
-	if len(course) != closedStretches {
-		t.Fatalf("%d stretches, want %d", len(course), closedStretches)
+	if len(course) != 30 {
+		t.Fatalf("%d stretches, want %d", len(course), 30)
 	}
 	for _, p := range course {
 		within(t, "the rate", p.Throughput, 10_000, 0.001)
@@ -189,7 +189,7 @@ func TestAClosedLoopIsFollowed(t *testing.T) {
 			t.Errorf("%v/s offered in a closed loop", *p.Offered)
 		}
 	}
-	r.Intervals = r.Intervals[:2*leastStretches-1]
+	r.Intervals = r.Intervals[:2*8-1]
 	if course := summarize(t, []*record.Record{r}).Cells[0].Course; course != nil {
 		t.Errorf("%d intervals make a course of %d", len(r.Intervals), len(course))
 	}
@@ -251,9 +251,9 @@ func TestDensity(t *testing.T) {
 			at, most = p[0], p[1]
 		}
 		if i > 0 {
-			within(t, "a step over the one before", p[0]/cell.Density[i-1][0], math.Exp2(1./densitySteps), 1e-3)
+			within(t, "a step over the one before", p[0]/cell.Density[i-1][0], math.Exp2(1./12), 1e-3)
 		}
 	}
 	within(t, "all requests but a thousandth", all, 0.999, 0.002)
-	within(t, "the step that has most of them", at, cell.Service.P50.Value, 1./densitySteps)
+	within(t, "the step that has most of them", at, cell.Service.P50.Value, 1./12)
 }

@@ -40,7 +40,7 @@ func findShares(s *study, points []*point) []Shares {
 	var all []Shares
 	for _, group := range rivals(points) {
 		for _, c := range s.changes {
-			variants := c.pick(group)
+			variants := pick(group, c.variants)
 			if c.part != group[0].cell.Part || len(variants) < leastVariants {
 				continue
 			}
@@ -63,14 +63,14 @@ func findShares(s *study, points []*point) []Shares {
 const leastVariants = 3
 
 // pick returns the points of the variants, in their order, up to the first that is missing.
-func (c *changes) pick(points []*point) []*point {
+func pick(points []*point, variants []string) []*point {
 	var found []*point
-	for _, variant := range c.variants {
-		i := slices.IndexFunc(points, func(p *point) bool { return p.cell.Variant == variant })
-		if i < 0 {
+	for _, variant := range variants {
+		p := findVariant(points, variant)
+		if p == nil {
 			break
 		}
-		found = append(found, points[i])
+		found = append(found, p)
 	}
 	return found
 }
@@ -145,7 +145,7 @@ func ratioOf(logs []float64, at level) (Figure, bool) {
 	if err != nil {
 		return Figure{Value: math.Exp(mean(logs))}, false // too few repeats
 	}
-	return estimated(stated(exp(interval))), !interval.Contains(0)
+	return ofLogs(interval), !interval.Contains(0)
 }
 
 // maxShareDistance is how far from the estimate the ends of a share's interval are

@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
 
@@ -41,20 +43,13 @@ const (
 // leastStep is the ratio from which a change of the size by a few bytes is a step.
 const leastStep = 1.1
 
-// steps are those that a part asks about.
-type steps struct {
-	part  string
-	first string // variant
-	sizes []scenario.Step
-}
-
 func findSteps(s *study, points []*point) []Step {
 	var all []Step
 	for _, asked := range s.steps {
 		var found []boundary
 		var samples []sample
 		for _, sizes := range asked.sizes {
-			for _, group := range groupBy(slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.cell.Part != asked.part }),
+			for _, group := range lists.GroupBy(slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.cell.Part != asked.part }),
 				func(p *point) int { return p.cell.Clients }) {
 				f := jumpsOf(group, asked.first, sizes)
 				for _, j := range f.all {
@@ -126,9 +121,8 @@ type jumped struct {
 
 func jumps(points []*point, variant string, sizes scenario.Step) jumped {
 	at := func(size scenario.Size) *point {
-		i := slices.IndexFunc(points, func(p *point) bool {
-			return p.cell.Variant == variant && p.cell.RequestBytes == int(size) && p.cell.ResponseBytes == int(size)
-		})
+		want := record.Payload{RequestBytes: int(size), ResponseBytes: int(size)}
+		i := slices.IndexFunc(points, func(p *point) bool { return p.cell.Variant == variant && p.cell.Payload == want })
 		if i < 0 {
 			return &point{}
 		}
@@ -138,7 +132,7 @@ func jumps(points []*point, variant string, sizes scenario.Step) jumped {
 	j := jumped{point: above, logs: map[int]float64{}}
 	for _, b := range above.valid() {
 		for _, a := range below.valid() {
-			if ratio := medianResponse(b) / medianResponse(a); a.Repeat == b.Repeat && ratio > 0 {
+			if ratio := metrics[Median](b) / metrics[Median](a); a.Repeat == b.Repeat && ratio > 0 {
 				j.logs[a.Repeat] = math.Log(ratio)
 				if more := faultsOf(b) - faultsOf(a); !math.IsNaN(more) {
 					j.faults = append(j.faults, more)
@@ -148,8 +142,6 @@ func jumps(points []*point, variant string, sizes scenario.Step) jumped {
 	}
 	return j
 }
-
-func medianResponse(t trial) float64 { return t.response.quantile(0.5) }
 
 // faultsOf are the page faults a call, of both ends.
 func faultsOf(t trial) float64 {

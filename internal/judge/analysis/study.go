@@ -13,6 +13,7 @@ import (
 // study is what a run's manifest says of its scenario and of what was measured.
 type study struct {
 	scenario.Declarations
+	host    map[string]any // the manifest's, as it stands there
 	report  scenario.Report
 	changes []changes
 	steps   []steps
@@ -51,6 +52,9 @@ func readStudy(m *record.Manifest) (*study, error) {
 		return nil, err
 	}
 	if err := unmarshal(m.Declarations, "declarations", &s.Declarations); err != nil {
+		return nil, err
+	}
+	if err := unmarshal(m.Host, "host", &s.host); err != nil {
 		return nil, err
 	}
 	s.report, s.claims = written.Report, written.Claims
@@ -106,4 +110,17 @@ func (s *study) isCalledByOthers(name string) bool {
 		o := s.Stack(v.Stack).Option(set.Key)
 		return o.Role == scenario.CallerRole && set.Value != o.Default
 	})
+}
+
+// steps are those that a part asks about.
+type steps struct {
+	part  string
+	first string // variant
+	sizes []scenario.Step
+}
+
+// claimLook is a look at the claims: after so many repeats, at a level.
+type claimLook struct {
+	repeats int
+	level   level
 }

@@ -77,16 +77,16 @@ type Results struct {
 // Partial reports whether the run did less than it set out to.
 func (s *Summary) Partial() bool { return s.Done < s.Planned }
 
-// Figure is a number with its interval. The interval is nil where there are
-// too few trials for one.
-type Figure struct {
-	Value    float64
-	Interval *Interval
-}
-
-// Interval holds the true value at the stated confidence.
-type Interval struct {
-	Low        float64 `json:"low"`
-	High       float64 `json:"high"`
-	Confidence float64 `json:"confidence"` // 0.95 for 95 %
+// IsSweep reports whether the run asks how throughput follows the calls in
+// flight, and nothing else.
+func (s *Summary) IsSweep() bool {
+	if len(s.Scalings) == 0 {
+		return false
+	}
+	for _, c := range s.Cells {
+		if !s.Declared.Workload(c.Workload).Sweep {
+			return false
+		}
+	}
+	return true
 }

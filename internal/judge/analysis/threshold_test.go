@@ -9,7 +9,7 @@ import (
 // aLoadedCell has a figure of each kind.
 func aLoadedCell() *Cell {
 	at := func(v float64) Figure {
-		return Figure{Value: v, Interval: &Interval{Low: v / 2, High: 2 * v, Confidence: confidence}}
+		return Figure{Value: v, Interval: &Interval{Low: v / 2, High: 2 * v, Confidence: 0.95}}
 	}
 	return &Cell{
 		Key: "load/service:wire=h1/GET //c=2", Valid: 3, Requests: 10_000, Errors: 20,

@@ -47,9 +47,6 @@ func trafficOf(trials []trial) *Traffic {
 	}
 }
 
-// retransmits is the number in a thousand requests.
-func retransmits(t trial) float64 { return 1000 * number(t.Traffic.Retransmits) / requestsSeen(t) }
-
 // counters are those of one direction in a record.
 type counters struct {
 	bytes                               int64
@@ -72,13 +69,4 @@ func directionOf(trials []trial, of func(*record.Traffic) counters) Direction {
 			return math.NaN()
 		}),
 	}
-}
-
-// requestsSeen is the number of requests that ended while the traffic was watched,
-// which is a little longer or shorter than the window.
-func requestsSeen(t trial) float64 {
-	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
-		return float64(t.Completed)
-	}
-	return float64(t.Completed) * float64(t.Traffic.SpanNS) / float64(t.WindowNS)
 }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/check"
 )
@@ -56,7 +57,7 @@ func Judge(records []*record.Record, limits check.Limits) Judged {
 		if r.Probe == "" && r.Failure == "" {
 			differs.compare(stored, &r)
 			for _, name := range again.Kept {
-				findOrAdd(&differs.Kept, KeptCheck{Check: name}, func(known KeptCheck) bool { return known.Check == name }).Trials++
+				lists.FindOrAdd(&differs.Kept, KeptCheck{Check: name}, func(known KeptCheck) bool { return known.Check == name }).Trials++
 			}
 		}
 	}
@@ -90,7 +91,7 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 		if severity(c.Level) < severity(before.Level) {
 			change.Detail = before.Detail
 		}
-		findOrAdd(&d.Changes, change, func(known CheckChange) bool {
+		lists.FindOrAdd(&d.Changes, change, func(known CheckChange) bool {
 			known.Trials, known.Detail = 0, change.Detail
 			return known == change
 		}).Trials++

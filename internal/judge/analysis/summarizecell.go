@@ -4,7 +4,19 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+
+	"wirelab.dev/internal/data/record"
 )
+
+// summarizeAll describes the points of a run. Remarks that all its trials share are not in the
+// cells but returned as texts.
+func summarizeAll(points []*point, records []*record.Record, seed uint64) (cells []Cell, shared []string) {
+	remarks := sharedRemarks(records)
+	for _, p := range points {
+		cells = append(cells, p.summarize(remarks, seed))
+	}
+	return cells, remarks.texts()
+}
 
 // summarize describes a point.
 func (p *point) summarize(shared remarks, seed uint64) Cell {
@@ -110,8 +122,4 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	if c.IsService() {
 		c.WindowSeconds, c.Spread, c.Statuses = shortestWindow(trials), response.spread(), statusesOf(trials)
 	}
-}
-
-func hasAll(trials []trial, has func(trial) bool) bool {
-	return !slices.ContainsFunc(trials, func(t trial) bool { return !has(t) })
 }

@@ -14,6 +14,48 @@ const LeastTrials = 3
 // confidence is that of every interval that does not state another.
 const confidence = 0.95
 
+// margin is the relative difference that does not matter: below it other reasons
+// decide between two wires.
+const margin = 0.05
+
+// Figure is a number with its interval. The interval is nil where there are
+// too few trials for one.
+type Figure struct {
+	Value    float64
+	Interval *Interval
+}
+
+// Interval holds the true value at the stated confidence.
+type Interval struct {
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"` // 0.95 for 95 %
+}
+
+// Inverse is the ratio seen from the other side.
+func (f Figure) Inverse() Figure {
+	inverted := Figure{Value: 1 / f.Value}
+	if i := f.Interval; i != nil {
+		inverted.Interval = &Interval{Low: 1 / i.High, High: 1 / i.Low, Confidence: i.Confidence}
+	}
+	return inverted
+}
+
+// IsWithin reports whether the interval ends no further from the value than a share of it.
+func (f Figure) IsWithin(width float64) bool {
+	i := f.Interval
+	return i != nil && math.Max(i.High-f.Value, f.Value-i.Low) <= width*f.Value
+}
+
+// HalfWidth is half of the figure's interval, as a share of the figure; false where
+// there is no interval.
+func (f Figure) HalfWidth() (share float64, known bool) {
+	if f.Interval == nil || !(f.Value > 0) {
+		return 0, false
+	}
+	return (f.Interval.High - f.Interval.Low) / 2 / f.Value, true
+}
+
 // figure is the median of the trials' figures. Its interval is that of their
 // mean, by Student's t: for three to ten trials nothing that bounds a median
 // keeps its promise. Positive figures are taken by their logarithms, since their
@@ -54,65 +96,8 @@ func exp(i stats.Interval) stats.Interval {
 	return i
 }
 
-// over is the figure of a metric over trials.
-func over(trials []trial, of metric) Figure { return figure(values(trials, of), levelFor(trials)) }
-
-// levelFor is that of trials, which are all of one run.
-func levelFor(trials []trial) level {
-	if len(trials) == 0 {
-		return 0
-	}
-	return trials[0].level
-}
-
-// known is the figure of a metric over the trials in which it was measured, or nil
-// where there is none.
-func known(trials []trial, of metric) *Figure {
-	measured := knownValues(trials, of)
-	if len(measured) == 0 {
-		return nil
-	}
-	return new(figure(measured, levelFor(trials)))
-}
-
-// knownValues are a metric's figures over the trials in which it was measured.
-func knownValues(trials []trial, of metric) []float64 {
-	return slices.DeleteFunc(values(trials, of), math.IsNaN)
-}
-
-// pairs returns a metric of both points for the repeats in which both have a valid
-// trial: those two trials ran next to each other.
-func pairs(a, b *point, of metric) (ofA, ofB []float64) {
-	byRepeat := map[int]trial{}
-	for _, t := range b.valid() {
-		byRepeat[t.Repeat] = t
-	}
-	for _, t := range a.valid() {
-		if other, both := byRepeat[t.Repeat]; both {
-			ofA, ofB = append(ofA, of(t)), append(ofB, of(other))
-		}
-	}
-	return ofA, ofB
-}
-
-// arePositive reports whether every value is known and above zero, as a ratio needs.
-func arePositive(values []float64) bool {
-	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
-}
-
-// ratio is a metric of A over that of B, with an interval where there are
-// enough pairs.
-func ratio(a, b *point, of metric) Figure {
-	ofA, ofB := pairs(a, b, of)
-	if len(ofA) == 0 {
-		ofA, ofB = values(a.valid(), of), values(b.valid(), of)
-	}
-	interval, err := stats.RatioInterval(ofA, ofB, a.level.confidence())
-	if err != nil {
-		return Figure{Value: stats.Median(ofA) / stats.Median(ofB)}
-	}
-	return estimated(stated(interval))
-}
+// ofLogs is the figure whose logarithm an interval is of.
+func ofLogs(i stats.Interval) Figure { return estimated(stated(exp(i))) }
 
 // stated is an interval at a look with the confidence that all looks have together.
 func stated(i stats.Interval) stats.Interval {
@@ -129,3 +114,11 @@ func estimated(i stats.Interval) Figure {
 	}
 	return f
 }
+
+// arePositive reports whether every value is known and above zero, as a ratio needs.
+func arePositive(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
+}
+
+// KneePoints is the fewest concurrencies that show a knee.
+const KneePoints = 5

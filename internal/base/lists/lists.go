@@ -1,0 +1,42 @@
+// Package lists groups, converts and searches slices in the ways that package slices
+// does not.
+package lists
+
+import "slices"
+
+// GroupBy puts the items with equal keys together, in the order in which the keys first
+// appear.
+func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
+	place := map[K]int{}
+	var groups [][]T
+	for _, item := range items {
+		i, seen := place[key(item)]
+		if !seen {
+			i = len(groups)
+			place[key(item)] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], item)
+	}
+	return groups
+}
+
+// Map returns what a function makes of each item.
+func Map[A, B any](items []A, of func(A) B) []B {
+	all := make([]B, len(items))
+	for i, item := range items {
+		all[i] = of(item)
+	}
+	return all
+}
+
+// FindOrAdd returns the first element for which same is true. Where there is none, it
+// appends the given one and returns that.
+func FindOrAdd[T any](all *[]T, one T, same func(T) bool) *T {
+	i := slices.IndexFunc(*all, same)
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, one)
+	}
+	return &(*all)[i]
+}
