@@ -33,6 +33,8 @@ func TestHabits(t *testing.T) {
 		{"-n 5000 -c 10 -p 4 --http2 http://a/", "-n 5000 --http 2 -c 40 --conn pool:10 http://a/", "10 connections with 4 calls in flight"},
 		{"-x 10s --call p.S.M a:1", "--call p.S/M -z 10s a:1", "--call p.S.M is read as"},
 		{"-a joe:secret -A application/json http://a/", "--user joe:secret -H 'Accept: application/json' http://a/", "-a … is read as --user …"},
+		{`-m '{"X-Secret":"s3"}' --call p.S/M a:1`, "-H 'X-Secret: s3' --call p.S/M a:1", "is read as -H 'X-Secret: …'"},
+		{`-m '{"Proxy-Authorization":"s3"}' --call p.S/M a:1`, "-H 'Proxy-Authorization: s3' --call p.S/M a:1", "is read as -H 'Proxy-Authorization: …'"},
 		{"-A curl/8 http://a/", "-H 'User-Agent: curl/8' http://a/", "-A curl/8 is read as -H"},
 		{"-o json -c 2 http://a/", "--json -c 2 http://a/", "-o json is read as --json"},
 		{"-disable-keepalive -cpus 2 -host b http://a/", "--conn new --host b http://a/", "-cpus is left out"},

@@ -1,0 +1,72 @@
+// Package secret hides passwords, tokens and cookies in command lines that wirelab
+// prints or keeps. It holds the only list of the flags and header fields that carry them.
+package secret
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Hidden replaces a secret.
+const Hidden = "…"
+
+// flags lists the flags of wirelab and of other load generators whose values are secret.
+var flags = []string{"--bearer", "--oauth2-bearer", "--user", "-user", "-u", "-a"}
+
+// headerFlags lists the flags whose values are header fields.
+var headerFlags = []string{"--header", "-H"}
+
+// fieldWords lists the words that make a header field secret when its name has one of them.
+var fieldWords = []string{"auth", "cookie", "token", "secret", "password", "key"}
+
+// InFlag reports whether the value of a flag is secret.
+func InFlag(flag string) bool { return slices.Contains(flags, flag) }
+
+// HideField returns a header field, as in "Accept: text/html", without its value if the
+// field's name says that it is secret.
+func HideField(field string) string {
+	name, _, found := strings.Cut(field, ":")
+	lower := strings.ToLower(name)
+	if found && slices.ContainsFunc(fieldWords, func(word string) bool { return strings.Contains(lower, word) }) {
+		return name + ": " + Hidden
+	}
+	return field
+}
+
+// HideIn returns the arguments of a command without the secrets in known flags, header
+// fields and URLs.
+func HideIn(args []string) []string {
+	kept := slices.Clone(args)
+	before := ""
+	for i, arg := range kept {
+		flag, value, joined := strings.Cut(arg, "=")
+		switch {
+		case InFlag(before):
+			kept[i] = Hidden
+		case slices.Contains(headerFlags, before):
+			kept[i] = HideField(arg)
+		case joined && InFlag(flag):
+			kept[i] = flag + "=" + Hidden
+		case joined && slices.Contains(headerFlags, flag):
+			kept[i] = flag + "=" + HideField(value)
+		case strings.HasPrefix(arg, "-H") && len(arg) > len("-H"):
+			kept[i] = "-H" + HideField(strings.TrimPrefix(arg, "-H"))
+		case strings.Contains(arg, "://") && strings.Contains(arg, "@"):
+			kept[i] = hidePassword(arg)
+		}
+		before = arg
+	}
+	return kept
+}
+
+// hidePassword returns a URL without its user and password.
+func hidePassword(text string) string {
+	where, err := url.Parse(text)
+	if err != nil || where.User == nil {
+		return text
+	}
+	before, after, _ := strings.Cut(text, "@")
+	scheme, _, _ := strings.Cut(before, "://")
+	return scheme + "://" + Hidden + "@" + after
+}

@@ -1,0 +1,33 @@
+package secret_test
+
+import (
+	"slices"
+	"testing"
+
+	"wirelab.dev/internal/base/secret"
+)
+
+func TestHideIn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ typed, kept []string }{
+		{[]string{"load", "--bearer", "s3cret", "-c", "5"}, []string{"load", "--bearer", "…", "-c", "5"}},
+		{[]string{"--bearer=s3cret"}, []string{"--bearer=…"}},
+		{[]string{"--oauth2-bearer", "s3cret"}, []string{"--oauth2-bearer", "…"}},
+		{[]string{"--user", "a:b"}, []string{"--user", "…"}},
+		{[]string{"-user", "a:b"}, []string{"-user", "…"}},
+		{[]string{"-a", "ann:pw"}, []string{"-a", "…"}},
+		{[]string{"-H", "Authorization: Basic abc"}, []string{"-H", "Authorization: …"}},
+		{[]string{"-H", "Proxy-Authorization: Basic abc"}, []string{"-H", "Proxy-Authorization: …"}},
+		{[]string{"-H", "X-Secret: abc"}, []string{"-H", "X-Secret: …"}},
+		{[]string{"-HX-Api-Key: abc"}, []string{"-HX-Api-Key: …"}},
+		{[]string{"--header=Cookie: a=b"}, []string{"--header=Cookie: …"}},
+		{[]string{"-H", "Accept: text/html"}, []string{"-H", "Accept: text/html"}},
+		{[]string{"http://ann:pw@h/x"}, []string{"http://…@h/x"}},
+		{[]string{"http://h/x@y"}, []string{"http://h/x@y"}},
+		{[]string{"-d", "a=b"}, []string{"-d", "a=b"}},
+	} {
+		if got := secret.HideIn(c.typed); !slices.Equal(got, c.kept) {
+			t.Errorf("%q: kept %q, want %q", c.typed, got, c.kept)
+		}
+	}
+}
