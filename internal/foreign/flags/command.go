@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"wirelab.dev/internal/base/secret"
 )
 
 // A Command holds the arguments of wirelab load that a line becomes.
@@ -110,21 +112,13 @@ func show(settings []setting) string {
 	for _, s := range settings {
 		words = append(words, s.flag)
 		for _, value := range s.value {
-			switch {
-			case slices.Contains([]string{"--user", "-u", "-a", "--bearer", "--oauth2-bearer", "-user"}, s.flag):
-				value = "…"
-			case secretHeader(value):
-				value = value[:strings.IndexByte(value, ':')] + ": …"
+			if value = secret.HideField(value); secret.InFlag(s.flag) {
+				value = secret.Hidden
 			}
 			words = append(words, Quote(Excerpt(value)))
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-func secretHeader(value string) bool {
-	name, _, is := strings.Cut(strings.ToLower(value), ":")
-	return is && (name == "authorization" || name == "cookie" || strings.Contains(name, "token") || strings.Contains(name, "key"))
 }
 
 // Note adds a line about what changes its sense or is left out.

@@ -82,6 +82,12 @@ type Cell struct {
 	Spread        []SpreadStep         `json:"-" page:"spread"`         // of response times, from the fastest to the slowest; empty of other cells
 	Statuses      []record.StatusCount `json:"-"`
 
+	// What only the text about a service shows:
+
+	Messages *CallTimes       `json:"-"` // of streams' answers, each message alone; nil where calls have one
+	Named    []CallTimes      `json:"-"` // the calls by their names, as steps of what users do
+	Checking *record.Checking `json:"-"` // what looking at the answers cost; nil where nothing looked
+
 	ForeignClient bool `json:"-"` // not the stack's own client made the calls
 
 	Failure  string    `json:"-"`

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 
 	"wirelab.dev/internal/base/latency"
@@ -25,17 +26,24 @@ func (p *point) add(r *record.Record) error {
 	if r.Failure != "" {
 		return nil
 	}
-	for _, kind := range []struct {
+	t.named = make([]times, len(r.Named))
+	type kind struct {
 		from *latency.Distribution
 		into *times
-	}{
+	}
+	kinds := []kind{
 		{&r.Service, &t.service},
 		{r.Response, &t.response},
 		{r.Wait, &t.wait},
 		{r.Connections.Connect, &t.connect},
 		{r.Connections.Handshake, &t.handshake},
 		{r.Connections.FirstByte, &t.firstByte},
-	} {
+		{r.Messages, &t.messages},
+	}
+	for i := range r.Named {
+		kinds = append(kinds, kind{cmp.Or(r.Named[i].Response, &r.Named[i].Service), &t.named[i]})
+	}
+	for _, kind := range kinds {
 		var err error
 		if *kind.into, err = readTimes(kind.from); err != nil {
 			return err

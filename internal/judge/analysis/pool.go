@@ -190,6 +190,7 @@ func (p pooled) spread() []SpreadStep {
 	steps := make([]SpreadStep, spreadSteps)
 	for i := range steps {
 		steps[i].US = short(fastest * math.Exp(width*(float64(i)+0.5)))
+		steps[i].Until = fastest * math.Exp(width*float64(i+1))
 	}
 	for _, one := range p.All {
 		i := min(int(math.Log(one.Value/fastest)/width), spreadSteps-1)
@@ -205,6 +206,7 @@ const spreadSteps = 40
 type SpreadStep struct {
 	US       float64 `json:"us"` // the middle of the step
 	Requests int64   `json:"requests"`
+	Until    float64 `json:"-"` // the end of the step, in microseconds
 }
 
 // overTold is unknown where it is in any of the trials.

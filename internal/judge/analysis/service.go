@@ -8,6 +8,15 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
+// A CallTimes holds the times of a part of a cell's calls.
+type CallTimes struct {
+	Name       string // of the calls; empty for messages
+	Requests   int64
+	Failed     int64
+	Throughput Figure    // successful answers per second
+	Times      Latencies // from when a call was due
+}
+
 // statusesOf are the answers by their status.
 func statusesOf(trials []trial) []record.StatusCount {
 	counts := map[int]int64{}
@@ -22,6 +31,59 @@ func statusesOf(trials []trial) []record.StatusCount {
 	}
 	slices.SortFunc(all, func(a, b record.StatusCount) int { return cmp.Compare(a.Status, b.Status) })
 	return all
+}
+
+// messagesOf returns the times of the messages in streams' answers, or nil if no trial has them.
+func messagesOf(trials []trial) *CallTimes {
+	timed := filter(trials, func(t trial) bool { return t.messages.count > 0 })
+	if len(timed) == 0 {
+		return nil
+	}
+	m := &CallTimes{Times: pool(timed, func(t trial) times { return t.messages }).latencies()}
+	for _, t := range timed {
+		m.Requests += t.messages.count
+	}
+	return m
+}
+
+// namedOf returns the calls of all trials by their names, in the order of the first trial.
+func namedOf(trials []trial) []CallTimes {
+	var all []CallTimes
+	for _, first := range trials[0].Named {
+		at := func(t trial) int {
+			return slices.IndexFunc(t.Named, func(n record.NamedCalls) bool { return n.Name == first.Name })
+		}
+		having := filter(trials, func(t trial) bool { return at(t) >= 0 })
+		one := CallTimes{
+			Name: first.Name,
+			Throughput: over(having, func(t trial) float64 {
+				return float64(t.Named[at(t)].CompletedWell) / (float64(t.WindowNS) / 1e9)
+			}),
+			Times: pool(having, func(t trial) times { return t.named[at(t)] }).latencies(),
+		}
+		for _, t := range having {
+			one.Requests += t.Named[at(t)].Requests
+			one.Failed += t.Named[at(t)].Failed
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// checkingOf returns the sum of what looking at answers cost, or nil if nothing looked.
+func checkingOf(trials []trial) *record.Checking {
+	var sum record.Checking
+	for _, t := range trials {
+		if c := t.Checking; c != nil {
+			sum.Answers += c.Answers
+			sum.Whole += c.Whole
+			sum.TookNS += c.TookNS
+		}
+	}
+	if sum.Answers == 0 {
+		return nil
+	}
+	return &sum
 }
 
 func shortestWindow(trials []trial) float64 {

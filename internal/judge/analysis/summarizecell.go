@@ -121,5 +121,6 @@ func (c *Cell) measure(trials []trial, seed uint64) {
 	c.FleetClients = fleetClients(trials)
 	if c.IsService() {
 		c.WindowSeconds, c.Spread, c.Statuses = shortestWindow(trials), response.spread(), statusesOf(trials)
+		c.Messages, c.Named, c.Checking = messagesOf(trials), namedOf(trials), checkingOf(trials)
 	}
 }

@@ -19,6 +19,8 @@ type trial struct {
 	wait     times
 	// What the connections of the window waited for.
 	connect, handshake, firstByte times
+	messages                      times
+	named                         []times // in the order of the record's
 }
 
 // ifOwnClient returns a figure that only wirelab's own client measures, and NaN for
