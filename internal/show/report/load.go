@@ -11,53 +11,52 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // IsLoad reports whether a run is one trial of a service of the user's own, which is shown
 // by itself, and not as a line of a table.
 func IsLoad(run *Run) bool {
-	return len(run.Records) == 1 && run.Records[0].Cell.IsService() && run.Records[0].Failure == ""
+	cells := run.Summary.Cells
+	return len(cells) == 1 && cells[0].IsService() && cells[0].Trials == 1 && cells[0].HasFigures()
 }
 
 // WriteLoad shows the trial of a service: how fast, how it failed, what it cost.
 func WriteLoad(w io.Writer, run *Run, terminal Terminal) error {
-	r := run.Records[0]
+	c := &run.Summary.Cells[0]
 	var out loadText
-	out.line("load", "%s", r.Cell.Target+", "+loadOfService(r))
-	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(r.Requests), wholeTime(r.WindowNS), perSecond(r.ThroughputPerSecond()), failedOf(r))
-	if r.Failed() < r.Requests { // otherwise there is no time of an answer
-		if err := out.times(r); err != nil {
-			return err
-		}
+	out.line("load", "%s", c.Target+", "+loadOfService(c))
+	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(c.Requests), wholeTime(c.WindowSeconds), perSecond(c.Throughput.Value), failedOf(c.Errors, c.Requests))
+	if c.Errors < c.Requests { // otherwise there is no time of an answer
+		out.times(c)
 	}
-	if err := out.named(r); err != nil {
-		return err
+	for i := range c.Named {
+		out.named(&c.Named[i])
 	}
-	for _, s := range namedStatuses(&r.Cell, r.Statuses) {
+	for _, s := range namedStatuses(&c.Cell, c.Statuses) {
 		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
 	}
-	for _, e := range r.Errors {
+	for _, e := range c.ErrorKinds {
 		class := e.Class
 		if e.Code != "" && e.Code != codes.Unknown.String() { // which HTTP does not have
 			class += " (" + e.Code + ")"
 		}
 		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, shortLine(e.Example))
 	}
-	if c := r.Checking; c != nil && c.Answers > 0 {
+	if k := c.Checking; k != nil {
 		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",
-			micros(float64(c.TookNS)/1e3/float64(c.Answers)), percent(float64(c.Whole)/float64(c.Answers)))
+			micros(float64(k.TookNS)/1e3/float64(k.Answers)), percent(float64(k.Whole)/float64(k.Answers)))
 	}
-	out.line("connections", "%d opened, %d of them in the window", r.Connections.Opened, r.Connections.During)
-	if s := r.Search; s != nil {
-		out.line("goal", "%s: kept at %s/s, missed at %s/s", r.Cell.Load.Goal, perSecond(s.KeptPerSecond), perSecond(s.MissedPerSecond))
+	out.line("connections", "%d opened, %d of them in the window", int64(c.Opened.Value), c.Connections.During)
+	if s := c.Search; s != nil {
+		out.line("goal", "%s: kept at %s/s, missed at %s/s", c.Load.Goal, perSecond(s.Kept.Value), perSecond(s.Missed.Value))
 	}
 	out.fleet(run)
-	out.line("client", "%s", cost(r, &r.Client))
-	out.line("service", "%s", cost(r, &r.Server))
-	out.checks(r, terminal)
+	out.line("client", "%s", cost(c.ClientCPU, &c.Client))
+	out.line("service", "%s", cost(c.ServerCPU, &c.Server))
+	out.checks(c, run.Records[0].Warnings, terminal)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -81,17 +80,16 @@ func (t *loadText) line(name, format string, args ...any) {
 }
 
 // checks says what to think of the figures: what makes them invalid, and what is to be known.
-func (t *loadText) checks(r *record.Record, terminal Terminal) {
-	var notes []string
-	for _, c := range r.Checks {
-		switch text := c.Name + ": " + c.Detail; c.Level {
+func (t *loadText) checks(c *analysis.Cell, warnings []string, terminal Terminal) {
+	for _, f := range c.Findings {
+		switch text := f.Name + ": " + f.Detail; f.Level {
 		case record.Invalid:
 			t.paragraph("INVALID", text, terminal)
 		case record.Warning:
-			notes = append(notes, text)
+			t.paragraph("note", text, terminal)
 		}
 	}
-	for _, text := range slices.Concat(notes, r.Warnings) {
+	for _, text := range warnings {
 		t.paragraph("note", text, terminal)
 	}
 }
@@ -107,129 +105,91 @@ func (t *loadText) paragraph(name, text string, terminal Terminal) {
 }
 
 // loadOfService is how the service was loaded, in words.
-func loadOfService(r *record.Record) string {
-	text := fmt.Sprintf("%s (%s)", cellName(&r.Cell), r.Cell.Connection)
-	l := r.Cell.Load
-	switch {
+func loadOfService(c *analysis.Cell) string {
+	text := fmt.Sprintf("%s (%s)", cellName(&c.Cell), c.Connection)
+	switch l := c.Load; {
 	case l.RampTo > 0:
 		text += fmt.Sprintf(", %s to %s/s", perSecond(l.RatePerSecond), perSecond(l.RampTo))
 	case l.RatePerSecond > 0:
 		text += fmt.Sprintf(", %s/s, %s", perSecond(l.RatePerSecond), l.Arrivals)
 	}
-	if r.WarmUp.TookNS > 0 {
-		text += fmt.Sprintf(", after %v of warm-up", wholeTime(r.WarmUp.TookNS))
+	if c.WarmUp.Value > 0 {
+		text += fmt.Sprintf(", after %v of warm-up", wholeTime(c.WarmUp.Value/1e3))
 	}
 	return text
 }
 
-func wholeTime(ns int64) time.Duration { return time.Duration(ns).Round(10 * time.Millisecond) }
+func wholeTime(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * 1e9)).Round(10 * time.Millisecond)
+}
 
-func failedOf(r *record.Record) string {
-	if failed := r.Failed(); failed > 0 {
-		return fmt.Sprintf("%s failed (%s)", units.Thousands(failed), percent(float64(failed)/float64(max(1, r.Requests))))
+func failedOf(failed, requests int64) string {
+	if failed > 0 {
+		return fmt.Sprintf("%s failed (%s)", units.Thousands(failed), percent(float64(failed)/float64(max(1, requests))))
 	}
 	return "none failed"
 }
 
 // times shows the response time, from when a request was due, and in an open loop the
 // service time below it, and how the times are spread.
-func (t *loadText) times(r *record.Record) error {
-	service, err := r.Service.Decode()
-	if err != nil {
-		return err
+func (t *loadText) times(c *analysis.Cell) {
+	if c.Response != nil {
+		t.line("response", "%s", percentiles(c.Response))
 	}
-	shown := service
-	if r.Response != nil {
-		if shown, err = r.Response.Decode(); err != nil {
-			return err
-		}
-		t.line("response", "%s", percentiles(shown))
+	t.line("latency", "%s", percentiles(&c.Service))
+	if c.Messages != nil {
+		t.line("messages", "%s answered: each %s", units.Thousands(c.Messages.Requests), percentiles(&c.Messages.Times))
 	}
-	t.line("latency", "%s", percentiles(service))
-	if r.Messages != nil {
-		messages, err := r.Messages.Decode()
-		if err != nil {
-			return err
-		}
-		t.line("messages", "%s answered: each %s", units.Thousands(messages.Count()), percentiles(messages))
-	}
-	if shown.Count() > 0 {
-		t.spread(shown)
-	}
-	return nil
+	t.spread(c.Spread)
 }
 
-// named shows the calls by name, where they have one.
-func (t *loadText) named(r *record.Record) error {
-	for _, one := range r.Named {
-		shown := one.Service
-		if one.Response != nil {
-			shown = *one.Response
-		}
-		h, err := shown.Decode()
-		if err != nil {
-			return err
-		}
-		failed := "none failed"
-		if one.Failed > 0 {
-			failed = fmt.Sprintf("%s failed (%s)", units.Thousands(one.Failed), percent(float64(one.Failed)/float64(max(1, one.Requests))))
-		}
-		t.line("step", "%s", one.Name)
-		t.line("step", "    %s requests: %s/s, %s", units.Thousands(one.Requests), perSecond(float64(one.CompletedWell)/(float64(r.WindowNS)/1e9)), failed)
-		t.line("step", "    %s", percentiles(h))
-	}
-	return nil
+// named shows the calls of one name.
+func (t *loadText) named(calls *analysis.CallTimes) {
+	t.line("step", "%s", calls.Name)
+	t.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), perSecond(calls.Throughput.Value), failedOf(calls.Failed, calls.Requests))
+	t.line("step", "    %s", percentiles(&calls.Times))
 }
 
-// tenBeyond is how many requests must lie beyond a percentile for it to be shown.
-const tenBeyond = 10
-
-func percentiles(h *latency.Histogram) string {
-	if h.Count() == 0 {
+// percentiles lists the times, without those that too few requests lie beyond.
+func percentiles(l *analysis.Latencies) string {
+	if l.Max.Value == 0 {
 		return "none was answered"
 	}
-	of := func(d time.Duration) string { return micros(float64(d) / 1e3) }
-	parts := []string{"mean " + of(h.Mean())}
-	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999} {
-		if float64(h.Count())*(1-q) >= tenBeyond || q == 0.5 {
-			parts = append(parts, fmt.Sprintf("P%g %s", 100*q, of(h.Quantile(q))))
+	parts := []string{"mean " + micros(l.Mean.Value)}
+	for _, q := range analysis.Quantiles {
+		if value := q.Of(l).Value; finite(value) {
+			parts = append(parts, q.Tag.Get("label")+" "+micros(value))
 		}
 	}
-	return strings.Join(append(parts, "max "+of(h.Max())), ", ")
+	return strings.Join(append(parts, "max "+micros(l.Max.Value)), ", ")
 }
 
 // spread draws how many requests took how long, in steps of a factor.
-func (t *loadText) spread(h *latency.Histogram) {
+func (t *loadText) spread(steps []analysis.SpreadStep) {
 	const rows, widest = 10, 40
-	low, high := float64(max(1, h.Min())), float64(max(1, h.Max()))
-	bounds := make([]float64, rows)
-	for i := range bounds {
-		bounds[i] = low * math.Pow(high/low, float64(i+1)/rows)
+	if len(steps) == 0 {
+		return
 	}
+	each := len(steps) / rows
 	counts := make([]int64, rows)
-	for d, n := range h.Counts() {
-		i := slices.IndexFunc(bounds, func(b float64) bool { return float64(d) <= b })
-		if i < 0 {
-			i = rows - 1
-		}
-		counts[i] += n
+	for i, step := range steps {
+		counts[i/each] += step.Requests
 	}
 	most := slices.Max(counts)
 	for i, n := range counts {
 		bar := strings.Repeat("■", int(float64(widest)*float64(n)/float64(most)))
-		t.line("spread", "up to %7s %s %s", micros(bounds[i]/1e3), bar, units.Thousands(n))
+		t.line("spread", "up to %7s %s %s", micros(steps[(i+1)*each-1].Until), bar, units.Thousands(n))
 	}
 }
 
-// cost is what an end took.
-func cost(r *record.Record, p *record.Process) string {
-	spent, known := p.CPUNS()
-	if !known || r.Requests == 0 {
+// cost says what an end took.
+func cost(cpu *analysis.Figure, end *analysis.End) string {
+	if cpu == nil || end.Cores == nil {
 		return "its cost is not known: it does not run here, or cannot be seen"
 	}
-	text := fmt.Sprintf("%s of CPU a request, %s CPUs", micros(float64(spent)/1e3/float64(r.Requests)), significant(float64(spent)/float64(r.WindowNS)))
-	if p.RSSBytes != nil {
-		text += ", " + byteSize(int(*p.RSSBytes)) + " of memory"
+	text := fmt.Sprintf("%s of CPU a request, %s CPUs", micros(cpu.Value), significant(end.Cores.Value))
+	if end.RSS != nil {
+		text += ", " + byteSize(int(end.RSS.Value)) + " of memory"
 	}
 	return text
 }

@@ -1,0 +1,70 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// shortLoad returns a load of one trial in which the given number of requests was answered.
+func shortLoad(t *testing.T, requests int) *Run {
+	t.Helper()
+	full := fixtureService(t, "failing")
+	r := *full.Records[0]
+	recorder := latency.NewRecorder()
+	defer recorder.Close()
+	for i := range requests {
+		recorder.Record(int64(time.Duration(i+1) * time.Millisecond))
+	}
+	times, err := latency.NewHistogram(recorder).Distribution()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Requests, r.Completed, r.Service, r.Response = int64(requests), int64(requests), times, nil
+	r.Errors, r.Course, r.Cell.Load = nil, nil, record.Load{Model: "closed"}
+	records := []*record.Record{&r}
+	summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: records})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Run{Summary: summary, Records: records}
+}
+
+// A load shows the percentiles that the page, --json and gates know, and no others.
+func TestLoadShowsThePercentilesThatAreKnown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		requests       int
+		shown, missing []string
+	}{
+		{19, []string{"mean", "max"}, []string{"P50"}},
+		{20, []string{"P50 "}, []string{"P90", "P95"}},
+		{200, []string{"P50 ", "P90 ", "P95 "}, []string{"P99"}},
+	} {
+		var out bytes.Buffer
+		run := shortLoad(t, c.requests)
+		if !IsLoad(run) {
+			t.Fatal("one trial of a service is no load")
+		}
+		if err := WriteLoad(&out, run, Terminal{}); err != nil {
+			t.Fatal(err)
+		}
+		_, line, _ := strings.Cut(out.String(), "\nlatency ")
+		line, _, _ = strings.Cut(line, "\n")
+		for _, text := range c.shown {
+			if !strings.Contains(line, text) {
+				t.Errorf("%d requests: %q without %s", c.requests, line, text)
+			}
+		}
+		for _, text := range c.missing {
+			if strings.Contains(line, text) {
+				t.Errorf("%d requests: %q with %s", c.requests, line, text)
+			}
+		}
+	}
+}
