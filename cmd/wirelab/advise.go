@@ -40,8 +40,8 @@ beyond what was measured.`,
 				}
 			}
 			if goal != "" {
-				if wish.Goal, err = scenario.ParseGoal(strings.Replace(goal, "=", "<", 1)); err != nil {
-					return usage(fmt.Errorf("--slo: found %q: want a percentile and its limit, as in p99=5ms", goal))
+				if wish.Goal, err = scenario.ParseGoal(goal); err != nil {
+					return usage(fmt.Errorf("--slo: %w", err))
 				}
 			}
 			if wish.Callers < 0 {

@@ -37,7 +37,7 @@ type comparison struct {
 	samples     bool
 	targets     []string
 	trust       trustFlags
-	baseline    baselineFlags
+	gates       gateFlags
 	patience    patienceFlag
 	until       untilFlags
 	probes      probeFlag
@@ -129,7 +129,7 @@ func (c *comparison) register(f *pflag.FlagSet) {
 	c.message.register(f)
 	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
 	c.trust.register(f)
-	c.baseline.register(f)
+	c.gates.register(f)
 }
 
 // registerShared adds the flags that ping has too.
@@ -165,14 +165,14 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if err != nil {
 		return usage(err)
 	}
-	since, err := c.baseline.read(a)
+	gates, err := c.gates.read(a, string(s.Parts[0].Load.Model))
 	if err != nil {
 		return err
 	}
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, fleet: machines, output: c.output, baseline: since})
+	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, fleet: machines, output: c.output, gates: gates})
 }
 
 // scenario turns the flags into the scenario they mean.

@@ -62,11 +62,10 @@ type job struct {
 	patience patienceFlag
 	until    *record.Until // nil: each cell as often as the scenario says
 	output   outputFlags
-	baseline *baseline // nil: none
 	resume   bool
 	fleet    *record.FleetWanted // nil: this machine measures
 	load     *loadRun            // of a service of the user's own; nil: another kind of run
-	gates    *loadGates          // of it
+	gates    *gates              // nil: none
 }
 
 // runsDirectory is where runs go without -o.
@@ -87,7 +86,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	}
 	words := a.wordsOf(j)
 	for _, step := range []func() error{
-		func() error { return j.gates.judge(a, seen) },
+		func() error { return j.gates.judge(a, seen, status) },
 		func() error { return a.publish(seen, j.output, words) },
 		func() error { return j.gates.write(a, seen, words) },
 	} {
@@ -103,14 +102,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
 		return exitError{code: exitInterrupted}
 	}
-	err = verdict(seen.Summary, j.patience)
-	switch {
-	case j.gates != nil:
-		return j.gates.exit(seen, err)
-	case j.baseline == nil:
-		return err
-	}
-	return cmp.Or(err, a.diffSince(j.baseline, seen.Directory, words))
+	return exit(seen, verdict(seen.Summary, j.patience))
 }
 
 // wordsOf is where a job's words go: to standard error where something else has standard output.
@@ -156,7 +148,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 		defer controller.Close()
 		workshop.Fleet = controller
 	}
-	if err := j.baseline.check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
+	if err := j.gates.since().check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
 	if j.load == nil { // whose target was tried already

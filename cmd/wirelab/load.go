@@ -75,7 +75,8 @@ leads elsewhere on the same server, that is loaded, and said.
 errors, ok, client, server, ...), which alone decides; or, with --baseline RUN and
 a percentage with its sign, on a change, whose whole interval must lie beyond the
 limit. A run is held against the cells of an earlier one with the same requests and
-load, at whatever address. What cannot be judged is no pass, but exit code 4.`,
+load, at whatever address. What cannot be judged is no pass, but exit code 4:
+docs/load.md lists all forms of conditions.`,
 		Example: `  wirelab load http://127.0.0.1:8080/
   wirelab load -c 50 -z 10s http://127.0.0.1:8080/items?limit=10
   wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
@@ -156,7 +157,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	if err != nil {
 		return usage(err)
 	}
-	gates, err := l.gates.read(a, l, &s.Parts[0])
+	gates, err := l.gates.read(a, l, string(s.Parts[0].Load.Model))
 	if err != nil {
 		return usage(err)
 	}
@@ -187,7 +188,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	}
 	targets := map[string]string{service.Stack: definition.Address}
 	// No patience: what was asked of a service is not asked again.
-	return a.execute(ctx, job{scenario: s, targets: targets, load: running, fleet: machines, output: l.output, gates: gates, baseline: gates.since()})
+	return a.execute(ctx, job{scenario: s, targets: targets, load: running, fleet: machines, output: l.output, gates: gates})
 }
 
 // scenario is the load as one part.

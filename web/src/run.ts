@@ -491,7 +491,7 @@ export interface FleetClient {
   detail: string; // the check and its reason; empty where it is ok
 }
 
-/** GateFinding is a gate in one cell. */
+/** A GateFinding is the outcome of a condition in one cell. */
 export interface GateFinding {
   gate: string; // as it was written
   cell: string;

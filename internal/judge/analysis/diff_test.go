@@ -70,64 +70,6 @@ func TestDiffFindsWhatWasPlanted(t *testing.T) {
 	}
 }
 
-func TestGates(t *testing.T) {
-	ratio := func(low, value, high float64, verdict Verdict) Difference {
-		return Difference{Metric: P99, Ratio: Figure{Value: value, Interval: &Interval{Low: low, High: high}}, Verdict: verdict}
-	}
-	for _, c := range []struct {
-		gate string
-		of   Difference
-		want GateOutcome
-	}{
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Slower), Breached},
-		{"p99>10%", ratio(1.05, 1.2, 1.3, Slower), Open},
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Undecided), Open},
-		{"p99 > +10%", ratio(1.02, 1.05, 1.09, Slower), Kept},
-		{"p99 > +10%", Difference{Ratio: Figure{Value: 2}, Verdict: Undecided}, Open},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.94, Slower), Breached},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.97, Slower), Open},
-		{"throughput < -5%", ratio(1.2, 1.3, 1.4, Faster), Kept},
-	} {
-		gate, err := ParseGate(c.gate)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := gate.Judge(c.of); got != c.want {
-			t.Errorf("%s of %+v is %s, want %s", c.gate, c.of.Ratio, got, c.want)
-		}
-	}
-}
-
-func TestGatesThatCannotBe(t *testing.T) {
-	for text, want := range map[string]string{
-		"p98 > +10%":   `"p98" in "p98 > +10%" is not compared: want one of mean, p99, throughput, cpu`,
-		"p99 > fast":   "is no condition",
-		"":             "is no condition",
-		"p99 > +10":    "is no condition",
-		"mean < -100%": "falls by less than 100%",
-	} {
-		if _, err := ParseGate(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q gives %v, want %q", text, err, want)
-		}
-	}
-}
-
-func FuzzParseGate(f *testing.F) {
-	for _, seed := range []string{"p99 > +10%", "throughput<-5%", "mean > 0.5 %", "cpu > 1e9%", "p99 >"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		gate, err := ParseGate(text)
-		if err != nil {
-			return
-		}
-		again, err := ParseGate(gate.Text)
-		if err != nil || again != gate {
-			t.Errorf("%q reads as %+v, and that as %+v, %v", text, gate, again, err)
-		}
-	})
-}
-
 func TestDiffOfRunsWithNothingInCommon(t *testing.T) {
 	one := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{{part: "matrix", variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}}}.summarize(t)
 	other := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{{part: "matrix", variant: "tcp", bytes: 64, clients: 2, mean: time.Millisecond}}}.summarize(t)

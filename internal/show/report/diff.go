@@ -10,53 +10,43 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 )
 
-// DiffReport is two runs, and what was to be true of them.
+// A DiffReport holds the differences of two runs, and the outcomes of gates on the later one.
 type DiffReport struct {
 	*analysis.Diff
 	Gates  []GateResult `json:"gates"`
 	Answer []string     `json:"answer"` // in a few short lines
+
+	findings []analysis.GateFinding
 }
 
-// GateResult is a gate in the cells in which its figure was compared.
+// A GateResult holds the outcomes of a gate in all cells.
 type GateResult struct {
 	Gate     string   `json:"gate"`
-	Breached []string `json:"breached"` // cells
-	Open     []string `json:"open"`     // cells beyond the limit that may be so by chance
-
-	of analysis.Gate
+	Breached []string `json:"breached"`           // cells
+	Open     []string `json:"open"`               // cells beyond the limit that may be so by chance
+	Unjudged []string `json:"unjudged,omitempty"` // cells that do not have the figure
 }
 
-// NewDiffReport judges the gates.
-func NewDiffReport(d *analysis.Diff, gates []analysis.Gate) *DiffReport {
-	r := &DiffReport{Diff: d}
-	for _, gate := range gates {
-		result := GateResult{Gate: gate.Text, of: gate}
-		for _, one := range d.Differences {
-			if one.Metric != gate.Metric {
-				continue
-			}
-			switch gate.Judge(one) {
-			case analysis.Breached:
-				result.Breached = append(result.Breached, one.Cell)
-			case analysis.Open:
-				result.Open = append(result.Open, one.Cell)
-			}
+// NewDiffReport sums the findings of gates up, by gate.
+func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffReport {
+	r := &DiffReport{Diff: d, findings: findings}
+	for _, f := range findings {
+		i := slices.IndexFunc(r.Gates, func(g GateResult) bool { return g.Gate == f.Gate })
+		if i < 0 {
+			i = len(r.Gates)
+			r.Gates = append(r.Gates, GateResult{Gate: f.Gate})
 		}
-		r.Gates = append(r.Gates, result)
+		switch g := &r.Gates[i]; f.Outcome {
+		case analysis.Breached:
+			g.Breached = append(g.Breached, f.Cell)
+		case analysis.Open:
+			g.Open = append(g.Open, f.Cell)
+		case analysis.Unjudged:
+			g.Unjudged = append(g.Unjudged, f.Cell)
+		}
 	}
 	r.Answer = r.answer()
 	return r
-}
-
-// IsBreached reports whether any gate is.
-func (r *DiffReport) IsBreached() bool {
-	return slices.ContainsFunc(r.Gates, func(g GateResult) bool { return len(g.Breached) > 0 })
-}
-
-// Doubt adds what else speaks against comparing the two.
-func (r *DiffReport) Doubt(text string) {
-	r.Doubts = append(r.Doubts, text)
-	r.Answer = r.answer()
 }
 
 // answer counts the verdicts of each figure, and says what the gates came to.
@@ -71,6 +61,8 @@ func (r *DiffReport) answer() []string {
 		switch {
 		case len(g.Breached) > 0:
 			lines = append(lines, fmt.Sprintf("BREACHED %s in %s: %s", g.Gate, plural(len(g.Breached), "cell"), firstCells(g.Breached)))
+		case len(g.Unjudged) > 0:
+			lines = append(lines, fmt.Sprintf("unjudged %s in %s: %s", g.Gate, plural(len(g.Unjudged), "cell"), firstCells(g.Unjudged)))
 		case len(g.Open) > 0:
 			lines = append(lines, fmt.Sprintf("kept     %s, but open in %s: %s", g.Gate, plural(len(g.Open), "cell"), firstCells(g.Open)))
 		default:
@@ -133,7 +125,7 @@ func (r *DiffReport) count(metric, name string) string {
 // that a gate asks about.
 func (r *DiffReport) shown() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
-		asked := slices.ContainsFunc(r.Gates, func(g GateResult) bool { return g.of.Metric == d.Metric })
+		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })
 		decided := d.Verdict != analysis.Undecided && d.Verdict != analysis.Equivalent
 		return d.Metric != analysis.Mean && !asked && !decided
 	})
@@ -217,26 +209,18 @@ func (r *DiffReport) markdownTable() string {
 	return markdownTable(diffTitles, "llrrlll", rows)
 }
 
-// WriteDiffJUnit writes a test a gate and cell, for CI.
+// WriteDiffJUnit writes a test per gate and cell, for CI.
 func WriteDiffJUnit(w io.Writer, r *DiffReport) error {
-	var tests []junitTest
-	for _, g := range r.Gates {
-		for _, d := range r.Differences {
-			if d.Metric != g.of.Metric {
-				continue
-			}
-			one := junitTest{Name: d.Cell, Class: g.Gate}
-			text := fmt.Sprintf("%s %s: from %s to %s", d.Metric, change(d.Ratio), diffFigure(d, d.Before), diffFigure(d, d.After))
-			switch g.of.Judge(d) {
-			case analysis.Breached:
-				one.Failure = &junitMessage{text}
-			case analysis.Open:
-				one.Skipped = &junitMessage{"open: " + text}
-			}
-			tests = append(tests, one)
+	return writeJUnit(w, "wirelab diff", gateTests(r.findings, func(f analysis.GateFinding) string {
+		text := sayFound(f)
+		if d := f.Change; d != nil {
+			text = fmt.Sprintf("%s %s: from %s to %s", d.Metric, change(d.Ratio), diffFigure(*d, d.Before), diffFigure(*d, d.After))
 		}
-	}
-	return writeJUnit(w, "wirelab diff", tests)
+		if f.Outcome == analysis.Open {
+			text = "open: " + text
+		}
+		return text
+	}))
 }
 
 // WriteDiffJSON writes one object.

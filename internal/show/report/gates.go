@@ -35,7 +35,7 @@ func (r *Run) SayGate(f analysis.GateFinding) string {
 
 // sayFound says what was found, or why nothing was.
 func sayFound(f analysis.GateFinding) string {
-	if f.Outcome == analysis.Unjudged {
+	if !finite(f.Found.Value) || f.Outcome == analysis.Unjudged {
 		return "could not be judged: " + f.Why
 	}
 	text := gateFigure(f.Unit, f.Found.Value)
@@ -80,9 +80,15 @@ func WriteLoadJUnit(w io.Writer, run *Run) error {
 		}
 		tests = append(tests, one)
 	}
-	for _, f := range run.Gates {
+	return writeJUnit(w, "wirelab load", append(tests, gateTests(run.Gates, sayFound)...))
+}
+
+// gateTests returns a test per gate and cell.
+func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) string) []junitTest {
+	var tests []junitTest
+	for _, f := range findings {
 		one := junitTest{Name: f.Cell, Class: f.Gate}
-		switch message := &(junitMessage{sayFound(f)}); f.Outcome {
+		switch message := (&junitMessage{say(f)}); f.Outcome {
 		case analysis.Breached:
 			one.Failure = message
 		case analysis.Open:
@@ -92,7 +98,7 @@ func WriteLoadJUnit(w io.Writer, run *Run) error {
 		}
 		tests = append(tests, one)
 	}
-	return writeJUnit(w, "wirelab load", tests)
+	return tests
 }
 
 // whyNoTrial says why a cell has no valid trial.

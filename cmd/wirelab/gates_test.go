@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/show/report"
@@ -28,7 +29,7 @@ func concluded(t *testing.T, flags gateLoadFlags, alone error) (words string, er
 func concludedOf(t *testing.T, run string, flags gateLoadFlags, alone error) (words string, err error) {
 	t.Helper()
 	a := &app{stdout: io.Discard, stderr: io.Discard, limits: patient()}
-	gates, err := flags.read(a, &loading{repeats: 3}, &scenario.Part{Load: scenario.Load{Model: scenario.Closed}})
+	gates, err := flags.read(a, &loading{repeats: 3}, string(scenario.Closed))
 	if err != nil {
 		return "", usage(err)
 	}
@@ -37,10 +38,10 @@ func concludedOf(t *testing.T, run string, flags gateLoadFlags, alone error) (wo
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := errors.Join(gates.judge(a, seen), gates.write(a, seen, &out)); err != nil {
+	if err := errors.Join(gates.judge(a, seen, record.Done), gates.write(a, seen, &out)); err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), gates.exit(seen, alone)
+	return out.String(), exit(seen, alone)
 }
 
 // threefold is the kept run with each of its trials three times, as if repeated.
@@ -109,7 +110,7 @@ func TestGatesDecideTheExitCode(t *testing.T) {
 		{"invalid and breached", []string{"p50>1ns"}, invalid, exitInvalid, "breached: p50>1ns"},
 		{"nothing asked", nil, nil, exitDone, ""},
 	} {
-		_, err := concluded(t, gateLoadFlags{failIf: c.gates}, c.alone)
+		_, err := concluded(t, gateLoadFlags{gateFlags: gateFlags{failIf: c.gates}}, c.alone)
 		if codeOf(err) != c.want || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: exit code %d, %v: want %d, %q", c.name, codeOf(err), err, c.want, c.says)
 		}
@@ -119,7 +120,7 @@ func TestGatesDecideTheExitCode(t *testing.T) {
 // A run against itself has not changed, and gates of both kinds stand in one list.
 func TestGatesOfBothKinds(t *testing.T) {
 	before := threefold(t)
-	words, err := concludedOf(t, before, gateLoadFlags{failIf: []string{"mean>+50%", "p50>1h"}, baseline: before}, nil)
+	words, err := concludedOf(t, before, gateLoadFlags{gateFlags: gateFlags{failIf: []string{"mean>+50%", "p50>1h"}, baseline: before}}, nil)
 	if err != nil {
 		t.Errorf("it ends with %v", err)
 	}
@@ -139,16 +140,16 @@ func TestGatesThatCouldNotFail(t *testing.T) {
 		model   scenario.LoadModel
 		want    string
 	}{
-		{gateLoadFlags{failIf: []string{"p99>+10%"}}, 3, scenario.Closed, "name the earlier run with --baseline"},
-		{gateLoadFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 1, scenario.Closed, "add --repeat 3"},
-		{gateLoadFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 3, scenario.Closed, "has 1 valid ones of"},
-		{gateLoadFlags{failIf: []string{"rps<-10%"}, baseline: keptRun}, 3, scenario.Open, "the throughput of this load is not compared"},
-		{gateLoadFlags{failIf: []string{"kept<100"}}, 1, scenario.Closed, "only a load with --goal has kept"},
-		{gateLoadFlags{baseline: "nowhere"}, 1, scenario.Closed, "--baseline: "},
+		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p99>+10%"}}}, 3, scenario.Closed, "name the earlier run with --baseline"},
+		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}}, 1, scenario.Closed, "add --repeat 3"},
+		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}}, 3, scenario.Closed, "has 1 valid ones of"},
+		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"rps<-10%"}, baseline: keptRun}}, 3, scenario.Open, "the throughput of this load is not compared"},
+		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"kept<100"}}}, 1, scenario.Closed, "only a load with --goal has kept"},
+		{gateLoadFlags{gateFlags: gateFlags{baseline: "nowhere"}}, 1, scenario.Closed, "--baseline: "},
 		{gateLoadFlags{junit: "nowhere/at/all.xml"}, 1, scenario.Closed, "--junit nowhere/at/all.xml: there is no directory nowhere/at"},
 		{gateLoadFlags{junit: "a", markdown: "a"}, 1, scenario.Closed, "both name a"},
 	} {
-		_, err := c.flags.read(a, &loading{repeats: c.repeats}, &scenario.Part{Load: scenario.Load{Model: c.model}})
+		_, err := c.flags.read(a, &loading{repeats: c.repeats}, string(c.model))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.flags, err, c.want)
 		}
@@ -158,7 +159,7 @@ func TestGatesThatCouldNotFail(t *testing.T) {
 // The files are written whatever comes of the gates.
 func TestGatesAreWritten(t *testing.T) {
 	folder := t.TempDir()
-	flags := gateLoadFlags{failIf: []string{"p50>1ns"}, junit: filepath.Join(folder, "load.xml"), markdown: filepath.Join(folder, "load.md")}
+	flags := gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p50>1ns"}}, junit: filepath.Join(folder, "load.xml"), markdown: filepath.Join(folder, "load.md")}
 	if _, err := concluded(t, flags, nil); codeOf(err) != exitBreached {
 		t.Fatalf("it ends with %v", err)
 	}
@@ -170,7 +171,7 @@ func TestGatesAreWritten(t *testing.T) {
 	}
 	a, out := &app{}, bytes.Buffer{}
 	a.stdout = &out
-	gates := &loadGates{files: map[string]func(io.Writer, *report.Run) error{standardOutput: report.WriteLoadJUnit}}
+	gates := &gates{files: map[string]func(io.Writer, *report.Run) error{standardOutput: report.WriteLoadJUnit}}
 	if err := gates.write(a, &report.Run{Summary: &analysis.Summary{}}, io.Discard); err != nil || !strings.HasPrefix(out.String(), "<?xml") {
 		t.Errorf("- has %q, %v", out.String(), err)
 	}

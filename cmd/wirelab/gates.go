@@ -1,0 +1,292 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/show/report"
+)
+
+// gateFlags holds the conditions under which a run fails, and the earlier run to compare with.
+type gateFlags struct {
+	failIf   []string
+	baseline string
+}
+
+const baselineUsage = "an earlier `run`: what became faster or slower since is printed, too"
+
+func (g *gateFlags) register(f *pflag.FlagSet) {
+	g.registerConditions(f)
+	f.StringVar(&g.baseline, "baseline", "", baselineUsage)
+}
+
+func (g *gateFlags) registerConditions(f *pflag.FlagSet) {
+	f.StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is true in any cell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a change since an earlier run beyond doubt, as in 'p99>+10%'; repeatable")
+}
+
+// conditions reads the conditions. Load is the run's load model; if it is empty, it is not
+// known.
+func (g *gateFlags) conditions(load string) ([]analysis.Condition, error) {
+	var all []analysis.Condition
+	for _, text := range g.failIf {
+		c, err := analysis.ParseCondition(text)
+		if err == nil && load != "" {
+			err = c.CheckLoad(load)
+		}
+		if err != nil {
+			return nil, usage(fmt.Errorf("--fail-if: %w", err))
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// gates holds the conditions under which a run fails, and the earlier run that it is compared
+// with.
+type gates struct {
+	conditions []analysis.Condition
+	baseline   *baseline // nil: none
+	strict     bool      // a change that cannot be judged does not pass
+	files      map[string]func(io.Writer, *report.Run) error
+}
+
+// read reads the gates of a run with the given load model, and the earlier run.
+func (g *gateFlags) read(a *app, load string) (*gates, error) {
+	all := &gates{}
+	var err error
+	if all.conditions, err = g.conditions(load); err != nil {
+		return nil, err
+	}
+	if g.baseline == "" {
+		if i := slices.IndexFunc(all.conditions, analysis.Condition.IsChange); i >= 0 {
+			return nil, usage(fmt.Errorf("--fail-if: %q is about a change: name the earlier run with --baseline; a condition on the figure itself has its unit, as in p99>20ms", all.conditions[i].Text))
+		}
+		return all, nil
+	}
+	seen, err := a.readRun(g.baseline)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--baseline: %w", err))
+	}
+	all.baseline = &baseline{g.baseline, seen.Summary}
+	return all, nil
+}
+
+// A baseline is an earlier run that could be read.
+type baseline struct {
+	run  string
+	seen *analysis.Summary
+}
+
+// check finds before anything is measured that there would be nothing to compare.
+func (b *baseline) check(planned []record.Cell) error {
+	if b == nil {
+		return nil
+	}
+	for _, c := range planned {
+		if b.seen.Has(c) {
+			return nil
+		}
+	}
+	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", b.run, firstCell(b.seen)))
+}
+
+func firstCell(s *analysis.Summary) string {
+	if len(s.Cells) == 0 {
+		return "none"
+	}
+	return s.Cells[0].Key
+}
+
+// gateLoadFlags holds what load has besides: files for CI.
+type gateLoadFlags struct {
+	gateFlags
+	junit    string
+	markdown string
+}
+
+// standardOutput is the file name that stands for standard output.
+const standardOutput = "-"
+
+func (g *gateLoadFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	g.gateFlags.register(f)
+	f.StringVar(&g.junit, "junit", "", "write a test per gate for CI into this `file`; - is standard output")
+	f.StringVar(&g.markdown, "markdown", "", "write figures, gates and changes for a pull request into this `file`; - is standard output")
+	complete(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})
+}
+
+// read reads the gates of a load, and refuses those that could never be judged.
+func (g *gateLoadFlags) read(a *app, l *loading, load string) (*gates, error) {
+	all, err := g.gateFlags.read(a, load)
+	if err != nil {
+		return nil, err
+	}
+	all.strict, all.files = true, map[string]func(io.Writer, *report.Run) error{}
+	if err := g.readFiles(all); err != nil {
+		return nil, err
+	}
+	if all.ownsOutput() && l.output.json {
+		return nil, errors.New("--json: standard output is taken by --junit - or --markdown -: give that a file")
+	}
+	return all, all.checkWindows(l.repeats)
+}
+
+// checkWindows refuses a condition on a change with fewer than three windows on either side:
+// nothing would be beyond doubt, and it would always pass.
+func (g *gates) checkWindows(repeats int) error {
+	i := slices.IndexFunc(g.conditions, analysis.Condition.IsChange)
+	if i < 0 {
+		return nil
+	}
+	needs := fmt.Sprintf("--fail-if: %q: a change is beyond doubt only where both runs have %d windows", g.conditions[i].Text, analysis.LeastTrials)
+	if repeats < analysis.LeastTrials {
+		return fmt.Errorf("%s: add --repeat %d", needs, analysis.LeastTrials)
+	}
+	for i := range g.baseline.seen.Cells {
+		if c := &g.baseline.seen.Cells[i]; c.Valid < analysis.LeastTrials {
+			return fmt.Errorf("%s, and %s has %d valid ones of %s: measure it again with --repeat %d", needs, g.baseline.run, c.Valid, c.Key, analysis.LeastTrials)
+		}
+	}
+	return nil
+}
+
+// readFiles refuses files that could not be written, before anything is measured.
+func (g *gateLoadFlags) readFiles(into *gates) error {
+	for _, file := range []struct {
+		flag, name string
+		write      func(io.Writer, *report.Run) error
+	}{{"--junit", g.junit, report.WriteLoadJUnit}, {"--markdown", g.markdown, report.WriteLoadMarkdown}} {
+		if file.name == "" {
+			continue
+		}
+		if into.files[file.name] != nil {
+			return fmt.Errorf("--junit and --markdown: both name %s: give each a file of its own", file.name)
+		}
+		folder := filepath.Dir(file.name)
+		if status, err := os.Stat(folder); err != nil || !status.IsDir() {
+			return fmt.Errorf("%s %s: there is no directory %s to write into", file.flag, file.name, folder)
+		}
+		into.files[file.name] = file.write
+	}
+	return nil
+}
+
+// since returns the earlier run, or nil.
+func (g *gates) since() *baseline {
+	if g == nil {
+		return nil
+	}
+	return g.baseline
+}
+
+// ownsOutput reports whether one of the files is standard output. Words then go to standard
+// error.
+func (g *gates) ownsOutput() bool { return g != nil && g.files[standardOutput] != nil }
+
+// judge judges the gates, and finds what changed. A run that was interrupted may have nothing
+// to compare.
+func (g *gates) judge(a *app, seen *report.Run, status record.Status) error {
+	if g == nil {
+		return nil
+	}
+	var since *analysis.Diff
+	if g.baseline != nil {
+		before, err := a.readRun(g.baseline.run)
+		if err == nil {
+			since, err = analysis.Differ(before.Summary, seen.Summary)
+		}
+		switch {
+		case err != nil && status == record.Interrupted:
+		case err != nil:
+			return err
+		default:
+			since.Before, since.After = g.baseline.run, seen.Directory
+		}
+	}
+	seen.Gates = g.find(seen.Summary, since)
+	if since != nil {
+		seen.Since = report.NewDiffReport(since, slices.DeleteFunc(slices.Clone(seen.Gates), func(f analysis.GateFinding) bool { return f.Unit != analysis.Relative }))
+	}
+	return nil
+}
+
+// find judges the conditions.
+func (g *gates) find(s *analysis.Summary, since *analysis.Diff) []analysis.GateFinding {
+	found := analysis.JudgeConditions(g.conditions, s, since)
+	if g.strict {
+		return found
+	}
+	return analysis.PassUnjudgedChanges(found)
+}
+
+// write prints the gates and what changed, and writes the files.
+func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
+	if g == nil {
+		return nil
+	}
+	if len(seen.Gates) > 0 {
+		fmt.Fprintln(words)
+	}
+	errs := []error{report.WriteGates(words, seen)}
+	if seen.Since != nil {
+		fmt.Fprintf(words, "\n%s:\n", seen.SaySince())
+		errs = append(errs, report.WriteDiff(words, seen.Since, terminalOf(words)))
+	}
+	for name, write := range g.files {
+		if name == standardOutput {
+			name = "" // as writeTo has it
+		}
+		errs = append(errs, a.writeTo(name, func(w io.Writer) error { return write(w, seen) }))
+	}
+	return errors.Join(errs...)
+}
+
+// exit returns the error for the exit code, by the gates and by what the run alone comes to. A
+// gate that could not be judged does not pass.
+func exit(seen *report.Run, alone error) error {
+	var breached, unjudged []string
+	for _, f := range seen.Gates {
+		switch f.Outcome {
+		case analysis.Breached:
+			breached = append(breached, seen.SayGate(f))
+		case analysis.Unjudged:
+			unjudged = append(unjudged, f.Gate)
+		}
+	}
+	code := exitDone
+	var texts []string
+	if exit, is := errors.AsType[exitError](alone); is {
+		code = exit.code
+	} else if alone != nil {
+		code = exitFailed
+	}
+	if alone != nil {
+		texts = append(texts, alone.Error())
+	}
+	if len(breached) > 0 {
+		texts = append(texts, "breached: "+strings.Join(breached, "; "))
+	}
+	if len(unjudged) > 0 {
+		texts = append(texts, "could not be judged: "+strings.Join(slices.Compact(unjudged), ", "))
+	}
+	switch {
+	case len(texts) == 0:
+		return nil
+	case code != exitDone:
+	case len(breached) > 0:
+		code = exitBreached
+	default:
+		code = exitInvalid
+	}
+	return exitError{code, errors.New(strings.Join(texts, "; "))}
+}

@@ -1,0 +1,223 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/data/scenario"
+)
+
+// A Condition is what --fail-if asks: a figure that a cell must not have (p99>20ms,
+// errors>0.1%, rps<1000), or a change since an earlier run that must not be (p99>+10%).
+type Condition struct {
+	Text  string
+	Above bool    // the figure must not be above the limit; else not below it
+	Limit float64 // in the unit; of a change the ratio of after to before: 1.1 for +10%
+	Unit  Unit
+	of    *limitable
+}
+
+func limitableNames() string {
+	var names []string
+	for _, l := range limitables {
+		names = append(names, l.names[0])
+	}
+	return strings.Join(names, ", ")
+}
+
+// ParseCondition reads a condition. A percentage is a change if it has a sign, or if the figure
+// is no share.
+func ParseCondition(text string) (Condition, error) {
+	written, err := scenario.ParseLimit(text)
+	if err == nil && written.Sign == "=" {
+		err = fmt.Errorf("%q is no condition: want FIGURE>LIMIT or FIGURE<LIMIT, as in p99>20ms", text)
+	}
+	if err != nil {
+		return Condition{}, err
+	}
+	of := findLimitable(written.Figure)
+	if of == nil {
+		return Condition{}, fmt.Errorf("%q in %q is no figure: want one of %s", written.Figure, text, limitableNames())
+	}
+	c := Condition{Text: written.Text, Above: written.Sign == ">", Unit: of.unit, of: of}
+	percent, isPercent := written.Percent()
+	if isPercent && (strings.ContainsAny(written.Value[:1], "+-") || of.unit != Share && of.unit != Requests) {
+		return c.ofChange(percent)
+	}
+	known := true
+	switch {
+	case c.Unit == Microseconds:
+		limit, isTime := written.Time()
+		c.Limit, known = float64(limit)/1e3, isTime
+	case isPercent:
+		c.Limit, c.Unit = percent, Share
+	case c.Unit == Share:
+		known = false
+	default:
+		c.Limit, known = written.Number()
+	}
+	if !known || !(c.Limit >= 0) || math.IsInf(c.Limit, 0) {
+		return Condition{}, fmt.Errorf("the limit %q in %q is not known: %s", written.Value, text, of.wants(written.Figure+written.Sign))
+	}
+	return c, nil
+}
+
+// ofChange makes the condition one on a change by a share.
+func (c Condition) ofChange(by float64) (Condition, error) {
+	switch c.Limit, c.Unit = 1+by, Relative; {
+	case c.of.metric() == "":
+		return Condition{}, fmt.Errorf("%q in %q is not compared: want one of %s", c.of.names[0], c.Text, strings.Join(DiffMetrics, ", "))
+	case !(c.Limit > 0) || math.IsInf(c.Limit, 0):
+		return Condition{}, fmt.Errorf("the change in %q cannot be: a figure falls by less than 100%%", c.Text)
+	}
+	return c, nil
+}
+
+// IsChange reports whether the condition is about a change since an earlier run.
+func (c Condition) IsChange() bool { return c.Unit == Relative }
+
+// CheckLoad refuses a figure that a load does not have, and a change that it does not show.
+func (c Condition) CheckLoad(model string) error {
+	switch {
+	case c.IsChange() && !isMeaningful(model, c.of.metric()):
+		return fmt.Errorf("%q: the %s of this load is not compared: it is sent at the rate that it is told, or looks for one", c.Text, c.of.metric())
+	case !c.IsChange() && c.of.model != "" && c.of.model != model:
+		return fmt.Errorf("%q: only a load with --%s has %s", c.Text, map[string]string{"search": "goal", "burst": "burst"}[c.of.model], c.of.names[0])
+	}
+	return nil
+}
+
+// A GateOutcome says whether a condition is true of a cell.
+type GateOutcome string
+
+// The outcomes. A change is breached only beyond doubt: its whole interval lies beyond the
+// limit, and the difference is real.
+const (
+	Kept     GateOutcome = "kept"
+	Breached GateOutcome = "breached"
+	Open     GateOutcome = "open" // the change lies beyond the limit, and may by chance
+	// Unjudged is the outcome of a condition without a figure. It is never a pass.
+	Unjudged GateOutcome = "unjudged"
+)
+
+// A GateFinding is the outcome of a condition in one cell.
+type GateFinding struct {
+	Gate    string      `json:"gate"` // as it was written
+	Cell    string      `json:"cell"`
+	Clients int         `json:"-"`
+	Outcome GateOutcome `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, and may by chance
+	Unit    Unit        `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // of the next two
+	Limit   float64     `json:"limit"`
+	Found   Figure      `json:"found"`         // null where it is not known
+	Windows int         `json:"windows"`       // valid ones that it is of
+	Why     string      `json:"why,omitempty"` // it could not be judged
+	Change  *Difference `json:"-"`             // that was judged; nil of a figure
+	within  bool        // the change is within the limit, as far as it is known
+}
+
+// JudgeConditions judges conditions in the cells of a run: figures first, and then changes since an
+// earlier run in the cells that both have.
+func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFinding {
+	var all []GateFinding
+	for i := range s.Cells {
+		for _, c := range conditions {
+			if !c.IsChange() {
+				all = append(all, c.Judge(&s.Cells[i]))
+			}
+		}
+	}
+	for _, c := range conditions {
+		for i := range s.Cells {
+			if since != nil && c.IsChange() && !slices.Contains(since.OnlyInAfter, s.Cells[i].Key) {
+				all = append(all, c.judgeIn(&s.Cells[i], since))
+			}
+		}
+	}
+	return all
+}
+
+// Judge judges the figure of a cell. The figure alone decides, so that a run of one window can
+// be judged too: whoever wants to know how far chance goes takes three, and reads the interval.
+func (c Condition) Judge(cell *Cell) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: Figure{Value: math.NaN()}}
+	if !cell.IsValid() {
+		f.Outcome, f.Why = Unjudged, "it has no valid window"
+		return f
+	}
+	if found := c.figure(cell); found != nil {
+		f.Found = *found
+	}
+	switch {
+	case math.IsNaN(f.Found.Value):
+		f.Outcome, f.Why = Unjudged, c.of.whyUnknown()
+	case c.isBeyond(f.Found.Value):
+		f.Outcome = Breached
+	default:
+		f.Outcome = Kept
+	}
+	return f
+}
+
+func (c Condition) figure(cell *Cell) *Figure {
+	if c.of.unit == Requests && c.Unit == Share {
+		return &Figure{Value: errorShare(cell)}
+	}
+	return c.of.of(cell)
+}
+
+// judgeIn judges the change of a cell since an earlier run.
+func (c Condition) judgeIn(cell *Cell, since *Diff) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: Figure{Value: math.NaN()}}
+	f.Outcome, f.Why = Unjudged, "a window of each run must be valid, and know the figure"
+	for _, d := range since.Differences {
+		if d.Metric == c.of.metric() && d.of.after.cell == cell.Cell {
+			f = c.JudgeChange(d)
+		}
+	}
+	f.Clients, f.Windows = cell.Clients, cell.Valid
+	return f
+}
+
+// JudgeChange judges a difference of the condition's figure.
+func (c Condition) JudgeChange(d Difference) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: d.Cell, Outcome: Open, Unit: Relative, Limit: c.Limit, Found: d.Ratio, Windows: d.AfterTrials, Change: &d}
+	switch i := d.Ratio.Interval; {
+	case !c.isBeyond(d.Ratio.Value):
+		f.Outcome = Kept
+	case i != nil && c.isBeyond(i.Low) && c.isBeyond(i.High) && d.isReal():
+		f.Outcome = Breached
+	}
+	if f.within = f.Outcome == Kept; min(d.BeforeTrials, d.AfterTrials) < LeastTrials {
+		f.Outcome = Unjudged
+		f.Why = fmt.Sprintf("a change takes %d valid windows in each run, and they have %d and %d", LeastTrials, d.BeforeTrials, d.AfterTrials)
+	}
+	return f
+}
+
+// PassUnjudgedChanges returns the findings as runs of many cells take them: a change that
+// cannot be judged passes, and is open unless it is known to be within the limit.
+func PassUnjudgedChanges(findings []GateFinding) []GateFinding {
+	all := slices.Clone(findings)
+	for i := range all {
+		switch f := &all[i]; {
+		case f.Unit != Relative || f.Outcome != Unjudged:
+		case f.within:
+			f.Outcome, f.Why = Kept, ""
+		default:
+			f.Outcome = Open
+		}
+	}
+	return all
+}
+
+// isBeyond reports whether a value lies on the wrong side of the limit. One on it is right.
+func (c Condition) isBeyond(value float64) bool {
+	if c.Above {
+		return value > c.Limit
+	}
+	return value < c.Limit
+}
+
+func (d Difference) isReal() bool { return d.Verdict != Undecided && d.Verdict != Equivalent }

@@ -1,0 +1,189 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// aLoadedCell has a figure of each kind.
+func aLoadedCell() *Cell {
+	at := func(v float64) Figure {
+		return Figure{Value: v, Interval: &Interval{Low: v / 2, High: 2 * v, Confidence: confidence}}
+	}
+	return &Cell{
+		Key: "load/service:wire=h1/GET //c=2", Valid: 3, Requests: 10_000, Errors: 20,
+		Throughput: at(5000), ServerCPU: new(at(40)), P99OverP50: at(4),
+		Service: Latencies{Mean: at(100), P50: at(90), P99: at(400), P9999: Figure{Value: math.NaN()}, Max: at(9000)},
+	}
+}
+
+func TestFigures(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want GateOutcome
+	}{
+		{"p99>400us", Kept}, // a figure on the limit is right
+		{"p99>399us", Breached},
+		{" P99 > 0.399ms ", Breached},
+		{"mean<100us", Kept},
+		{"mean<101us", Breached},
+		{"p99.99>1h", Unjudged}, // no figure
+		{"p9999>1h", Unjudged},
+		{"max>9ms", Kept},
+		{"rps<5000", Kept},
+		{"throughput<5001", Breached},
+		{"req/s>4999.5", Breached},
+		{"errors>20", Kept},
+		{"errors>19", Breached},
+		{"errors>0.2%", Kept},
+		{"errors>0.19%", Breached},
+		{"ok<99.8%", Kept},
+		{"ok<99.9%", Breached},
+		{"server>39us", Breached},
+		{"client>1h", Unjudged}, // it was not measured
+		{"cpu>1h", Unjudged},
+		{"p99/p50>3", Breached},
+		{"kept<1", Unjudged},
+	} {
+		condition, err := ParseCondition(c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got := condition.Judge(aLoadedCell()); got.Outcome != c.want || (got.Why != "") != (c.want == Unjudged) {
+			t.Errorf("%s: %s, because %q: want %s", c.text, got.Outcome, got.Why, c.want)
+		}
+	}
+}
+
+// What is not valid is never a pass, nor a breach.
+func TestAnInvalidCellIsNotJudged(t *testing.T) {
+	c := aLoadedCell()
+	c.Valid = 0
+	for _, text := range []string{"p99>1ns", "p99>1h", "errors>0", "rps<1"} {
+		condition, err := ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := condition.Judge(c).Outcome; got != Unjudged {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+func TestWrongConditions(t *testing.T) {
+	for text, want := range map[string]string{
+		"p98>1ms":      `"p98" in "p98>1ms" is no figure: want one of mean, p50,`,
+		"p99>20":       "want a time with its unit, as in p99>20ms",
+		"p99=20ms":     "want FIGURE>LIMIT or FIGURE<LIMIT",
+		"p99>=20ms":    "want FIGURE>LIMIT or FIGURE<LIMIT",
+		"p99>-20ms":    "want a time with its unit",
+		"rps<10ms":     "want requests a second, as in rps<1000",
+		"rps<NaN":      "want requests a second",
+		"rps<Inf":      "want requests a second",
+		"errors>x":     "want a number of requests or a share of them, as in errors>10 or errors>0.1%",
+		"ok<3":         "want a share, as in ok<99.9%",
+		"p99/p50>10ms": "want a number, as in p99/p50>10",
+		"":             "is no condition",
+		"p98 > +10%":   `"p98" in "p98 > +10%" is no figure: want one of mean, p50,`,
+		"p95 > +10%":   `"p95" in "p95 > +10%" is not compared: want one of mean, p99, throughput, cpu`,
+		"errors>+10%":  `"errors" in "errors>+10%" is not compared`,
+		"p99 > fast":   "want a time with its unit",
+		"p99 > +10":    "want a time with its unit",
+		"mean < -100%": "falls by less than 100%",
+		"mean > +Inf%": "cannot be",
+	} {
+		if _, err := ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	kept, err := ParseCondition("kept<100")
+	if err != nil || kept.CheckLoad("search") != nil || kept.CheckLoad("closed") == nil {
+		t.Errorf("kept: %v, of a search %v, of a closed loop %v", err, kept.CheckLoad("search"), kept.CheckLoad("closed"))
+	}
+}
+
+// A percentage of what is no share is a change.
+func TestChangesAreToldFromFigures(t *testing.T) {
+	for text, want := range map[string]bool{
+		"p99>+10%": true, "p99 > 10%": true, "throughput<-5%": true, "rps<-5%": true, "mean > 0.5 %": true,
+		"p99>10ms": false, "p99 > 10 ms": false, "errors>10%": false, "ok<99%": false, "rps<1000": false,
+	} {
+		condition, err := ParseCondition(text)
+		if err != nil || condition.IsChange() != want {
+			t.Errorf("%s: %v, %v", text, condition.IsChange(), err)
+		}
+	}
+	for text, want := range map[string]string{"rps<-5%": Throughput, "req/s<-5%": Throughput, "P99>+1%": P99} {
+		if condition, err := ParseCondition(text); err != nil || condition.of.metric() != want {
+			t.Errorf("%s is about %q, %v", text, condition.of.metric(), err)
+		}
+	}
+}
+
+// In runs of many cells what cannot be judged of a change passes; of a figure it never does.
+func TestUnjudgedChangesPass(t *testing.T) {
+	got := PassUnjudgedChanges([]GateFinding{
+		{Unit: Relative, Outcome: Unjudged, within: true},
+		{Unit: Relative, Outcome: Unjudged},
+		{Unit: Relative, Outcome: Breached},
+		{Unit: Microseconds, Outcome: Unjudged},
+	})
+	for i, want := range []GateOutcome{Kept, Open, Breached, Unjudged} {
+		if got[i].Outcome != want {
+			t.Errorf("finding %d is %s, want %s", i, got[i].Outcome, want)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	ratio := func(low, value, high float64, verdict Verdict) Difference {
+		return Difference{Metric: P99, BeforeTrials: 3, AfterTrials: 3, Ratio: Figure{Value: value, Interval: &Interval{Low: low, High: high}}, Verdict: verdict}
+	}
+	for _, c := range []struct {
+		gate string
+		of   Difference
+		want GateOutcome
+	}{
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Slower), Breached},
+		{"p99>10%", ratio(1.05, 1.2, 1.3, Slower), Open},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Undecided), Open},
+		{"p99 > +10%", ratio(1.02, 1.05, 1.09, Slower), Kept},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 3, Ratio: Figure{Value: 2}, Verdict: Undecided}, Open},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 2, Ratio: Figure{Value: 2}, Verdict: Undecided}, Unjudged},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.94, Slower), Breached},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.97, Slower), Open},
+		{"throughput < -5%", ratio(1.2, 1.3, 1.4, Faster), Kept},
+	} {
+		gate, err := ParseCondition(c.gate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gate.JudgeChange(c.of).Outcome; got != c.want {
+			t.Errorf("%s of %+v is %s, want %s", c.gate, c.of.Ratio, got, c.want)
+		}
+	}
+}
+
+func FuzzCondition(f *testing.F) {
+	for _, text := range []string{
+		"p99>20ms", "errors>0.1%", "rps<1000", "p99/p50>3", "ok<99%", "mean > 1e300h",
+		"p99 > +10%", "throughput<-5%", "mean > 0.5 %", "cpu > 1e9%", "p99 >", "p99=5ms",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		condition, err := ParseCondition(text)
+		if err != nil {
+			return
+		}
+		if !(condition.Limit >= 0) || math.IsInf(condition.Limit, 0) {
+			t.Errorf("%q has the limit %v", text, condition.Limit)
+		}
+		again, err := ParseCondition(condition.Text)
+		if err != nil || again != condition {
+			t.Errorf("%q: %+v, and again %+v, %v", text, condition, again, err)
+		}
+	})
+}
