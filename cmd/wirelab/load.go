@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -200,9 +199,6 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	case l.requests > 0 && !l.given("concurrency"):
 		clients = []int{min(l.clients, l.requests)}
 	}
-	if slices.ContainsFunc(clients, func(n int) bool { return n < 1 || n > mostLoadClients }) {
-		return nil, fmt.Errorf("-c: found %v clients: want 1 to %d", clients, mostLoadClients)
-	}
 	if err := l.checkNumbers(); err != nil {
 		return nil, err
 	}
@@ -222,9 +218,6 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	}
 	if load.Requests > 0 && load.Model == scenario.Closed {
 		load.Total, load.Requests = load.Requests, 0
-		if most := slices.Max(clients); load.Total < most {
-			return nil, fmt.Errorf("-n %d: fewer requests than the %d clients of -c: each makes one at least", load.Total, most)
-		}
 	}
 	warmUp := l.warmUpBefore(load)
 	part := scenario.Part{
@@ -233,21 +226,32 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 		WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(min(warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(warmUp)},
 	}
 	variant := scenario.Variant{Stack: service.Stack}.With("wire", string(t.Wire))
-	if l.inFlight > 0 {
+	if l.inFlight != 0 {
 		variant = variant.With("inflight", fmt.Sprint(l.inFlight))
 	}
 	part.Stacks = []scenario.Variant{variant}
 	if part.Connection, err = l.connectionMode(t); err != nil {
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
-	return &scenario.Scenario{
+	s := &scenario.Scenario{
 		Version: scenario.Version, Name: loadName, Seed: l.seed,
 		Title: "Load of " + t.String(), Question: "How does " + t.String() + " stand?",
 		Parts: []scenario.Part{part}, Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
-	}, nil
+	}
+	err = s.Check(service.Vocabulary())
+	if flag := loadFlags[scenario.KeyOf(err)]; flag != "" {
+		err = fmt.Errorf("%s: %w", flag, err)
+	}
+	return s, err
 }
 
-// checkNumbers refuses what no load can be.
+// loadFlags names the flags by the keys of the scenario that they set.
+var loadFlags = map[string]string{
+	"clients": "-c", "total-requests": "-n", "requests": "--burst", "rate": "--rps", "to": "--ramp-to",
+	"arrivals": "--arrivals", "stacks": "--inflight", "repeats": "--repeat", "parts": "--repeat",
+}
+
+// checkNumbers refuses values of flags that a scenario cannot hold, or takes for left out.
 func (l *loading) checkNumbers() error {
 	switch {
 	case l.timeout < 0:
@@ -256,10 +260,6 @@ func (l *loading) checkNumbers() error {
 		return fmt.Errorf("-z: found %v: want more than 0s, as in 10s", l.duration)
 	case l.warmUp < 0:
 		return fmt.Errorf("--warm-up: found %v: want 0s, for none, or more", l.warmUp)
-	case l.inFlight < 0:
-		return fmt.Errorf("--inflight: found %d: want 1 or more", l.inFlight)
-	case l.repeats < 1 || l.repeats > mostLoadRepeats:
-		return fmt.Errorf("--repeat: found %d: want 1 to %d", l.repeats, mostLoadRepeats)
 	case l.requests == 0 && l.given("requests"):
 		return errors.New("-n 0: no requests would be made: give how many all clients together make, as in -n 100, or leave it out to measure for the time of -z")
 	case l.metrics != "":
@@ -268,9 +268,6 @@ func (l *loading) checkNumbers() error {
 	}
 	return nil
 }
-
-// mostLoadRepeats bounds the plan, of which all is kept.
-const mostLoadRepeats = 1000
 
 // warmUpBefore is how long it may take to warm up. So many requests are no more; and before a
 // burst or a ramp it would be a closed loop, which sends more than anyone asked for.
@@ -305,9 +302,6 @@ func (l *loading) timeOfRequests() (time.Duration, error) {
 
 // mostLoadTime bounds a load of so many requests at a rate.
 const mostLoadTime = 24 * time.Hour
-
-// mostLoadClients are as many as the load engine takes.
-const mostLoadClients = 100_000
 
 func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) {
 	text := l.connection

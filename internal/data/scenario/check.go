@@ -38,6 +38,12 @@ type at []any
 // has.
 func (c *checker) problem(place at, format string, args ...any) *problem {
 	var node ast.Node = c.tree
+	key := ""
+	for _, step := range place {
+		if name, is := step.(string); is {
+			key = name
+		}
+	}
 	for _, step := range place {
 		var next ast.Node
 		switch step := step.(type) {
@@ -55,7 +61,9 @@ func (c *checker) problem(place at, format string, args ...any) *problem {
 		}
 		node = next
 	}
-	return problemf(node, format, args...)
+	p := problemf(node, format, args...)
+	p.key = key
+	return p
 }
 
 func (c *checker) scenario(s *Scenario) *problem {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,16 +23,25 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s\n%s", e.File, e.Line, e.Column, e.Text, e.Excerpt)
 }
 
-// problem is what is wrong with a node of the tree.
+// A problem is an error in a node of the tree.
 type problem struct {
 	node ast.Node
 	text string
+	key  string // of the value that is wrong; empty if it is not known
 }
 
 func (p *problem) Error() string { return p.text }
 
 func problemf(node ast.Node, format string, args ...any) *problem {
-	return &problem{node, fmt.Sprintf(format, args...)}
+	return &problem{node: node, text: fmt.Sprintf(format, args...)}
+}
+
+// KeyOf returns the key of the value that an error of [Scenario.Check] is about, or nothing.
+func KeyOf(err error) string {
+	if p, is := errors.AsType[*problem](err); is {
+		return p.key
+	}
+	return ""
 }
 
 // source is a file that errors are shown in.
