@@ -85,8 +85,15 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// ErrUnsupported is wrapped by errors about features that this package lacks.
-var ErrUnsupported = errors.New("not supported by fastgrpc")
+// ErrUnsupported is wrapped by errors about features that this package lacks. errors.Is
+// finds errors.ErrUnsupported in it, too.
+var ErrUnsupported error = unsupportedError{}
+
+type unsupportedError struct{}
+
+func (unsupportedError) Error() string { return "not supported by fastgrpc" }
+
+func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Target returns the target that NewClient was given.
 func (c *Client) Target() string { return c.target }

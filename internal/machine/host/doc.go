@@ -25,9 +25,9 @@
 //	pressure    time when a runnable task waited for a CPU (PSI)
 package host
 
-import "errors"
+import "wirelab.dev/internal/base/unsupported"
 
 // ErrUnsupported is wrapped by every error that means "this machine cannot",
 // in contrast to "this failed". The text that wraps it says what would make
-// it possible.
-var ErrUnsupported = errors.New("not supported on this machine")
+// it possible. It is an errors.ErrUnsupported.
+var ErrUnsupported error = unsupported.Error("not supported on this machine")

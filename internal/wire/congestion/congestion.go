@@ -7,14 +7,12 @@ package congestion
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"syscall"
-)
 
-// ErrUnsupported marks a congestion control that this process cannot have.
-var ErrUnsupported = errors.New("not supported by this kernel")
+	"wirelab.dev/internal/base/unsupported"
+)
 
 // Control returns what sets a socket's congestion control before it connects or listens,
 // in the form of net.Dialer and net.ListenConfig. An empty name sets nothing.
@@ -70,11 +68,13 @@ func Of(socket syscall.Conn) string {
 	return name
 }
 
-// Check returns an error if this process cannot have the congestion control, which tells
-// which ones it can.
+const errUnsupported = unsupported.Error("not supported by this kernel")
+
+// Check returns an error that wraps errors.ErrUnsupported if this process cannot use the
+// congestion control. The error lists those that it can use.
 func Check(name string) error {
 	if err := try(name); err != nil {
-		return fmt.Errorf("congestion control %q: %w: %w", name, ErrUnsupported, err)
+		return fmt.Errorf("congestion control %q: %w: %w", name, errUnsupported, err)
 	}
 	return nil
 }

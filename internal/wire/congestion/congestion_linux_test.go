@@ -51,7 +51,7 @@ func TestBothEndsHaveWhatWasAsked(t *testing.T) {
 
 func TestAnUnknownOneIsRefusedWithWhatThereIs(t *testing.T) {
 	err := Check("none-such")
-	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "it has ") || !strings.Contains(err.Error(), "reno") {
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "it has ") || !strings.Contains(err.Error(), "reno") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Listen(With(t.Context(), "none-such"), "tcp", "127.0.0.1:0"); err == nil {

@@ -21,20 +21,21 @@ package stack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 
 	"google.golang.org/grpc"
 
+	"wirelab.dev/internal/base/unsupported"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/secure"
 )
 
 // ErrUnsupported marks what a wire cannot carry, and what this program or machine lacks
-// for a stack. An error that wraps it says what is missing, and what has it.
-var ErrUnsupported = errors.New("not supported")
+// for a stack. An error that wraps it says what is missing, and what has it. It is an
+// errors.ErrUnsupported.
+var ErrUnsupported error = unsupported.Error("not supported")
 
 // MaxMessageBytes is the largest message that any stack takes by default, on
 // both ends. It is one figure for all, so that a size limit is never a
