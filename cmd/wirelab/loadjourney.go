@@ -15,10 +15,10 @@ import (
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/journey"
 	"wirelab.dev/internal/wire/service/library"
-	"wirelab.dev/internal/wire/stack"
 )
 
 // journeyFlags are about a target that is a file of what users do.
@@ -109,7 +109,7 @@ func (a *app) tryJourney(ctx context.Context, l *loading, d *service.Definition,
 	}
 	opening, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	client, err := library.Open(opening, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Varied: true, Dialer: &stack.Dialer{}})
+	client, err := library.Open(opening, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Varied: true, Dialer: &conn.Dialer{}})
 	if err != nil {
 		return fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, lab.LookAt(ctx, d.Address), limit))
 	}

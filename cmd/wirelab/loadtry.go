@@ -20,9 +20,9 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/library"
-	"wirelab.dev/internal/wire/stack"
 )
 
 // lookUpAtMost bounds how long a name is looked up, firstAtMost how long the first call may
@@ -131,7 +131,7 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 	begin := time.Now()
 	sent := begin
 	var answer service.Answer
-	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Dialer: &stack.Dialer{}})
+	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Dialer: &conn.Dialer{}})
 	if err == nil {
 		defer client.Close()
 		sent = time.Now()
@@ -161,7 +161,7 @@ func (a *app) tryService(ctx context.Context, l *loading, d *service.Definition,
 func tryConnection(ctx context.Context, d *service.Definition) error {
 	ctx, cancel := context.WithTimeout(ctx, describeAtMost)
 	defer cancel()
-	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Dialer: &stack.Dialer{}})
+	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Dialer: &conn.Dialer{}})
 	if err != nil {
 		return err
 	}

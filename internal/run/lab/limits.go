@@ -7,7 +7,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
@@ -66,7 +66,7 @@ func (d demand) sources(have host.Limits) int {
 	if d.naive || d.apart || have.Ports == 0 { // only loopback has more addresses than one
 		return 1
 	}
-	return stack.Sources{Connections: d.ports(time.Minute), Ports: int(have.Ports)}.Count()
+	return conn.Sources{Connections: d.ports(time.Minute), Ports: int(have.Ports)}.Count()
 }
 
 // limits compares the trial's demand with the machine's limits.

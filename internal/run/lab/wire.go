@@ -3,7 +3,7 @@ package lab
 import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/worker"
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // traffic converts the traffic of the client's connections. Figures that its transport
@@ -76,7 +76,7 @@ func (l layers) share(c *worker.Census) record.WireBytes {
 		mean := float64(sum) / float64(c.Calls)
 		return &mean
 	}
-	security := l.records * stack.RecordBytes
+	security := l.records * conn.RecordBytes
 	if c.Traffic.Transport == "udp" {
 		security = l.payload - l.ackBytes - l.streams
 	}

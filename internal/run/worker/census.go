@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -26,8 +26,8 @@ const (
 // follow from them. The calls are made one at a time over their own connection, after
 // the window, so that counting disturbs nothing.
 type Census struct {
-	First stack.Traffic `json:"first"` // of the connection's first call
-	Calls int64         `json:"calls"` // behind it; all that follows is theirs
+	First conn.Traffic `json:"first"` // of the connection's first call
+	Calls int64        `json:"calls"` // behind it; all that follows is theirs
 	// Sent and received: encoded messages, and TLS records where Secured.
 	MessageSentBytes     int64 `json:"message_sent_bytes"`
 	MessageReceivedBytes int64 `json:"message_received_bytes"`
@@ -37,12 +37,12 @@ type Census struct {
 	// QUIC: the content of its streams, and the packets of nothing but
 	// acknowledgements, which are then the traffic's pure ones. Its probes for
 	// larger packets, which come in a connection's first calls, are left out.
-	StreamSentBytes     int64         `json:"stream_sent_bytes,omitempty"`
-	StreamReceivedBytes int64         `json:"stream_received_bytes,omitempty"`
-	AckSentBytes        int64         `json:"ack_sent_bytes,omitempty"`
-	AckReceivedBytes    int64         `json:"ack_received_bytes,omitempty"`
-	Traffic             stack.Traffic `json:"traffic"`
-	Handshakes          Handshakes    `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
+	StreamSentBytes     int64        `json:"stream_sent_bytes,omitempty"`
+	StreamReceivedBytes int64        `json:"stream_received_bytes,omitempty"`
+	AckSentBytes        int64        `json:"ack_sent_bytes,omitempty"`
+	AckReceivedBytes    int64        `json:"ack_received_bytes,omitempty"`
+	Traffic             conn.Traffic `json:"traffic"`
+	Handshakes          Handshakes   `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
 }
 
 // Handshakes are the bytes on connections besides calls: with TLS over TCP, until the
@@ -56,7 +56,7 @@ type Handshakes struct {
 
 // counter counts every byte of one client and its caller.
 type counter struct {
-	dialer   stack.Dialer
+	dialer   conn.Dialer
 	client   stack.Client
 	messages *messages
 	call     func(context.Context) error
@@ -64,9 +64,9 @@ type counter struct {
 
 // counted is a reading of all counters.
 type counted struct {
-	traffic        stack.Traffic
-	records        stack.RecordCounts
-	frames         httpwire.FrameCounts
+	traffic        conn.Traffic
+	records        conn.RecordCounts
+	frames         conn.FrameCounts
 	sent, received int64 // message bytes
 }
 
@@ -76,7 +76,7 @@ func (conns *connected) census(ctx context.Context, alive func()) (*Census, erro
 	defer cancel()
 	counts := conns.dialer.Counts()
 	secured := counts.Full+counts.Resumed > 0 // TLS or QUIC
-	c, err := conns.count(ctx, stack.Kept, secured)
+	c, err := conns.count(ctx, conn.Kept, secured)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (conns *connected) census(ctx context.Context, alive func()) (*Census, erro
 		Traffic:             last.traffic.Since(first.traffic),
 	}
 	switch {
-	case secured && conns.target.Lifecycle != stack.Kept:
+	case secured && conns.target.Lifecycle != conn.Kept:
 		result.Handshakes, err = conns.countSingles(ctx, result.First, alive)
 	case result.Secured:
 		result.Handshakes = handshakes(last.records)
@@ -123,7 +123,7 @@ func (conns *connected) census(ctx context.Context, alive func()) (*Census, erro
 
 // countSingles counts connections of one call each. call is the traffic of a
 // connection's first call.
-func (conns *connected) countSingles(ctx context.Context, call stack.Traffic, alive func()) (Handshakes, error) {
+func (conns *connected) countSingles(ctx context.Context, call conn.Traffic, alive func()) (Handshakes, error) {
 	c, err := conns.count(ctx, conns.target.Lifecycle, true)
 	if err != nil {
 		return Handshakes{}, err
@@ -151,15 +151,15 @@ func (conns *connected) countSingles(ctx context.Context, call stack.Traffic, al
 	}, nil
 }
 
-func handshakes(r stack.RecordCounts) Handshakes {
+func handshakes(r conn.RecordCounts) Handshakes {
 	return Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
 }
 
 // count makes a client with one connection, or one for each call.
-func (conns *connected) count(ctx context.Context, lifecycle stack.Lifecycle, secured bool) (*counter, error) {
+func (conns *connected) count(ctx context.Context, lifecycle conn.Lifecycle, secured bool) (*counter, error) {
 	c := &counter{}
 	if secured {
-		c.dialer.Records = &stack.Records{}
+		c.dialer.Records = &conn.Records{}
 	}
 	target := conns.target
 	target.Connections, target.Lifecycle, target.Dialer = 1, lifecycle, &c.dialer

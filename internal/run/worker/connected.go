@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
@@ -17,14 +17,10 @@ import (
 	"wirelab.dev/internal/wire/workload"
 )
 
-// dialsAtOnce limits the connections that are being opened at the same time, to fit into
-// a listen backlog of 128.
-const dialsAtOnce = 64
-
 // connected is the stack clients of one worker, and the callers that use them.
 type connected struct {
 	mode     scenario.Connection
-	dialer   *stack.Dialer
+	dialer   *conn.Dialer
 	clients  []stack.Client
 	callers  []workload.Caller
 	settings []tuning.Setting // those that are not a library's default
@@ -62,10 +58,10 @@ func connectStack(ctx context.Context, spec *Spec, variant scenario.Variant, s s
 	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	conns := &connected{mode: catalog.ConnectionOf(s, variant, asked), dialer: &stack.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
+	conns := &connected{mode: catalog.ConnectionOf(s, variant, asked), dialer: &conn.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
 	target := stack.Target{
 		Address: spec.Address, Operations: work.Info().Operations,
-		Lifecycle: stack.LifecycleOf(conns.mode.Mode),
+		Lifecycle: conn.LifecycleOf(conns.mode.Mode),
 		Trust:     secure.Trust{RootPEM: []byte(spec.Client.RootPEM), SkipVerify: spec.Client.SkipVerify},
 		Dialer:    conns.dialer,
 	}
@@ -108,35 +104,20 @@ func (conns *connected) noted(caller workload.Caller) workload.Caller {
 	return notedCaller{caller, conns.calls}
 }
 
-// open makes n clients, up to dialsAtOnce at a time.
+// open makes n clients. It returns one error of several: they mostly fail alike.
 func (conns *connected) open(ctx context.Context, n int) error {
 	conns.clients = make([]stack.Client, n)
-	errs := make([]error, n)
-	turns := make(chan struct{}, dialsAtOnce)
-	var dialing sync.WaitGroup
-	for i := range n {
-		turns <- struct{}{}
-		dialing.Go(func() {
-			defer func() { <-turns }()
-			client, err := conns.dial(ctx, conns.target)
-			if err != nil {
-				errs[i] = err
-				return
-			}
+	return conn.OpenEach(ctx, n, func(ctx context.Context, i int) error {
+		client, err := conns.dial(ctx, conns.target)
+		if err == nil { // otherwise client may be a nil pointer
 			conns.clients[i] = client
-		})
-	}
-	dialing.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err // one is enough: they mostly fail alike
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // trafficOf returns the traffic so far of all connections of a dialer's clients.
-func trafficOf(dialer *stack.Dialer, clients ...stack.Client) stack.Traffic {
+func trafficOf(dialer *conn.Dialer, clients ...stack.Client) conn.Traffic {
 	sum := dialer.Traffic()
 	for _, c := range clients {
 		if own, tells := c.(stack.TrafficReporter); tells {

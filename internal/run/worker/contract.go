@@ -30,7 +30,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // Contract is the version of the contract that this package implements. A worker
@@ -265,12 +265,12 @@ type ClientResult struct {
 
 // Connections is what the client was asked to open and what it opened.
 type Connections struct {
-	Mode   string                 `json:"mode"`
-	Want   int                    `json:"want"`
-	Total  stack.ConnectionCounts `json:"total"`
-	During int64                  `json:"during"` // opened inside the window
+	Mode   string      `json:"mode"`
+	Want   int         `json:"want"`
+	Total  conn.Counts `json:"total"`
+	During int64       `json:"during"` // opened inside the window
 	// Window is all that was counted inside the window.
-	Window stack.ConnectionCounts `json:"window"`
+	Window conn.Counts `json:"window"`
 	// How long opening took, for connections opened in the window; absent if
 	// there were none.
 	Connect   *latency.Distribution `json:"connect,omitempty"`
@@ -282,7 +282,7 @@ type Connections struct {
 // milliseconds at each edge: SpanNS is the time between the two readings.
 type Traffic struct {
 	SpanNS int64 `json:"span_ns"`
-	stack.Traffic
+	conn.Traffic
 }
 
 // Failure is why a worker gives up.

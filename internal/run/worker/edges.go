@@ -5,7 +5,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/rpc/batchio"
 )
 
@@ -20,14 +20,14 @@ type edges struct {
 // between is what was read at both edges of a window.
 type between struct {
 	opened, closed reading
-	times          stack.ConnectionTimes
+	times          conn.Times
 }
 
 // reading is one reading of those counters.
 type reading struct {
 	atNS    int64
-	counts  stack.ConnectionCounts
-	traffic stack.Traffic
+	counts  conn.Counts
+	traffic conn.Traffic
 }
 
 func (e *edges) read() reading {
@@ -58,7 +58,7 @@ func (e *edges) keep() {
 	if e.kept != nil {
 		e.kept.times.Close()
 	}
-	e.kept, e.last.times = new(e.last), stack.ConnectionTimes{}
+	e.kept, e.last.times = new(e.last), conn.Times{}
 }
 
 // fill sets what happened between the edges. It must be called once.
@@ -80,7 +80,7 @@ func (e *edges) fill(r *ClientResult, clients int) error {
 }
 
 // time sets the distributions of how long opening connections took.
-func (c *Connections) time(t stack.ConnectionTimes) error {
+func (c *Connections) time(t conn.Times) error {
 	defer t.Close()
 	for _, one := range []struct {
 		to   **latency.Distribution

@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
@@ -106,7 +107,7 @@ func requestOf(made *http.Request) (service.Request, error) {
 // learnAnswer makes the call over a connection of its own.
 func (l *learned) learnAnswer(ctx context.Context) error {
 	spec := &Spec{Client: &ClientSpec{Clients: 1}}
-	alone := &connected{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &stack.Dialer{}}
+	alone := &connected{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &conn.Dialer{}}
 	var seen *service.Caller
 	if err := alone.openService(ctx, spec, l.definition, func(c *service.Caller) workload.Caller { seen = c; return c }); err != nil {
 		return err
@@ -145,7 +146,7 @@ func connectPrepared(ctx context.Context, spec *Spec) (*connected, error) {
 	if err != nil {
 		return nil, err
 	}
-	conns := &connected{mode: call.mode, dialer: &stack.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
+	conns := &connected{mode: call.mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
 	conns.settings = append(processSettings(tuning.Client), tuning.Setting{
 		Side: tuning.Client, Name: stack.CallerKey, Value: "prepared requests", Default: "the stack's own client",
 		Why: "the variant's option " + stack.CallerKey,

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // costs is what the parts used, opened and sent together.
@@ -55,8 +55,8 @@ func (m *merger) connections() {
 	}
 }
 
-func plus(a, b stack.ConnectionCounts) stack.ConnectionCounts {
-	return stack.ConnectionCounts{
+func plus(a, b conn.Counts) conn.Counts {
+	return conn.Counts{
 		Opened: a.Opened + b.Opened, Failed: a.Failed + b.Failed, Open: a.Open + b.Open,
 		Full: a.Full + b.Full, Resumed: a.Resumed + b.Resumed, Early: a.Early + b.Early,
 		EarlyRefused: a.EarlyRefused + b.EarlyRefused, HandshakeFail: a.HandshakeFail + b.HandshakeFail,

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/wire/congestion"
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -75,7 +75,7 @@ func usedCongestion(s stack.Stack, server stack.Server) string {
 		return ""
 	}
 	if s.Info().QUIC {
-		return httpwire.QUICCongestion
+		return conn.QUICCongestion
 	}
 	return strings.Join(congestion.InUse(), ",")
 }

@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 	services "wirelab.dev/internal/wire/service/catalog"
-	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/workload"
 )
 
@@ -32,7 +29,7 @@ func connectService(ctx context.Context, spec *Spec) (*connected, error) {
 	if err := mode.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	conns := &connected{mode: mode, dialer: &stack.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
+	conns := &connected{mode: mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
 	return conns, conns.openService(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
 }
 
@@ -49,7 +46,7 @@ func (conns *connected) openService(ctx context.Context, spec *Spec, definition 
 	}
 	client, err := services.Open(ctx, service.Plan{
 		Definition: definition, Connections: conns.mode.Want(spec.Client.Clients),
-		Lifecycle: httpwire.Lifecycle(stack.LifecycleOf(conns.mode.Mode)),
+		Lifecycle: conn.LifecycleOf(conns.mode.Mode),
 		Callers:   spec.Client.Clients, Dialer: conns.dialer,
 		Keep: expected.Keep() || sources.Uses.Header || sources.Uses.Body, Varied: sources.Varied,
 	})
@@ -74,17 +71,12 @@ func (conns *connected) openService(ctx context.Context, spec *Spec, definition 
 
 // begin makes the calls that users make before the load, some at a time.
 func begin(ctx context.Context, client service.Client, followers []service.Follower) error {
-	beginning, ctx := errgroup.WithContext(ctx)
-	beginning.SetLimit(dialsAtOnce)
-	for i, one := range followers {
-		beginning.Go(func() error {
-			if err := one.Begin(ctx, client); err != nil {
-				return fmt.Errorf("user %d of %d: %w", i+1, len(followers), err)
-			}
-			return nil
-		})
-	}
-	return beginning.Wait()
+	return conn.OpenEach(ctx, len(followers), func(ctx context.Context, i int) error {
+		if err := followers[i].Begin(ctx, client); err != nil {
+			return fmt.Errorf("user %d of %d: %w", i+1, len(followers), err)
+		}
+		return nil
+	})
 }
 
 // checking is what looking at the answers cost all callers; nil where there was nothing to

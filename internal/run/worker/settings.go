@@ -13,6 +13,7 @@ import (
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -50,7 +51,7 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	}
 	mode := catalog.ConnectionOf(s, v, scenario.Connection{})
 	client, err := clientSettings(s, v, &ClientSpec{Load: Load{Model: closedLoop}}, stack.Target{
-		Connections: mode.Want(1), Lifecycle: stack.LifecycleOf(mode.Mode),
+		Connections: mode.Want(1), Lifecycle: conn.LifecycleOf(mode.Mode),
 		Trust: secure.Trust{RootPEM: []byte("the server's")},
 	})
 	return tuning.Join(server, client), err

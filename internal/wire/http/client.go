@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // Client makes requests. Goroutines may use it concurrently.
@@ -42,15 +44,17 @@ func newCarrier(ctx context.Context, plan ClientPlan) (carrier, error) {
 	if plan.Version == HTTP3 {
 		return newH3Carrier(ctx, plan)
 	}
-	if plan.Lifecycle == Early {
+	if plan.Lifecycle == conn.Early {
 		return nil, fmt.Errorf("early data needs HTTP/3 (QUIC), and the plan asks for %v: %w", plan.Version, errors.ErrUnsupported)
 	}
 	var made carrier
 	var err error
 	client := newTCPClient(plan)
 	switch {
-	case plan.Lifecycle != Kept:
+	case plan.Lifecycle != conn.Kept:
 		made, err = newSingleUse(ctx, plan, client)
+	case plan.Version == HTTP2 && plan.Silent:
+		made, err = newH2Transports(ctx, client)
 	case plan.Version == HTTP2:
 		made, err = newH2Pool(ctx, client)
 	default:
@@ -82,13 +86,25 @@ func (p ClientPlan) Scheme() string {
 	return "http"
 }
 
+// Host returns the host of the plan's URLs, of which no one dials that of a unix socket.
+func (p ClientPlan) Host() string {
+	if p.Network == "unix" {
+		return "localhost"
+	}
+	return p.Address
+}
+
 // ping sends OPTIONS *, HTTP's request without an effect (RFC 9110, section
-// 9.3.7), accepts any answer, and reads at most 64 KiB of its body.
+// 9.3.7), accepts any answer, and reads at most 64 KiB of its body. It does nothing if
+// the plan is silent.
 func (p ClientPlan) ping(ctx context.Context, transport http.RoundTripper) error {
+	if p.Silent {
+		return nil
+	}
 	const maxBytes = 64 << 10
 	request := &http.Request{
 		Method: http.MethodOptions,
-		URL:    &url.URL{Scheme: p.Scheme(), Host: p.Address, Path: "*"},
+		URL:    &url.URL{Scheme: p.Scheme(), Host: p.Host(), Path: "*"},
 		Header: http.Header{},
 	}
 	response, err := transport.RoundTrip(request.WithContext(ctx))

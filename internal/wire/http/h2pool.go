@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // h2Pool keeps a fixed number of HTTP/2 connections and spreads requests over
@@ -13,8 +13,7 @@ import (
 // server's stream limit is reached.
 type h2Pool struct {
 	*tcpClient
-	turn  atomic.Uint32
-	slots []h2Slot
+	slots conn.Turns[*h2Slot]
 }
 
 // h2Slot holds one connection, and the next one when that has closed.
@@ -24,30 +23,26 @@ type h2Slot struct {
 }
 
 func newH2Pool(ctx context.Context, client *tcpClient) (*h2Pool, error) {
-	p := &h2Pool{tcpClient: client, slots: make([]h2Slot, max(client.plan.Connections, 1))}
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range p.slots {
-		slot := &p.slots[i]
-		slot.opening = make(chan struct{}, 1)
-		group.Go(func() error {
-			conn, err := p.connection(ctx, slot)
-			if err != nil {
-				return err
-			}
-			return p.plan.ping(ctx, conn)
-		})
+	p := &h2Pool{tcpClient: client}
+	for range max(client.plan.Connections, 1) {
+		p.slots.All = append(p.slots.All, &h2Slot{opening: make(chan struct{}, 1)})
 	}
-	return p, group.Wait()
+	return p, conn.OpenEach(ctx, len(p.slots.All), func(ctx context.Context, i int) error {
+		opened, err := p.connection(ctx, p.slots.All[i])
+		if err != nil {
+			return err
+		}
+		return p.plan.ping(ctx, opened)
+	})
 }
 
 // RoundTrip implements http.RoundTripper.
 func (p *h2Pool) RoundTrip(request *http.Request) (*http.Response, error) {
-	slot := &p.slots[int(p.turn.Add(1))%len(p.slots)]
-	conn, err := p.connection(request.Context(), slot)
+	opened, err := p.connection(request.Context(), p.slots.Next())
 	if err != nil {
 		return failRequest(request, err)
 	}
-	return conn.RoundTrip(request)
+	return opened.RoundTrip(request)
 }
 
 // connection returns the slot's connection. It opens a new one if there is none
@@ -65,9 +60,37 @@ func (p *h2Pool) connection(ctx context.Context, slot *h2Slot) (*http.ClientConn
 	if conn := slot.conn.Load(); conn != nil && conn.Err() == nil {
 		return conn, nil // another request has opened it meanwhile
 	}
-	conn, err := p.transport.NewClientConn(ctx, p.plan.Scheme(), p.plan.Address)
+	conn, err := p.newClientConn(ctx)
 	if err == nil {
 		slot.conn.Store(conn)
 	}
 	return conn, err
+}
+
+// h2Transports has a pool of net/http's own for each connection. Unlike h2Pool it sends a
+// request again if the server ended the connection before it began the request. Some
+// proxies end their connections after some number of requests.
+type h2Transports struct {
+	*tcpClient
+	all conn.Turns[*http.Transport]
+}
+
+func newH2Transports(ctx context.Context, client *tcpClient) (*h2Transports, error) {
+	size := max(client.plan.Connections, 1)
+	ahead, err := conn.OpenAhead(ctx, size, client.dial)
+	if err != nil {
+		return nil, err
+	}
+	client.dialWith(ahead.Dial)
+	client.transport.MaxConnsPerHost = 1
+	p := &h2Transports{tcpClient: client}
+	for range size {
+		p.all.All = append(p.all.All, client.transport.Clone())
+	}
+	return p, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *h2Transports) RoundTrip(request *http.Request) (*http.Response, error) {
+	return p.all.Next().RoundTrip(request)
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // HTTP/3 uses quic-go. Its http3.Transport holds one connection to a host and
@@ -38,12 +40,12 @@ var serverHandshakeTimeout = readHeaderTimeout // tests set more, so that a busy
 // first packets, and no path MTU discovery on connections of one request (0.64 of
 // a bare TLS loop over TCP by CPU time, each).
 
-func h3ClientConfig(lifecycle Lifecycle) *quic.Config {
+func h3ClientConfig(lifecycle conn.Lifecycle) *quic.Config {
 	config := &quic.Config{
 		MaxIncomingStreams:   -1, // a server opens none (RFC 9114, section 6.1)
 		HandshakeIdleTimeout: clientHandshakeTimeout,
 	}
-	if lifecycle == Kept {
+	if lifecycle == conn.Kept {
 		config.KeepAlivePeriod = keepAlive
 	}
 	return config

@@ -20,38 +20,21 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
-// h3Tally is a Dialer that counts what HTTP/3 reports.
-type h3Tally struct {
-	Dialer // nil: HTTP/3 opens no TCP connection
+// handshakes returns how many handshakes the dialer counted.
+func handshakes(d *conn.Dialer) int64 { return d.Counts().Full + d.Counts().Resumed }
 
-	answered func() // if set, called with every answer's protocol
-
-	opened, open, failed, handshakeFailed, handshakes, resumed, early, refused, firstByte atomic.Int64
-}
-
-func (t *h3Tally) Opened() func() {
-	t.opened.Add(1)
-	t.open.Add(1)
-	return sync.OnceFunc(func() { t.open.Add(-1) })
-}
-func (t *h3Tally) Failed()                      { t.failed.Add(1) }
-func (t *h3Tally) HandshakeFailed()             { t.handshakeFailed.Add(1) }
-func (t *h3Tally) FirstByte(took time.Duration) { t.firstByte.Add(1) }
-func (t *h3Tally) UsedProtocol(string) {
-	if t.answered != nil {
-		t.answered()
+// firstBytes returns how many first bytes the dialer timed since it was last asked.
+func firstBytes(d *conn.Dialer) int64 {
+	times := d.TakeTimes()
+	defer times.Close()
+	if times.FirstByte == nil {
+		return 0
 	}
-}
-
-func (t *h3Tally) Handshake(h Handshake) {
-	t.handshakes.Add(1)
-	for counter, happened := range map[*atomic.Int64]bool{&t.resumed: h.State.DidResume, &t.early: h.Early, &t.refused: h.EarlyRefused} {
-		if happened {
-			counter.Add(1)
-		}
-	}
+	return times.FirstByte.Count()
 }
 
 // earlySeen counts requests that were there before their handshake was done. The
@@ -95,9 +78,9 @@ func h3EchoServerAt(t testing.TB, identity *tls.Config, handshakes int, at strin
 	return bound.String(), server
 }
 
-func newH3EchoClient(t testing.TB, address string, lifecycle Lifecycle, connections int) (*Client, *h3Tally) {
+func newH3EchoClient(t testing.TB, address string, lifecycle conn.Lifecycle, connections int) (*Client, *conn.Dialer) {
 	t.Helper()
-	counts := &h3Tally{}
+	counts := &conn.Dialer{}
 	client, err := NewClient(t.Context(), ClientPlan{
 		Version: HTTP3, Address: address, Lifecycle: lifecycle, Connections: connections, Dialer: counts,
 		TLS: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, ServerName: "localhost"},
@@ -109,7 +92,7 @@ func newH3EchoClient(t testing.TB, address string, lifecycle Lifecycle, connecti
 		if err := client.Close(); err != nil {
 			t.Errorf("Close of the client: %v", err)
 		}
-		if open := counts.open.Load(); open != 0 {
+		if open := counts.Counts().Open; open != 0 {
 			t.Errorf("a closed client has %d connections open", open)
 		}
 	})
@@ -153,57 +136,57 @@ func h3Identity(t testing.TB) *tls.Config {
 
 func TestH3Kept(t *testing.T) {
 	address, _ := h3EchoServer(t, h3Identity(t), 0)
-	client, counts := newH3EchoClient(t, address, Kept, 3)
-	if counts.open.Load() != 3 {
-		t.Errorf("%d connections before the first request, want 3", counts.open.Load())
+	client, counts := newH3EchoClient(t, address, conn.Kept, 3)
+	if counts.Counts().Open != 3 {
+		t.Errorf("%d connections before the first request, want 3", counts.Counts().Open)
 	}
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() { h3Echo(t, client, address, "hello") })
 	}
 	all.Wait()
-	if counts.opened.Load() != 3 || counts.handshakes.Load() != 3 || counts.resumed.Load() != 0 {
-		t.Errorf("opened %d, handshakes %d, resumed %d", counts.opened.Load(), counts.handshakes.Load(), counts.resumed.Load())
+	if counts.Counts().Opened != 3 || handshakes(counts) != 3 || counts.Counts().Resumed != 0 {
+		t.Errorf("opened %d, handshakes %d, resumed %d", counts.Counts().Opened, handshakes(counts), counts.Counts().Resumed)
 	}
 	traffic, known := client.Traffic()
 	t.Logf("%+v", traffic)
-	if !known || traffic.PacketsSent == 0 || traffic.DatagramsSent == 0 || traffic.DatagramsReceived < traffic.ReceiveCalls || traffic.MinRTT == 0 {
+	if !known || traffic.SentPackets == 0 || traffic.ReceivedPackets < traffic.ReceiveCalls || traffic.MinRTT == 0 {
 		t.Errorf("traffic %+v", traffic)
 	}
 }
 
 func TestH3OnePerRequest(t *testing.T) {
 	address, _ := h3EchoServer(t, h3Identity(t), 0)
-	for name, lifecycle := range map[string]Lifecycle{"fresh": Fresh, "resumed": Resumed} {
+	for name, lifecycle := range map[string]conn.Lifecycle{"fresh": conn.Fresh, "resumed": conn.Resumed} {
 		t.Run(name, func(t *testing.T) {
 			client, counts := newH3EchoClient(t, address, lifecycle, 0)
-			before := counts.opened.Load() // one that was tried, or gave the session
+			before := counts.Counts().Opened // one that was tried, or gave the session
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() { h3Echo(t, client, address, "hello") })
 			}
 			all.Wait()
-			want := map[Lifecycle]int64{Fresh: 0, Resumed: 50}[lifecycle]
-			if opened := counts.opened.Load() - before; opened != 50 || counts.resumed.Load() != want || counts.open.Load() != 0 || counts.firstByte.Load() != 50 {
-				t.Errorf("opened %d, resumed %d, still open %d", opened, counts.resumed.Load(), counts.open.Load())
+			want := map[conn.Lifecycle]int64{conn.Fresh: 0, conn.Resumed: 50}[lifecycle]
+			if opened := counts.Counts().Opened - before; opened != 50 || counts.Counts().Resumed != want || counts.Counts().Open != 0 || firstBytes(counts) != 50 {
+				t.Errorf("opened %d, resumed %d, still open %d", opened, counts.Counts().Resumed, counts.Counts().Open)
 			}
 		})
 	}
 }
 
 func TestH3ReportsRefusedPortAtOnce(t *testing.T) {
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := conn.LocalAddr().String()
-	_ = conn.Close()
+	address := socket.LocalAddr().String()
+	_ = socket.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	counts := &h3Tally{}
+	counts := &conn.Dialer{}
 	_, err = NewClient(ctx, ClientPlan{Version: HTTP3, Address: address, Dialer: counts, TLS: &tls.Config{InsecureSkipVerify: true}})
-	if !errors.Is(err, syscall.ECONNREFUSED) || counts.failed.Load() != 1 {
-		t.Errorf("a port that nobody listens on: %v, %d failed", err, counts.failed.Load())
+	if !errors.Is(err, syscall.ECONNREFUSED) || counts.Counts().Failed != 1 {
+		t.Errorf("a port that nobody listens on: %v, %d failed", err, counts.Counts().Failed)
 	}
 }
 
@@ -215,7 +198,7 @@ func TestH3Early(t *testing.T) {
 	}
 	identity := h3Identity(t)
 	address, server := h3EchoServer(t, identity, 0)
-	client, counts := newH3EchoClient(t, address, Early, 0)
+	client, counts := newH3EchoClient(t, address, conn.Early, 0)
 	const requests = 50
 	before := earlySeen.Load()
 	var all sync.WaitGroup
@@ -223,8 +206,8 @@ func TestH3Early(t *testing.T) {
 		all.Go(func() { h3Echo(t, client, address, strings.Repeat("x", i*1000)) })
 	}
 	all.Wait()
-	if early := counts.early.Load(); early != requests || counts.resumed.Load() != requests || counts.refused.Load() != 0 {
-		t.Errorf("%d early, %d resumed, %d refused", early, counts.resumed.Load(), counts.refused.Load())
+	if early := counts.Counts().Early; early != requests || counts.Counts().Resumed != requests || counts.Counts().EarlyRefused != 0 {
+		t.Errorf("%d early, %d resumed, %d refused", early, counts.Counts().Resumed, counts.Counts().EarlyRefused)
 	}
 	if seen := earlySeen.Load() - before; seen == 0 {
 		t.Error("no request reached the handler before its handshake was done")
@@ -238,8 +221,8 @@ func TestH3Early(t *testing.T) {
 	identity = h3Identity(t)
 	h3EchoServerAt(t, identity, 0, address)
 	h3Echo(t, client, address, "again")
-	if counts.refused.Load() != 1 || counts.early.Load() != requests {
-		t.Errorf("early data for a stranger: %d refused, %d early", counts.refused.Load(), counts.early.Load())
+	if counts.Counts().EarlyRefused != 1 || counts.Counts().Early != requests {
+		t.Errorf("early data for a stranger: %d refused, %d early", counts.Counts().EarlyRefused, counts.Counts().Early)
 	}
 }
 
@@ -270,7 +253,7 @@ func TestH3AdmitsAllClientsInTheEnd(t *testing.T) {
 	for _, handshakes := range []int{0, 1, 4} {
 		t.Run(strconv.Itoa(handshakes), func(t *testing.T) {
 			address, _ := h3EchoServer(t, h3Identity(t), handshakes)
-			client, counts := newH3EchoClient(t, address, Fresh, 0)
+			client, counts := newH3EchoClient(t, address, conn.Fresh, 0)
 			requests := int64(200)
 			if testing.Short() {
 				requests = 50
@@ -280,8 +263,8 @@ func TestH3AdmitsAllClientsInTheEnd(t *testing.T) {
 				all.Go(func() { h3Echo(t, client, address, "hello") })
 			}
 			all.Wait()
-			if opened := counts.opened.Load(); opened != requests+1 || counts.failed.Load() != 0 || counts.handshakeFailed.Load() != 0 {
-				t.Errorf("%d connections, %d failed, %d failed to shake hands", opened, counts.failed.Load(), counts.handshakeFailed.Load())
+			if opened := counts.Counts().Opened; opened != requests+1 || counts.Counts().Failed != 0 || counts.Counts().HandshakeFail != 0 {
+				t.Errorf("%d connections, %d failed, %d failed to shake hands", opened, counts.Counts().Failed, counts.Counts().HandshakeFail)
 			}
 		})
 	}

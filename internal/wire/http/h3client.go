@@ -11,21 +11,23 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/qlogwriter"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // h3Client opens QUIC connections.
 type h3Client struct {
-	plan     ClientPlan
-	observer QUICObserver
-	tls      *tls.Config
-	config   *quic.Config
-	remote   *net.UDPAddr
-	socket   *udpSocket
-	quic     *quic.Transport
-	http     *http3.Transport // makes http3.ClientConns; it never dials
+	plan   ClientPlan
+	tls    *tls.Config
+	config *quic.Config
+	remote *net.UDPAddr
+	socket *udpSocket
+	quic   *quic.Transport
+	http   *http3.Transport // makes http3.ClientConns; it never dials
 
-	sessions *SessionCache   // nil, unless connections resume a session
-	life     context.Context // ends with Close
+	sessions *conn.SessionCache // nil, unless connections resume a session
+	life     context.Context    // ends with Close
 	endLife  context.CancelFunc
 	workers  sync.WaitGroup // dial attempts and open connections
 
@@ -41,7 +43,7 @@ func newH3Carrier(ctx context.Context, plan ClientPlan) (made carrier, err error
 	if err != nil {
 		return nil, err
 	}
-	if plan.Lifecycle == Kept {
+	if plan.Lifecycle == conn.Kept {
 		made, err = newH3Pool(ctx, client)
 	} else {
 		made, err = newH3SingleUse(ctx, client)
@@ -59,29 +61,27 @@ func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
 		return nil, err
 	}
 	// A connected UDP socket gets an error if no process listens on the port.
-	conn, err := net.DialUDP("udp", nil, remote)
+	socket, err := net.DialUDP("udp", nil, remote)
 	if err != nil {
 		return nil, err
 	}
 	c := &h3Client{
 		plan:     plan,
-		observer: noObserver{},
 		tls:      plan.TLS.Clone(),
 		config:   h3ClientConfig(plan.Lifecycle),
 		remote:   remote,
-		socket:   newUDPSocket(conn),
+		socket:   newUDPSocket(socket),
 		http:     newHTTP3Transport(),
 		attempts: map[*context.CancelCauseFunc]struct{}{},
 		open:     map[*h3Conn]struct{}{},
 	}
-	countFrames(c.config, plan.Dialer)
-	if observer, is := plan.Dialer.(QUICObserver); is {
-		c.observer = observer
+	if frames := plan.Dialer.Frames(); frames != nil {
+		c.config.Tracer = func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace { return frames }
 	}
 	c.tls.NextProtos = HTTP3.Protocols()
 	switch plan.Lifecycle {
-	case Resumed, Early:
-		c.sessions = NewSessionCache()
+	case conn.Resumed, conn.Early:
+		c.sessions = conn.NewSessionCache()
 		c.tls.ClientSessionCache = quicSessions{c.sessions}
 	default:
 		c.tls.ClientSessionCache = nil
@@ -114,19 +114,19 @@ func resolveUDP(ctx context.Context, address string) (*net.UDPAddr, error) {
 
 // connect implements connector.
 func (c *h3Client) connect(ctx context.Context) (connection, error) {
-	conn, err := c.dial(ctx)
+	opened, err := c.dial(ctx)
 	if err != nil {
-		return nil, err // not conn: a nil *h3Conn is a non-nil connection
+		return nil, err // not opened: a nil *h3Conn is a non-nil connection
 	}
-	return conn, nil
+	return opened, nil
 }
 
 // verify implements connector. The handshake has agreed on HTTP/3 already.
-func (c *h3Client) verify(ctx context.Context, conn connection) error {
+func (c *h3Client) verify(ctx context.Context, opened connection) error {
 	if c.sessions == nil {
 		return nil
 	}
-	return c.sessions.await(ctx, conn.(*h3Conn).quic.Context().Done())
+	return c.sessions.Await(ctx, opened.(*h3Conn).quic.Context())
 }
 
 // Close implements connector. It takes up to closeGrace if connections are being
@@ -151,21 +151,27 @@ func (c *h3Client) Close() error {
 }
 
 // Traffic adds up what all connections counted.
-func (c *h3Client) Traffic() QUICTraffic {
+func (c *h3Client) Traffic() conn.Traffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sums := c.closed
-	sums.IPv6 = c.remote.IP.To4() == nil
-	for conn := range c.open {
-		sums.add(conn.quic)
+	for opened := range c.open {
+		sums.add(opened.quic)
 	}
-	return sums.total(c.socket)
+	return sums.total(c.socket, c.remote.IP.To4() == nil)
 }
 
-// noObserver is used with a Dialer that is not a QUICObserver.
-type noObserver struct{}
+// quicSessions returns a copy of the session to each caller: quic-go modifies it.
+type quicSessions struct{ *conn.SessionCache }
 
-func (noObserver) Opened() (closed func()) { return func() {} }
-func (noObserver) Failed()                 {}
-func (noObserver) HandshakeFailed()        {}
-func (noObserver) Handshake(Handshake)     {}
+// Get implements tls.ClientSessionCache.
+func (s quicSessions) Get(key string) (*tls.ClientSessionState, bool) {
+	newest, _ := s.SessionCache.Get(key)
+	ticket, state, err := newest.ResumptionState()
+	if err != nil || state == nil {
+		return nil, false
+	}
+	own := *state
+	session, err := tls.NewResumptionState(ticket, &own)
+	return session, err == nil
+}

@@ -24,7 +24,7 @@ type h3Conn struct {
 // track adds a connection to those that Close closes, and counts it.
 func (c *h3Client) track(conn *quic.Conn) *h3Conn {
 	opened := &h3Conn{quic: conn, gone: make(chan struct{})}
-	closed := c.observer.Opened()
+	closed := c.plan.Dialer.Opened()
 	c.mu.Lock()
 	c.open[opened] = struct{}{}
 	c.workers.Add(1) // safe beside Wait: the attempt holds the count above zero

@@ -13,6 +13,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // An attempt is a connection that is being opened. Its caller stops waiting when
@@ -37,14 +38,14 @@ func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 	}
 	defer done()
 	begin := time.Now()
-	conn, err := c.startDial(ctx, c.quic.Dial)
+	dialed, err := c.startDial(ctx, c.quic.Dial)
 	if err != nil {
 		return nil, err
 	}
 	took := time.Since(begin)
-	opened := c.track(conn)
-	opened.http = c.http.NewClientConn(conn)
-	c.observer.Handshake(Handshake{Took: took, State: conn.ConnectionState().TLS})
+	opened := c.track(dialed)
+	opened.http = c.http.NewClientConn(dialed)
+	c.plan.Dialer.Handshake(conn.Handshake{Took: took, State: dialed.ConnectionState().TLS})
 	c.plan.Dialer.UsedProtocol("h3")
 	return opened, nil
 }
@@ -111,10 +112,10 @@ func (c *h3Client) countFailure(err error) {
 	var transport *quic.TransportError
 	var version *quic.VersionNegotiationError
 	if errors.As(err, &transport) || errors.As(err, &version) {
-		c.observer.HandshakeFailed()
+		c.plan.Dialer.HandshakeFailed()
 		return
 	}
-	c.observer.Failed()
+	c.plan.Dialer.Failed()
 }
 
 // startAttempt returns the context of an attempt to open a connection, and the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // patience is how long a test waits for what must happen. Only a failing test waits
@@ -44,10 +45,10 @@ func cancelAfter(t testing.TB, client *Client, address string, patience time.Dur
 // TestH3ServerLearnsOfCancelledHandshakes has many calls given up in the middle of their
 // handshakes, beside good ones, which would wait for ever for a place that nobody uses.
 func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
-	for name, lifecycle := range map[string]Lifecycle{"fresh": Fresh, "resumed": Resumed, "early": Early} {
+	for name, lifecycle := range map[string]conn.Lifecycle{"fresh": conn.Fresh, "resumed": conn.Resumed, "early": conn.Early} {
 		for _, handshakes := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s/%d", name, handshakes), func(t *testing.T) {
-				if lifecycle == Early && raceDetector {
+				if lifecycle == conn.Early && raceDetector {
 					t.Skip("quic-go has a race of its own when a stream is opened in early data (quic-go issue 4303)")
 				}
 				address, server := h3EchoServer(t, h3Identity(t), handshakes)
@@ -115,11 +116,11 @@ func expectHandshakeTimeout(t testing.TB, err error) {
 // TestH3HandshakeTimesOutWithoutAnswer has a peer that never answers. NewClient must not
 // wait to close connections properly that nobody knows of.
 func TestH3HandshakeTimesOutWithoutAnswer(t *testing.T) {
-	for name, lifecycle := range map[string]Lifecycle{"kept": Kept, "fresh": Fresh, "resumed": Resumed, "early": Early} {
+	for name, lifecycle := range map[string]conn.Lifecycle{"kept": conn.Kept, "fresh": conn.Fresh, "resumed": conn.Resumed, "early": conn.Early} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			counts, address, failed := &h3Tally{}, muteSocket(t), make(chan error, 1)
+			counts, address, failed := &conn.Dialer{}, muteSocket(t), make(chan error, 1)
 			go func() {
 				_, err := NewClient(ctx, ClientPlan{
 					Version: HTTP3, Address: address, Lifecycle: lifecycle, Dialer: counts, TLS: &tls.Config{InsecureSkipVerify: true},
@@ -132,8 +133,8 @@ func TestH3HandshakeTimesOutWithoutAnswer(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("NewClient does not return after the end of its context")
 			}
-			if counts.failed.Load() != 1 || counts.opened.Load() != 0 {
-				t.Errorf("%d failed, %d opened", counts.failed.Load(), counts.opened.Load())
+			if counts.Counts().Failed != 1 || counts.Counts().Opened != 0 {
+				t.Errorf("%d failed, %d opened", counts.Counts().Failed, counts.Counts().Opened)
 			}
 		})
 	}

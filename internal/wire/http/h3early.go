@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // quic-go's http3 sends only GET and HEAD before the handshake is done, since
@@ -31,7 +33,7 @@ func newH3SingleUse(ctx context.Context, client *h3Client) (*h3SingleUse, error)
 // A request whose body cannot be sent twice does wait, since the server may refuse
 // early data.
 func (s *h3SingleUse) RoundTrip(request *http.Request) (*http.Response, error) {
-	if s.plan.Lifecycle != Early || !isRepeatable(request) {
+	if s.plan.Lifecycle != conn.Early || !isRepeatable(request) {
 		return s.single.RoundTrip(request)
 	}
 	begin := time.Now()
@@ -87,27 +89,27 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	conn, err := c.startDial(ctx, c.quic.DialEarly)
+	dialed, err := c.startDial(ctx, c.quic.DialEarly)
 	if err != nil {
 		done()
 		return nil, err
 	}
-	opened := c.track(conn)
+	opened := c.track(dialed)
 	opened.handshake = make(chan struct{})
 	// The goroutine ends with the handshake or the connection; Close waits for
 	// it. Until then the attempt goes on and can be cancelled.
 	go func() {
 		defer done()
 		select {
-		case <-conn.HandshakeComplete():
-			took, state := time.Since(begin), conn.ConnectionState()
-			c.observer.Handshake(Handshake{Took: took, State: state.TLS, Early: state.Used0RTT, EarlyRefused: !state.Used0RTT})
+		case <-dialed.HandshakeComplete():
+			took, state := time.Since(begin), dialed.ConnectionState()
+			c.plan.Dialer.Handshake(conn.Handshake{Took: took, State: state.TLS, Early: state.Used0RTT, EarlyRefused: !state.Used0RTT})
 			c.plan.Dialer.UsedProtocol("h3")
 			close(opened.handshake)
-		case <-conn.Context().Done():
-			c.observer.HandshakeFailed()
+		case <-dialed.Context().Done():
+			c.plan.Dialer.HandshakeFailed()
 		case <-ctx.Done():
-			c.observer.HandshakeFailed()
+			c.plan.Dialer.HandshakeFailed()
 			_ = opened.Close()
 		}
 	}()

@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // sourceIDBytes is the length of the connection ID that a long header's sender has
@@ -36,7 +38,7 @@ func TestH3ConnectionIDs(t *testing.T) {
 	go func() {
 		defer close(left)
 		_, _ = NewClient(ctx, ClientPlan{
-			Version: HTTP3, Address: between.LocalAddr().String(), Dialer: &h3Tally{},
+			Version: HTTP3, Address: between.LocalAddr().String(), Dialer: &conn.Dialer{},
 			TLS: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13},
 		})
 	}()

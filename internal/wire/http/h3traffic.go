@@ -4,47 +4,33 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
-// QUICTraffic holds the counts of a client's QUIC connections, open and closed.
-type QUICTraffic struct {
-	PacketsSent, PacketsReceived, PacketsLost int64
-	BytesSent, BytesReceived                  int64 // without UDP's and IP's headers
-	// SmoothedRTT is the mean over connections, MinRTT the minimum. Both are 0 if
-	// no connection has measured its RTT.
-	SmoothedRTT, MinRTT time.Duration
-
-	SendCalls, ReceiveCalls          int64 // sendmsg and recvmmsg calls that succeeded
-	DatagramsSent, DatagramsReceived int64
-	GSO                              bool // one call can send several datagrams
-	IPv6                             bool // false: IPv4
-}
-
-// Traffic returns the counts of the client's connections so far. ok is false
-// unless the client speaks HTTP/3.
-func (c *Client) Traffic() (traffic QUICTraffic, ok bool) {
-	counter, ok := c.carrier.(interface{ Traffic() QUICTraffic })
+// Traffic returns the traffic of the client's QUIC connections so far, open and closed.
+// ok is false unless the client speaks HTTP/3.
+func (c *Client) Traffic() (traffic conn.Traffic, ok bool) {
+	counter, ok := c.carrier.(interface{ Traffic() conn.Traffic })
 	if !ok {
-		return QUICTraffic{}, false
+		return conn.Traffic{}, false
 	}
 	return counter.Traffic(), true
 }
 
 // quicSums adds up the counts of connections.
 type quicSums struct {
-	QUICTraffic
+	conn.Traffic
 	rtts   int64 // connections with an RTT
 	rttSum time.Duration
 }
 
-func (s *quicSums) add(conn *quic.Conn) {
-	stats := conn.ConnectionStats()
-	s.PacketsSent += int64(stats.PacketsSent)
-	s.PacketsReceived += int64(stats.PacketsReceived)
-	s.PacketsLost += int64(stats.PacketsLost)
-	s.BytesSent += int64(stats.BytesSent)
-	s.BytesReceived += int64(stats.BytesReceived)
-	s.GSO = s.GSO || conn.ConnectionState().GSO
+func (s *quicSums) add(one *quic.Conn) {
+	stats := one.ConnectionStats()
+	s.SentBytes += int64(stats.BytesSent)
+	s.ReceivedBytes += int64(stats.BytesReceived)
+	s.Retransmits += int64(stats.PacketsLost)
+	s.GSO = s.GSO || one.ConnectionState().GSO
 	if stats.PacketsReceived == 0 || stats.SmoothedRTT == 0 {
 		return
 	}
@@ -56,12 +42,13 @@ func (s *quicSums) add(conn *quic.Conn) {
 }
 
 // total returns the sums together with the socket's counts.
-func (s quicSums) total(socket *udpSocket) QUICTraffic {
-	t := s.QUICTraffic
-	if s.rtts > 0 {
-		t.SmoothedRTT = s.rttSum / time.Duration(s.rtts)
+func (s quicSums) total(socket *udpSocket, ipv6 bool) conn.Traffic {
+	t := s.Traffic
+	t.Transport, t.HeaderBytes = "udp", conn.DatagramHeaderBytes(ipv6)
+	if s.rtts > 0 { // one mean of all: quic-go's ends with its connection
+		t.OpenRTT = conn.MeanRTT{Sum: s.rttSum / time.Duration(s.rtts), Count: 1}
 	}
 	t.SendCalls, t.ReceiveCalls = socket.sendCalls.Load(), socket.receiveCalls.Load()
-	t.DatagramsSent, t.DatagramsReceived = socket.datagramsSent.Load(), socket.datagramsReceived.Load()
+	t.SentPackets, t.ReceivedPackets = socket.datagramsSent.Load(), socket.datagramsReceived.Load()
 	return t
 }

@@ -21,7 +21,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // Version is a version of HTTP.
@@ -58,60 +59,19 @@ func (v Version) Protocols() []string {
 	}
 }
 
-// QUICCongestion is the congestion control of quic-go, which offers no other and does not
-// tell: NewReno (RFC 9002, section 7). A test looks whether it still is.
-const QUICCongestion = "reno"
-
-// Lifecycle says whether connections outlive requests, and how a new one begins.
-// Its values are those of stack.Lifecycle.
-type Lifecycle int
-
-// The lifecycles.
-const (
-	Kept Lifecycle = iota
-	Fresh
-	Resumed
-	Early
-)
-
-// Dialer opens TCP connections, counts them and takes their times.
-type Dialer interface {
-	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-	// HandshakeTLS does the TLS handshake on a connection from DialContext. It
-	// closes the connection on an error.
-	HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error)
-	// UsedProtocol reports the protocol of a peer's answer: h1, h2 or h3.
-	UsedProtocol(protocol string)
-	// FirstByte reports the time to the first byte, including the opening of the
-	// connection, of a request with its own connection.
-	FirstByte(took time.Duration)
-}
-
-// QUICObserver is an optional ability of a Dialer: it counts QUIC connections,
-// which HTTP/3 opens without the Dialer.
-type QUICObserver interface {
-	Opened() (closed func())
-	Failed()          // no answer from the server
-	HandshakeFailed() // an answer, then a failure
-	Handshake(h Handshake)
-}
-
-// Handshake describes a completed TLS or QUIC handshake.
-type Handshake struct {
-	Took         time.Duration
-	State        tls.ConnectionState
-	Early        bool // the server accepted early data
-	EarlyRefused bool // the server refused early data
-}
-
 // ClientPlan describes a client.
 type ClientPlan struct {
 	Version     Version
-	Address     string      // HOST:PORT
+	Network     string      // tcp or unix; empty: tcp
+	Address     string      // HOST:PORT, or the socket's path
 	TLS         *tls.Config // nil: cleartext, except for HTTP/3; the client owns it
 	Connections int         // with Kept: the number of connections
-	Lifecycle   Lifecycle
-	Dialer      Dialer
+	Lifecycle   conn.Lifecycle
+	Dialer      *conn.Dialer
+	// Silent says that the client sends no request of its own. Otherwise it sends one
+	// over TCP on each connection that it opens before NewClient returns, to check that
+	// the server speaks the version.
+	Silent bool
 }
 
 // ServerPlan describes a server.
@@ -121,9 +81,6 @@ type ServerPlan struct {
 	Handler http.Handler
 	// Handshakes limits the handshakes in progress. 0: no limit.
 	Handshakes int
-	// Admit makes a TLS listener that enforces the limit. HTTP/3 does not use
-	// it: it enforces the limit itself.
-	Admit func(listener net.Listener, config *tls.Config, bound int) net.Listener
 	// Connected, if set, returns the context for the requests of a connection.
 	Connected func(ctx context.Context, remote, local net.Addr) context.Context
 }

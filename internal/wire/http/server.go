@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // Limits on what any client may cost the server before a handler runs.
@@ -29,9 +30,6 @@ const maxStreams = 10_000
 func NewServer(plan ServerPlan) (Server, error) {
 	if plan.Version == HTTP3 {
 		return newH3Server(plan)
-	}
-	if plan.Handshakes > 0 && plan.Admit == nil {
-		return nil, errors.New("the plan limits handshakes over TCP, but has no Admit to enforce the limit")
 	}
 	return newTCPServer(plan), nil
 }
@@ -66,8 +64,8 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 		s.http.Handler = refuseHTTP1(plan.Handler)
 	}
 	if plan.Connected != nil {
-		s.http.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-			return plan.Connected(ctx, conn.RemoteAddr(), conn.LocalAddr())
+		s.http.ConnContext = func(ctx context.Context, accepted net.Conn) context.Context {
+			return plan.Connected(ctx, accepted.RemoteAddr(), accepted.LocalAddr())
 		}
 	}
 	return s
@@ -83,7 +81,7 @@ func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error
 	case s.plan.TLS == nil:
 		s.listener = listener
 	case s.plan.Handshakes > 0:
-		s.listener = s.plan.Admit(listener, s.plan.TLS, s.plan.Handshakes)
+		s.listener = conn.Admit(listener, s.plan.TLS, s.plan.Handshakes)
 	default:
 		s.listener = tls.NewListener(listener, s.plan.TLS)
 	}

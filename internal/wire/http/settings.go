@@ -8,6 +8,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // Settings lists the settings of both ends that differ from the libraries'
@@ -67,7 +68,7 @@ func transportSettings(plan ClientPlan) []tuning.Setting {
 		"ExpectContinueTimeout": {Value: none, Why: "no request asks for it"},
 	})
 	switch {
-	case plan.Lifecycle != Kept:
+	case plan.Lifecycle != conn.Kept:
 		settings = append(settings, tuning.Setting{
 			Side: tuning.Client, Name: "http.ClientConn", Value: "one a request, closed with its answer",
 			Default: "http.Transport's pool", Why: "the connection mode asks for it",
@@ -108,7 +109,7 @@ func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 		"MaxResponseHeaderBytes": {Default: fmt.Sprint(10 << 20), Why: strangerReason},
 	})...)
 	connections := fmt.Sprintf("%d, in turns", max(client.Connections, 1))
-	if client.Lifecycle != Kept {
+	if client.Lifecycle != conn.Kept {
 		connections = "one a request, closed with its answer"
 	}
 	for _, end := range []string{tuning.Server, tuning.Client} {

@@ -2,12 +2,12 @@ package httpwire
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // tcpClient opens connections over TCP through the plan's dialer. It has a list of
@@ -15,9 +15,10 @@ import (
 // ones too.
 type tcpClient struct {
 	plan      ClientPlan
+	opener    conn.Opener
 	transport *http.Transport
-	sessions  *SessionCache   // nil, unless connections resume a session
-	life      context.Context // ends with Close
+	sessions  *conn.SessionCache // nil, unless connections resume a session
+	life      context.Context    // ends with Close
 	endLife   context.CancelFunc
 
 	mu   sync.Mutex
@@ -34,18 +35,21 @@ type tcpConn struct {
 func newTCPClient(plan ClientPlan) *tcpClient {
 	c := &tcpClient{plan: plan, open: map[*tcpConn]struct{}{}}
 	c.life, c.endLife = context.WithCancel(context.Background())
+	c.opener = conn.Opener{Dialer: plan.Dialer, Network: plan.Network, Address: plan.Address, TLS: plan.TLS, Wrap: c.track}
+	if plan.Version == HTTP2 { // a server without ALPN chooses no protocol, and speaks HTTP/1.1
+		c.opener.Protocol = "h2"
+	}
 	c.transport = &http.Transport{
 		Protocols:          plan.Version.protocols(plan.TLS != nil),
-		DialContext:        c.dial,
-		DialTLSContext:     c.dialTLS,
 		DisableCompression: true,
 	}
-	if plan.Version == HTTP1 && plan.Lifecycle == Kept {
+	c.dialWith(c.dial)
+	if plan.Version == HTTP1 && plan.Lifecycle == conn.Kept {
 		c.transport.MaxConnsPerHost = max(plan.Connections, 1)
 		c.transport.MaxIdleConnsPerHost = c.transport.MaxConnsPerHost
 	}
-	if plan.Lifecycle == Resumed && plan.TLS != nil {
-		c.sessions = NewSessionCache()
+	if plan.Lifecycle == conn.Resumed && plan.TLS != nil {
+		c.sessions = conn.NewSessionCache()
 		plan.TLS.ClientSessionCache = c.sessions
 	}
 	return c
@@ -66,67 +70,66 @@ func (v Version) protocols(secure bool) *http.Protocols {
 }
 
 // dial opens a connection. It ends when ctx ends or Close is called.
-func (c *tcpClient) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *tcpClient) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	conn, err := c.plan.Dialer.DialContext(ctx, network, address)
+	opened, err := c.opener.Open(ctx)
+	if c.life.Err() == nil {
+		return opened, err
+	}
+	if err == nil {
+		_ = opened.Close()
+	}
+	return nil, errClosed
+}
+
+// track adds a connection to the list.
+func (c *tcpClient) track(raw net.Conn) net.Conn {
+	opened := &tcpConn{Conn: raw, client: c}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {
-		if err == nil {
-			_ = conn.Close()
-		}
-		return nil, errClosed
+		_ = raw.Close()
+	} else {
+		c.open[opened] = struct{}{}
 	}
-	if err != nil {
-		return nil, err
-	}
-	opened := &tcpConn{Conn: conn, client: c}
-	c.open[opened] = struct{}{}
-	return opened, nil
+	return opened
 }
 
-func (c *tcpClient) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := c.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := c.plan.Dialer.HandshakeTLS(ctx, raw, c.plan.TLS)
-	if err != nil {
-		return nil, err // not conn: a nil *tls.Conn is a non-nil net.Conn
-	}
-	// A server without ALPN chooses no protocol, and speaks HTTP/1.1.
-	if got := conn.ConnectionState().NegotiatedProtocol; c.plan.Version == HTTP2 && !slices.Contains(HTTP2.Protocols(), got) {
-		_ = conn.Close()
-		return nil, fmt.Errorf("the server at %s does not speak HTTP/2: it chose the protocol %q", address, got)
-	}
-	return conn, nil
+// dialWith makes the transport dial with the function.
+func (c *tcpClient) dialWith(dial func(context.Context) (net.Conn, error)) {
+	c.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
+	c.transport.DialTLSContext = c.transport.DialContext
 }
 
 // connect implements connector.
 func (c *tcpClient) connect(ctx context.Context) (connection, error) {
-	conn, err := c.transport.NewClientConn(ctx, c.plan.Scheme(), c.plan.Address)
+	opened, err := c.newClientConn(ctx)
 	if err != nil {
-		return nil, err // not conn: a nil *http.ClientConn is a non-nil connection
+		return nil, err // not opened: a nil *http.ClientConn is a non-nil connection
 	}
-	return conn, nil
+	return opened, nil
+}
+
+func (c *tcpClient) newClientConn(ctx context.Context) (*http.ClientConn, error) {
+	return c.transport.NewClientConn(ctx, c.plan.Scheme(), c.plan.Host())
 }
 
 // verify implements connector. It makes a request.
-func (c *tcpClient) verify(ctx context.Context, conn connection) error {
-	if err := c.plan.ping(ctx, conn); err != nil || c.sessions == nil {
+func (c *tcpClient) verify(ctx context.Context, opened connection) error {
+	if err := c.plan.ping(ctx, opened); err != nil || c.sessions == nil {
 		return err
 	}
-	return c.sessions.await(ctx, nil)
+	return c.sessions.Await(ctx, ctx)
 }
 
 // Close closes all connections.
 func (c *tcpClient) Close() error {
 	c.mu.Lock()
 	c.endLife()
-	for conn := range c.open {
-		_ = conn.Conn.Close()
+	for opened := range c.open {
+		_ = opened.Conn.Close()
 	}
 	clear(c.open)
 	c.mu.Unlock()

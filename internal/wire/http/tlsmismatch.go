@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // explainDialError replaces the error of cleartext HTTP/2 to a TLS server, which
@@ -17,17 +18,17 @@ func (p ClientPlan) explainDialError(ctx context.Context, err error) error {
 	if p.Version != HTTP2 || p.TLS != nil || ctx.Err() != nil {
 		return err
 	}
-	conn, failed := p.Dialer.DialContext(ctx, "tcp", p.Address)
+	opener := conn.Opener{Dialer: p.Dialer, Network: p.Network, Address: p.Address}
+	opened, failed := opener.Open(ctx)
 	if failed != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer func() { _ = opened.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = opened.Close() })()
 	const maxBytes = 1 << 10
-	_, _ = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: "+p.Address+"\r\nConnection: close\r\n\r\n")
-	answer, _ := io.ReadAll(io.LimitReader(conn, maxBytes)) // a partial answer is enough
-	alert := []byte{21, 3}                                  // start of a TLS alert record (RFC 8446, section 5.1)
-	if bytes.HasPrefix(answer, alert) || bytes.Contains(answer, []byte("to an HTTPS server")) {
+	_, _ = io.WriteString(opened, "OPTIONS * HTTP/1.1\r\nHost: "+p.Host()+"\r\nConnection: close\r\n\r\n")
+	answer, failed := io.ReadAll(io.LimitReader(opened, maxBytes)) // a partial answer is enough
+	if failure.Of(failed) == failure.PlaintextPeer || bytes.Contains(answer, []byte("to an HTTPS server")) {
 		return failure.As(failure.PlaintextPeer, fmt.Errorf("the server speaks TLS, but this client uses cleartext: %w", err))
 	}
 	return err

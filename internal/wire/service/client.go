@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/expect"
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // Client carries calls.
@@ -50,10 +50,10 @@ func (a *Answer) Seen(took time.Duration) expect.Answer {
 // Plan says how a client carries the calls of a definition.
 type Plan struct {
 	*Definition
-	Connections int                // that it opens and keeps
-	Lifecycle   httpwire.Lifecycle // unless it is Kept, each call opens one, and Connections is ignored
-	Callers     int                // that call concurrently at most
-	Keep        bool               // answers' headers and bodies are looked at
-	Varied      bool               // requests are made while calls are sent
-	Dialer      httpwire.Dialer    // opens and counts connections
+	Connections int            // that it opens and keeps
+	Lifecycle   conn.Lifecycle // unless it is Kept, each call opens one, and Connections is ignored
+	Callers     int            // that call concurrently at most
+	Keep        bool           // answers' headers and bodies are looked at
+	Varied      bool           // requests are made while calls are sent
+	Dialer      *conn.Dialer   // opens and counts connections
 }

@@ -16,7 +16,7 @@ func (d *Definition) TLSConfig() (*tls.Config, error) {
 		return nil, nil
 	}
 	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: d.TLS.ServerName, NextProtos: d.Wire.version().Protocols(),
+		MinVersion: tls.VersionTLS12, ServerName: d.TLS.ServerName, NextProtos: d.Wire.Version().Protocols(),
 		InsecureSkipVerify: d.TLS.Trust.SkipVerify, //nolint:gosec // the user says so
 	}
 	if len(d.TLS.Trust.RootPEM) > 0 {
@@ -35,8 +35,8 @@ func (d *Definition) TLSConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// version is that of HTTP below the wire.
-func (w Wire) version() httpwire.Version {
+// Version returns the version of HTTP that carries the wire.
+func (w Wire) Version() httpwire.Version {
 	switch w {
 	case HTTP1:
 		return httpwire.HTTP1

@@ -2,31 +2,25 @@ package stack
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // Connector opens a client's TCP connections, with TLS if the variant says so. The
 // target's dialer counts them.
 type Connector struct {
+	conn.Opener
 	Target Target
-	Dialer *Dialer
 
-	name     string      // of the stack, in errors
-	tls      *tls.Config // nil: cleartext
-	protocol string      // what the peer must agree to over TLS; empty: nothing
+	name string // of the stack, in errors
 }
 
 // NewConnector prepares connections of a stack's variant to the target. Over TLS the peer
@@ -35,7 +29,7 @@ func NewConnector(s Stack, v scenario.Variant, security Security, target Target,
 	if err := CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
 	}
-	c := &Connector{Target: target, name: s.Info().Name, Dialer: DialerOf(target), protocol: protocol}
+	c := &Connector{Target: target, name: s.Info().Name, Opener: conn.Opener{Dialer: target.DialerOrNew(), Address: target.Address, Protocol: protocol}}
 	if !security.On {
 		return c, nil
 	}
@@ -44,80 +38,18 @@ func NewConnector(s Stack, v scenario.Variant, security Security, target Target,
 		protocols = []string{protocol}
 	}
 	var err error
-	c.tls, err = security.ClientConfig(target.Address, target.Trust, protocols...)
+	c.TLS, err = security.ClientConfig(target.Address, target.Trust, protocols...)
 	return c, err
-}
-
-// Credentials are those of a gRPC library that is given connections from Open. Over TLS
-// they expect that the handshake is done: the Dialer counts and times handshakes in the
-// same way for every stack.
-func (c *Connector) Credentials() credentials.TransportCredentials {
-	if c.tls == nil {
-		return insecure.NewCredentials()
-	}
-	return clientCredentials{}
-}
-
-// Open makes a connection. With TLS the handshake is done; without TLS the result
-// is a *CleartextConn.
-func (c *Connector) Open(ctx context.Context) (net.Conn, error) {
-	if c.tls == nil {
-		conn, err := c.Dialer.DialContext(ctx, "tcp", c.Target.Address)
-		if err != nil {
-			return nil, err
-		}
-		return Cleartext(conn), nil
-	}
-	conn, err := c.Dialer.DialTLS(ctx, c.Target.Address, c.tls)
-	if err != nil {
-		return nil, err
-	}
-	if c.protocol != "" && conn.ConnectionState().NegotiatedProtocol != c.protocol {
-		return nil, errors.Join(fmt.Errorf("the peer speaks TLS but did not agree to the protocol %s", c.protocol), conn.Close())
-	}
-	return conn, nil
 }
 
 // Preconnect opens a connection before a library dials. The caller's context bounds
 // it, and the caller gets its error unchanged.
-func (c *Connector) Preconnect(ctx context.Context) (*Preconnected, error) {
-	conn, err := c.Open(ctx)
+func (c *Connector) Preconnect(ctx context.Context) (*conn.Ahead, error) {
+	ahead, err := conn.OpenAhead(ctx, 1, c.Open)
 	if err != nil {
 		return nil, c.Fail(ctx, err)
 	}
-	return &Preconnected{connector: c, conn: conn}, nil
-}
-
-// Preconnected holds the connection that Preconnect opened.
-type Preconnected struct {
-	connector *Connector
-
-	mu   sync.Mutex
-	conn net.Conn // nil once the library has taken it
-}
-
-// Dial returns that connection to the library the first time, and a new one each
-// further time.
-func (a *Preconnected) Dial(ctx context.Context) (net.Conn, error) {
-	if conn := a.take(); conn != nil {
-		return conn, nil
-	}
-	return a.connector.Open(ctx)
-}
-
-// Close closes the connection if the library has not taken it.
-func (a *Preconnected) Close() {
-	if conn := a.take(); conn != nil {
-		_ = conn.Close()
-	}
-}
-
-func (a *Preconnected) take() net.Conn {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	conn := a.conn
-	a.conn = nil
-	return conn
+	return ahead, nil
 }
 
 // Fail turns a connection's error into a call's error.
@@ -132,7 +64,7 @@ type OpenFunc func(ctx context.Context, clock *FirstByte) (Client, error)
 // NewClient makes a client for the target's lifecycle. Connections that are kept
 // are opened one after the other, and calls use them in turns.
 func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error) {
-	if c.Target.Lifecycle != Kept {
+	if c.Target.Lifecycle != conn.Kept {
 		return c.NewPerCall(ctx, open)
 	}
 	shared := &roundRobin{}
@@ -141,10 +73,10 @@ func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error
 		if err != nil {
 			return nil, errors.Join(err, shared.Close())
 		}
-		shared.clients = append(shared.clients, one)
+		shared.All = append(shared.All, one)
 	}
-	if len(shared.clients) == 1 {
-		return shared.clients[0], nil
+	if len(shared.All) == 1 {
+		return shared.All[0], nil
 	}
 	return shared, nil
 }
@@ -160,38 +92,33 @@ func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, erro
 }
 
 func (c *Connector) try(ctx context.Context) error {
-	if c.Target.Lifecycle == Resumed {
-		return Prime(ctx, c.Dialer, c.Target.Address, c.tls)
+	if c.Target.Lifecycle == conn.Resumed {
+		return c.Prime(ctx)
 	}
-	conn, err := c.Open(ctx)
+	opened, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	return conn.Close()
+	return opened.Close()
 }
 
 // roundRobin distributes calls over clients in turns.
-type roundRobin struct {
-	clients []Client
-	turn    atomic.Uint64
-}
-
-func (t *roundRobin) next() Client { return t.clients[t.turn.Add(1)%uint64(len(t.clients))] }
+type roundRobin struct{ conn.Turns[Client] }
 
 // Invoke implements grpc.ClientConnInterface.
 func (t *roundRobin) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	return t.next().Invoke(ctx, method, args, reply, options...)
+	return t.Next().Invoke(ctx, method, args, reply, options...)
 }
 
 // NewStream implements grpc.ClientConnInterface.
 func (t *roundRobin) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	return t.next().NewStream(ctx, desc, method, options...)
+	return t.Next().NewStream(ctx, desc, method, options...)
 }
 
 // Close implements Client.
 func (t *roundRobin) Close() error {
 	var errs []error
-	for _, one := range t.clients {
+	for _, one := range t.All {
 		errs = append(errs, one.Close())
 	}
 	return errors.Join(errs...)
@@ -203,7 +130,7 @@ func (t *roundRobin) Close() error {
 // first message. Only HTTP/2's own frames come before the header.
 type FirstByte struct {
 	begin  time.Time
-	dialer *Dialer
+	dialer *conn.Dialer
 	once   sync.Once
 }
 

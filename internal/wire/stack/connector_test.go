@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // toy is a client that counts.
@@ -90,8 +91,13 @@ func TestConnectionsAreClosedWhereOneFails(t *testing.T) {
 }
 
 func TestPerCallClientOpensAndTimesEachCall(t *testing.T) {
-	dialer := &Dialer{}
-	target := Target{Address: listen(t, func(net.Conn) {}), Lifecycle: Fresh, Dialer: dialer}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	dialer := &conn.Dialer{}
+	target := Target{Address: listener.Addr().String(), Lifecycle: conn.Fresh, Dialer: dialer}
 	client, err := connector(t, target).NewClient(t.Context(), func(_ context.Context, clock *FirstByte) (Client, error) {
 		return &toy{clock: clock}, nil
 	})
@@ -128,7 +134,7 @@ func TestFirstByteOfGRPC(t *testing.T) {
 		seen  stats.RPCStats
 		count int
 	}{{&stats.Begin{}, 0}, {&stats.OutPayload{}, 0}, {&stats.InTrailer{}, 0}, {&stats.InHeader{}, 1}, {&stats.InPayload{}, 1}} {
-		dialer := &Dialer{}
+		dialer := &conn.Dialer{}
 		(&FirstByte{dialer: dialer}).HandleRPC(t.Context(), c.seen)
 		times := dialer.TakeTimes()
 		if came := times.FirstByte != nil; came != (c.count == 1) {

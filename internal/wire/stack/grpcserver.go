@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // GRPCLibrary is the server of a gRPC library, such as *grpc.Server.
@@ -81,7 +83,7 @@ func (s *grpcServer[L, O]) Listen(ctx context.Context, address string) (net.Addr
 	}
 	options := s.Options
 	if s.listener.TLS != nil {
-		options = append(options, s.Credentials(serverCredentials{ctx: s.ctx, config: s.listener.TLS}))
+		options = append(options, s.Credentials(conn.ServerCredentials(s.ctx, s.listener.TLS)))
 	}
 	s.library = s.New(options...)
 	for _, each := range s.services {

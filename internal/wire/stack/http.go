@@ -16,6 +16,7 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
 )
 
@@ -117,7 +118,7 @@ func (s HTTPStack) Settings(v scenario.Variant, t Target) ([]tuning.Setting, err
 	tlsConfig := plan.security.Configured()
 	return slices.Concat(plan.Settings, httpwire.Settings(
 		httpwire.ServerPlan{Version: plan.Version, Handshakes: plan.security.Handshakes, TLS: tlsConfig},
-		httpwire.ClientPlan{Version: plan.Version, Connections: t.Connections, Lifecycle: httpwire.Lifecycle(t.Lifecycle), TLS: tlsConfig, Dialer: DialerOf(t)},
+		httpwire.ClientPlan{Version: plan.Version, Connections: t.Connections, Lifecycle: t.Lifecycle, TLS: tlsConfig, Dialer: t.DialerOrNew()},
 	)), nil
 }
 
@@ -140,8 +141,8 @@ func (s HTTPStack) NewClient(ctx context.Context, v scenario.Variant, target Tar
 		Version:     plan.Version,
 		Address:     target.Address,
 		Connections: max(target.Connections, 1),
-		Lifecycle:   httpwire.Lifecycle(target.Lifecycle),
-		Dialer:      DialerOf(target),
+		Lifecycle:   target.Lifecycle,
+		Dialer:      target.DialerOrNew(),
 	}
 	if plan.security.On {
 		wire.TLS, err = plan.security.ClientConfig(target.Address, target.Trust, plan.Version.Protocols()...)
@@ -182,7 +183,7 @@ func (c *HTTPClient) Close() error {
 func (c *HTTPClient) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(c.life, f) }
 
 // Traffic implements TrafficReporter.
-func (c *HTTPClient) Traffic() (Traffic, bool) { return TrafficOf(c.wire) }
+func (c *HTTPClient) Traffic() (conn.Traffic, bool) { return c.wire.Traffic() }
 
 // Fail returns the error of a call whose request failed or whose answer could not be
 // read. An error that has a gRPC status keeps it.
@@ -234,7 +235,7 @@ func (s *httpServer) listen(ctx context.Context, address string) (net.Addr, erro
 	}
 	s.handler, _ = handler.(io.Closer)
 	plan := httpwire.ServerPlan{
-		Version: s.plan.Version, Handler: handler, Handshakes: s.plan.security.Handshakes, Admit: Admit,
+		Version: s.plan.Version, Handler: handler, Handshakes: s.plan.security.Handshakes,
 		Connected: func(ctx context.Context, remote, local net.Addr) context.Context {
 			return peer.NewContext(ctx, &peer.Peer{Addr: remote, LocalAddr: local})
 		},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/rpc/chanpool"
 )
 
@@ -36,7 +37,7 @@ func Pooled(v scenario.Variant) bool {
 
 // NewPool makes a client whose connections a pool opens and closes, where connections are kept.
 func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) {
-	if c.Target.Lifecycle != Kept {
+	if c.Target.Lifecycle != conn.Kept {
 		return c.NewPerCall(ctx, open)
 	}
 	first, err := open(ctx, nil)

@@ -6,6 +6,7 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 )
 
 // SettingsReporter is an optional interface of a Stack that changes its library's
@@ -33,7 +34,7 @@ func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error)
 		all = append(all, SecurityOf(o).settings(t)...)
 	}
 	if !s.Info().QUIC { // a QUIC client has one socket, and needs no sources
-		all = append(all, sourceSettings(t)...)
+		all = append(all, t.Dialer.Settings(t.Address)...)
 	}
 	return tuning.Join(tuning.At(tuning.Server, all), tuning.At(tuning.Client, all)), o.Err()
 }
@@ -46,27 +47,16 @@ func (s Security) settings(t Target) []tuning.Setting {
 	if s.Handshakes > 0 {
 		all = append(all, tuning.Setting{Side: tuning.Server, Name: "handshakes in progress", Value: strconv.Itoa(s.Handshakes), Default: "no bound", Why: "the variant's option handshakes"})
 	}
-	if t.Lifecycle == Resumed || t.Lifecycle == Early {
+	if t.Lifecycle == conn.Resumed || t.Lifecycle == conn.Early {
 		all = append(all, tuning.Setting{Side: tuning.Client, Name: "tls.Config.ClientSessionCache", Value: "one session, had before the first call", Default: "none", Why: "the connection mode resumes"})
 	}
 	return append(all, t.Trust.Settings()...)
 }
 
-// sourceSettings returns the Dialer's settings.
-func sourceSettings(t Target) []tuning.Setting {
-	if t.Dialer == nil || t.Dialer.Sources <= 1 {
-		return nil
-	}
-	if _, resetOnClose := t.Dialer.dialerTo(t.Address); resetOnClose {
-		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}}
-	}
-	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(t.Dialer.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "so many connections need more ports than one address has"}}
-}
-
 // HandshakeSetting is the timeout of a server whose handshakes ServerHandshake does
 // in place of its library.
 func HandshakeSetting(name, library string) tuning.Setting {
-	return tuning.Setting{Side: tuning.Server, Name: name, Value: handshakeTimeout.String(), Default: library, Why: "a mute peer is let go as soon as on every stack"}
+	return tuning.Setting{Side: tuning.Server, Name: name, Value: conn.HandshakeTimeout.String(), Default: library, Why: "a mute peer is let go as soon as on every stack"}
 }
 
 // MessageLimit is the setting of a stack whose library has no message limit.

@@ -29,6 +29,7 @@ import (
 
 	"wirelab.dev/internal/base/unsupported"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 )
 
@@ -67,7 +68,7 @@ type Info struct {
 	// connections reported what they negotiated. See ProtocolChooser. A new stack
 	// leaves it empty.
 	Protocol string
-	// QUIC says that the wire is on QUIC, which supports every Lifecycle. A wire
+	// QUIC says that the wire is on QUIC, which supports every conn.Lifecycle. A wire
 	// on TCP can resume only with TLS.
 	QUIC bool
 }
@@ -104,46 +105,36 @@ type Target struct {
 	// Operations is how many operations the server at Address serves; 0 means
 	// unknown. Some wires need not name the operation if there is only one.
 	Operations int
-	// Lifecycle says whether calls share connections. Unless it is Kept, every
+	// Lifecycle says whether calls share connections. Unless it is conn.Kept, every
 	// call opens its own connection and closes it at its end, and Connections
 	// is ignored.
-	Lifecycle Lifecycle
+	Lifecycle conn.Lifecycle
 	// Trust says which servers a client over TLS accepts.
 	Trust secure.Trust
 	// Dialer opens and counts the client's connections. Clients may share
 	// one. If it is nil, the client makes its own.
-	Dialer *Dialer
+	Dialer *conn.Dialer
 }
 
-// Lifecycle says whether connections outlive calls, and how a new one begins.
-type Lifecycle int
-
-// The lifecycles.
-const (
-	Kept    Lifecycle = iota // opened once, used by call after call
-	Fresh                    // one a call, with TLS after a full handshake
-	Resumed                  // one a call, resuming a TLS session that the client got before its first call
-	Early                    // the same, with the request as QUIC's early data (RFC 9001, section 4.6)
-)
-
-// LifecycleOf returns the lifecycle of a connection mode.
-func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
-	switch mode {
-	case scenario.New:
-		return Fresh
-	case scenario.Resumed:
-		return Resumed
-	case scenario.Early:
-		return Early
-	default:
-		return Kept
+// DialerOrNew returns the target's dialer, or a new one.
+func (t Target) DialerOrNew() *conn.Dialer {
+	if t.Dialer != nil {
+		return t.Dialer
 	}
+	return &conn.Dialer{}
 }
 
 // Client makes calls, from any number of goroutines.
 type Client interface {
 	grpc.ClientConnInterface
 	io.Closer
+}
+
+// TrafficReporter is an optional interface of a Client that counts the traffic of its
+// connections itself. The Dialer reports the traffic of connections that it made.
+type TrafficReporter interface {
+	// Traffic returns the traffic of all connections so far, also of closed ones.
+	Traffic() (traffic conn.Traffic, known bool)
 }
 
 // TLSServer is an optional interface of a Server that can serve over TLS.
@@ -245,15 +236,15 @@ func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenar
 
 // CheckLifecycle returns an error that wraps ErrUnsupported if connections of the
 // variant cannot have this lifecycle.
-func CheckLifecycle(s Stack, v scenario.Variant, l Lifecycle) error {
+func CheckLifecycle(s Stack, v scenario.Variant, l conn.Lifecycle) error {
 	info := s.Info()
 	on, _ := v.Get(tlsKey)
 	switch {
-	case l == Kept || l == Fresh || info.QUIC:
+	case l == conn.Kept || l == conn.Fresh || info.QUIC:
 		return nil
 	case !info.hasTLS():
 		return fmt.Errorf("%s has no TLS session to resume: %w", v, ErrUnsupported)
-	case l == Early:
+	case l == conn.Early:
 		return fmt.Errorf("%s: 0rtt is QUIC's, and this wire is on TCP; h3 and grpc-h3 have it: %w", v, ErrUnsupported)
 	case on != "on":
 		return fmt.Errorf("%s: without TLS there is no session to resume; set tls=on: %w", v, ErrUnsupported)

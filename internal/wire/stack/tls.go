@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 )
 
@@ -116,7 +117,7 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 		return l, err
 	}
 	if s.Handshakes > 0 {
-		l.Listener = Admit(l.Listener, l.TLS, s.Handshakes)
+		l.Listener = conn.Admit(l.Listener, l.TLS, s.Handshakes)
 	}
 	return l, nil
 }

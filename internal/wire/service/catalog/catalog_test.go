@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
-	"wirelab.dev/internal/wire/stack"
 )
 
 // A call of gRPC is traced by its metadata.
@@ -32,7 +32,7 @@ func TestTracesInMetadata(t *testing.T) {
 		Wire: service.GRPC, Network: "tcp", Address: listener.Addr().String(), Authority: "localhost", Timeout: time.Minute,
 		Requests: []service.Request{{Path: "/a.B/C", Messages: [][]byte{nil}}}, Trace: &service.Trace{Share: 1},
 	}
-	client, err := Open(t.Context(), service.Plan{Definition: d, Connections: 1, Callers: 1, Varied: true, Dialer: &stack.Dialer{}})
+	client, err := Open(t.Context(), service.Plan{Definition: d, Connections: 1, Callers: 1, Varied: true, Dialer: &conn.Dialer{}})
 	if err != nil {
 		t.Fatal(err)
 	}

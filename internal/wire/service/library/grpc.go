@@ -2,23 +2,17 @@ package library
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"slices"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/rpc/fastgrpc"
 )
@@ -26,8 +20,8 @@ import (
 // grpcClient carries calls of gRPC over HTTP/2.
 type grpcClient struct {
 	plan    service.Plan
-	tls     *tls.Config
-	clients turns[*fastgrpc.Client]
+	opener  conn.Opener
+	clients conn.Turns[*fastgrpc.Client]
 }
 
 func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
@@ -35,20 +29,18 @@ func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &grpcClient{plan: plan, tls: config}
-	if plan.Lifecycle != httpwire.Kept {
+	c := &grpcClient{plan: plan, opener: conn.Opener{
+		Dialer: plan.Dialer, Network: plan.Network, Address: plan.Address, TLS: config, Protocol: "h2",
+	}}
+	if plan.Lifecycle != conn.Kept {
 		return c, nil
 	}
-	c.clients.all = make([]*fastgrpc.Client, max(plan.Connections, 1))
-	opening, ctx := errgroup.WithContext(ctx)
-	opening.SetLimit(dialsAtOnce)
-	for i := range c.clients.all {
-		opening.Go(func() (err error) {
-			c.clients.all[i], err = c.dial(ctx)
-			return err
-		})
-	}
-	if err := opening.Wait(); err != nil {
+	c.clients.All = make([]*fastgrpc.Client, max(plan.Connections, 1))
+	err = conn.OpenEach(ctx, len(c.clients.All), func(ctx context.Context, i int) (err error) {
+		c.clients.All[i], err = c.dial(ctx)
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -57,46 +49,23 @@ func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
 // dial makes a client of one connection, which can carry calls when it returns. The first
 // failure is returned, where the library would try again.
 func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
-	first, err := c.connect(ctx)
+	ahead, err := conn.OpenAhead(ctx, 1, c.opener.Open)
 	if err != nil {
 		return nil, err
 	}
-	ahead := make(chan net.Conn, 1)
-	ahead <- first
+	defer ahead.Close()
 	client, err := fastgrpc.NewClient("passthrough:///"+c.plan.Address,
-		fastgrpc.WithTransportCredentials(c.credentials()), fastgrpc.WithAuthority(c.plan.Authority),
+		fastgrpc.WithTransportCredentials(c.opener.Credentials()), fastgrpc.WithAuthority(c.plan.Authority),
 		fastgrpc.WithUserAgent(service.UserAgent), fastgrpc.WithDisableRetry(), fastgrpc.WithNoProxy(),
-		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			select {
-			case conn := <-ahead:
-				return conn, nil
-			default:
-				return c.connect(ctx)
-			}
-		}))
+		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ahead.Dial(ctx) }))
 	if err != nil {
-		return nil, errors.Join(err, first.Close())
+		return nil, err
 	}
 	if err := client.WaitReady(ctx); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
 	c.plan.Dialer.UsedProtocol("h2")
 	return client, nil
-}
-
-func (c *grpcClient) connect(ctx context.Context) (net.Conn, error) {
-	raw, err := c.plan.Dialer.DialContext(ctx, c.plan.Network, c.plan.Address)
-	if err != nil || c.tls == nil {
-		return raw, err
-	}
-	conn, err := c.plan.Dialer.HandshakeTLS(ctx, raw, c.tls)
-	if err != nil {
-		return nil, err
-	}
-	if agreed := conn.ConnectionState().NegotiatedProtocol; !slices.Contains(httpwire.HTTP2.Protocols(), agreed) {
-		return nil, errors.Join(fmt.Errorf("the server at %s does not speak HTTP/2, and so no gRPC: it chose the protocol %q", c.plan.Address, agreed), conn.Close())
-	}
-	return conn, nil
 }
 
 // Call implements service.Client.
@@ -132,8 +101,8 @@ func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer 
 
 // client returns a client for one call, and what ends its use.
 func (c *grpcClient) client(ctx context.Context) (*fastgrpc.Client, func(), error) {
-	if c.plan.Lifecycle == httpwire.Kept {
-		return c.clients.take(), func() {}, nil
+	if c.plan.Lifecycle == conn.Kept {
+		return c.clients.Next(), func() {}, nil
 	}
 	own, err := c.dial(ctx)
 	if err != nil {
@@ -169,7 +138,7 @@ func answered(answer *service.Answer, err error) error {
 
 // Close implements service.Client.
 func (c *grpcClient) Close() error {
-	for _, client := range c.clients.all {
+	for _, client := range c.clients.All {
 		if client != nil {
 			_ = client.Close() // its error comes too late to matter
 		}
@@ -194,32 +163,3 @@ func (raw) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	return nil
 }
-
-func (c *grpcClient) credentials() credentials.TransportCredentials {
-	if c.tls == nil {
-		return insecure.NewCredentials()
-	}
-	return handshakeDone{}
-}
-
-// handshakeDone are the credentials of connections that the dialer has secured.
-type handshakeDone struct{}
-
-var errClientOnly = errors.New("these are a client's credentials")
-
-func (handshakeDone) ClientHandshake(_ context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return conn, credentials.TLSInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}, nil
-}
-
-func (handshakeDone) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errClientOnly
-}
-
-func (handshakeDone) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
-}
-
-func (h handshakeDone) Clone() credentials.TransportCredentials { return h }
-
-// OverrideServerName is deprecated by grpc-go, and part of its interface.
-func (handshakeDone) OverrideServerName(string) error { return errClientOnly }

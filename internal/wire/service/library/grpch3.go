@@ -28,7 +28,7 @@ func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, ans
 	}
 	sent.Header.Set("Content-Type", "application/grpc")
 	sent.Header.Set("Te", "trailers")
-	response, err := c.trips.take().Do(sent)
+	response, err := c.Do(sent)
 	if err != nil {
 		return withoutURL(err)
 	}

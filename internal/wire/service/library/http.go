@@ -3,16 +3,11 @@ package library
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/service"
@@ -24,15 +19,9 @@ const mostKept = 16 << 20
 
 // httpClient carries requests of HTTP.
 type httpClient struct {
-	plan   service.Plan
-	trips  turns[doer]
-	close  func() error
-	scheme string
-}
-
-// doer sends a request.
-type doer interface {
-	Do(*http.Request) (*http.Response, error)
+	*httpwire.Client
+	plan service.Plan
+	base string // of the URLs
 }
 
 func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
@@ -40,145 +29,15 @@ func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &httpClient{plan: plan, scheme: "http"}
-	if config != nil {
-		c.scheme = "https"
+	wire := httpwire.ClientPlan{
+		Version: plan.Wire.Version(), Network: plan.Network, Address: plan.Address, TLS: config, Silent: true,
+		Connections: plan.Connections, Lifecycle: plan.Lifecycle, Dialer: plan.Dialer,
 	}
-	switch plan.Wire {
-	case service.HTTP3, service.GRPCH3:
-		return c, c.openQUIC(ctx, config)
-	case service.HTTP2:
-		return c, c.openTCP(ctx, config, max(plan.Connections, 1), 1)
-	default:
-		return c, c.openTCP(ctx, config, 1, max(plan.Connections, 1))
-	}
-}
-
-// openQUIC opens the connections of HTTP/3.
-func (c *httpClient) openQUIC(ctx context.Context, config *tls.Config) error {
-	client, err := httpwire.NewClient(ctx, httpwire.ClientPlan{
-		Version: httpwire.HTTP3, Address: c.plan.Address, TLS: config,
-		Connections: c.plan.Connections, Lifecycle: c.plan.Lifecycle, Dialer: c.plan.Dialer,
-	})
-	if err != nil {
-		return err
-	}
-	c.trips.all, c.close = []doer{client}, client.Close
-	return nil
-}
-
-// openTCP opens pools of connections. Those of HTTP/2 have one each, which net/http would
-// otherwise add to.
-func (c *httpClient) openTCP(ctx context.Context, config *tls.Config, pools, connections int) error {
-	var all []*pool
-	c.close = func() error {
-		for _, p := range all {
-			p.closeAll()
-		}
-		return nil
-	}
-	opening, ctx := errgroup.WithContext(ctx)
-	for range pools {
-		p := newPool(c.plan, config, connections)
-		all = append(all, p)
-		c.trips.all = append(c.trips.all, &http.Client{Transport: p.transport, CheckRedirect: noRedirect})
-		if c.plan.Lifecycle == httpwire.Kept {
-			opening.Go(func() error { return p.open(ctx, connections) })
-		}
-	}
-	if err := opening.Wait(); err != nil {
-		return errors.Join(err, c.close())
-	}
-	return nil
-}
-
-// noRedirect returns an answer that says where else to go: that is another request.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// pool is a transport whose connections are open before its first request.
-type pool struct {
-	plan      service.Plan
-	tls       *tls.Config
-	transport *http.Transport
-	opened    chan net.Conn
-}
-
-func newPool(plan service.Plan, config *tls.Config, connections int) *pool {
-	p := &pool{plan: plan, tls: config, opened: make(chan net.Conn, connections)}
-	p.transport = &http.Transport{
-		Protocols: new(http.Protocols), DisableCompression: true,
-		DisableKeepAlives: plan.Lifecycle != httpwire.Kept, MaxIdleConnsPerHost: connections,
-		DialContext: p.take, DialTLSContext: p.take,
-	}
-	if plan.Lifecycle == httpwire.Kept {
-		p.transport.MaxConnsPerHost = connections
-	}
-	switch {
-	case plan.Wire == service.HTTP1:
-		p.transport.Protocols.SetHTTP1(true)
-	case config != nil:
-		p.transport.Protocols.SetHTTP2(true)
-	default:
-		p.transport.Protocols.SetUnencryptedHTTP2(true)
-	}
-	return p
-}
-
-// open opens connections that the first requests find.
-func (p *pool) open(ctx context.Context, connections int) error {
-	opening, ctx := errgroup.WithContext(ctx)
-	opening.SetLimit(dialsAtOnce)
-	for range connections {
-		opening.Go(func() error {
-			conn, err := p.dial(ctx)
-			if err == nil {
-				p.opened <- conn
-			}
-			return err
-		})
-	}
-	return opening.Wait()
-}
-
-// dialsAtOnce fits into a listen backlog of 128.
-const dialsAtOnce = 64
-
-// take gives net/http a connection that is open already, or a new one.
-func (p *pool) take(ctx context.Context, _, _ string) (net.Conn, error) {
-	select {
-	case conn := <-p.opened:
-		return conn, nil
-	default:
-		return p.dial(ctx)
-	}
-}
-
-func (p *pool) dial(ctx context.Context) (net.Conn, error) {
-	raw, err := p.plan.Dialer.DialContext(ctx, p.plan.Network, p.plan.Address)
-	if err != nil || p.tls == nil {
-		return raw, err
-	}
-	conn, err := p.plan.Dialer.HandshakeTLS(ctx, raw, p.tls)
+	client, err := httpwire.NewClient(ctx, wire)
 	if err != nil {
 		return nil, err
 	}
-	agreed := conn.ConnectionState().NegotiatedProtocol
-	if p.plan.Wire == service.HTTP2 && !slices.Contains(httpwire.HTTP2.Protocols(), agreed) {
-		return nil, errors.Join(fmt.Errorf("the server at %s does not speak HTTP/2: it chose the protocol %q", p.plan.Address, agreed), conn.Close())
-	}
-	return conn, nil
-}
-
-func (p *pool) closeAll() {
-	p.transport.CloseIdleConnections()
-	for {
-		select {
-		case conn := <-p.opened:
-			_ = conn.Close()
-		default:
-			return
-		}
-	}
+	return &httpClient{Client: client, plan: plan, base: wire.Scheme() + "://" + wire.Host()}, nil
 }
 
 // Call implements service.Client.
@@ -196,7 +55,7 @@ func (c *httpClient) Call(ctx context.Context, request *service.Request, answer 
 		sent.Body = nil
 	}
 	sent.ContentLength = int64(len(request.Body))
-	response, err := c.trips.take().Do(sent)
+	response, err := c.Do(sent)
 	if err != nil {
 		return withoutURL(err)
 	}
@@ -220,7 +79,7 @@ func (c *httpClient) Call(ctx context.Context, request *service.Request, answer 
 }
 
 func (c *httpClient) request(ctx context.Context, request *service.Request, body io.Reader) (*http.Request, error) {
-	where, err := url.Parse(c.scheme + "://" + c.host() + request.Path)
+	where, err := url.Parse(c.base + request.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -238,14 +97,6 @@ func (c *httpClient) request(ctx context.Context, request *service.Request, body
 	return sent, nil
 }
 
-// host is what a URL has for the target; net/http dials nothing by it.
-func (c *httpClient) host() string {
-	if c.plan.Network == "unix" {
-		return "localhost"
-	}
-	return c.plan.Address
-}
-
 // withoutURL is the error without the words of net/http before it: which request failed is
 // known.
 func withoutURL(err error) error {
@@ -254,6 +105,3 @@ func withoutURL(err error) error {
 	}
 	return err
 }
-
-// Close implements service.Client.
-func (c *httpClient) Close() error { return c.close() }

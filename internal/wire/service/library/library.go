@@ -6,7 +6,6 @@ package library
 
 import (
 	"context"
-	"sync/atomic"
 
 	"wirelab.dev/internal/wire/service"
 )
@@ -20,14 +19,6 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 		return openHTTP(ctx, plan)
 	}
 }
-
-// turns are equal things that are used in turn.
-type turns[T any] struct {
-	all  []T
-	next atomic.Uint64
-}
-
-func (t *turns[T]) take() T { return t.all[int(t.next.Add(1)%uint64(len(t.all)))] }
 
 // limited bounds a call, where the definition does.
 func limited(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {

@@ -1,8 +1,6 @@
 package library
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,33 +18,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 )
-
-// dialer dials and counts.
-type dialer struct{ opened atomic.Int64 }
-
-func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	var plain net.Dialer
-	conn, err := plain.DialContext(ctx, network, address)
-	if err == nil {
-		d.opened.Add(1)
-	}
-	return conn, err
-}
-
-func (d *dialer) HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
-	conn := tls.Client(raw, config)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, raw.Close())
-	}
-	return conn, nil
-}
-
-func (*dialer) UsedProtocol(string)     {}
-func (*dialer) FirstByte(time.Duration) {}
 
 // site is what the tests' servers have.
 func site() http.Handler {
@@ -102,7 +77,7 @@ func serveHTTP(t *testing.T, wire service.Wire, secured bool) *service.Definitio
 func open(t *testing.T, plan service.Plan) service.Client {
 	t.Helper()
 	if plan.Dialer == nil {
-		plan.Dialer = &dialer{}
+		plan.Dialer = &conn.Dialer{}
 	}
 	client, err := Open(t.Context(), plan)
 	if err != nil {
@@ -120,7 +95,7 @@ var wires = []struct {
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	for _, w := range wires {
-		for _, lifecycle := range []httpwire.Lifecycle{httpwire.Kept, httpwire.Fresh} {
+		for _, lifecycle := range []conn.Lifecycle{conn.Kept, conn.Fresh} {
 			t.Run(fmt.Sprintf("%s tls=%v lifecycle=%d", w.wire, w.secured, lifecycle), func(t *testing.T) {
 				t.Parallel()
 				d := serveHTTP(t, w.wire, w.secured)
@@ -210,7 +185,7 @@ func TestRefused(t *testing.T) {
 	_ = listener.Close()
 	for _, wire := range []service.Wire{service.HTTP1, service.HTTP2, service.GRPC} {
 		_, err := Open(t.Context(), service.Plan{
-			Definition: &service.Definition{Wire: wire, Network: "tcp", Address: address}, Connections: 1, Dialer: &dialer{},
+			Definition: &service.Definition{Wire: wire, Network: "tcp", Address: address}, Connections: 1, Dialer: &conn.Dialer{},
 		})
 		if class := failure.Of(err); class != failure.Refused {
 			t.Errorf("%s: %v, of the class %q", wire, err, class)
@@ -295,7 +270,7 @@ func serveHandler(t *testing.T, handler http.Handler) *service.Definition {
 func TestGRPC(t *testing.T) {
 	t.Parallel()
 	for _, wire := range []service.Wire{service.GRPC, service.GRPCH3} {
-		for _, lifecycle := range []httpwire.Lifecycle{httpwire.Kept, httpwire.Fresh} {
+		for _, lifecycle := range []conn.Lifecycle{conn.Kept, conn.Fresh} {
 			t.Run(fmt.Sprintf("%s lifecycle=%d", wire, lifecycle), func(t *testing.T) {
 				t.Parallel()
 				client := open(t, service.Plan{Definition: serveGRPC(t, wire), Connections: 2, Callers: 4, Keep: true, Lifecycle: lifecycle})

@@ -23,7 +23,7 @@ func TestHTTP1CallsDoNotAllocate(t *testing.T) {
 	if allocations >= 1 {
 		t.Errorf("%v allocations a call", allocations)
 	}
-	if n := counts.opened.Load(); n != 1 {
+	if n := counts.Counts().Opened; n != 1 {
 		t.Errorf("%d connections", n)
 	}
 }

@@ -2,17 +2,12 @@ package prepared
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"math"
 	"net"
-	"slices"
 	"sync"
-	"syscall"
 
-	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -22,8 +17,7 @@ var errClosed = errors.New("the client is closed")
 // dialer opens the connections of a client, until that is closed.
 type dialer struct {
 	service.Plan
-	tls     *tls.Config // nil: cleartext
-	version httpwire.Version
+	opener conn.Opener
 
 	life    context.Context // ends with Close
 	endLife context.CancelFunc
@@ -31,13 +25,16 @@ type dialer struct {
 }
 
 func newDialer(plan service.Plan) (*dialer, error) {
-	d := &dialer{Plan: plan, version: httpwire.HTTP2}
-	if plan.Wire == service.HTTP1 {
-		d.version = httpwire.HTTP1
+	d := &dialer{Plan: plan, opener: conn.Opener{Dialer: plan.Dialer, Network: plan.Network, Address: plan.Address}}
+	if plan.Wire != service.HTTP1 { // a server without ALPN chooses no protocol, and speaks HTTP/1.1
+		d.opener.Protocol = "h2"
 	}
 	var err error
-	if d.tls, err = plan.TLSConfig(); err != nil {
+	if d.opener.TLS, err = plan.TLSConfig(); err != nil {
 		return nil, err
+	}
+	if d.opener.TLS == nil {
+		d.opener.Wrap = func(raw net.Conn) net.Conn { return plainSocket{raw} }
 	}
 	d.life, d.endLife = context.WithCancel(context.Background())
 	return d, nil
@@ -47,8 +44,8 @@ func newDialer(plan service.Plan) (*dialer, error) {
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := d.within(ctx)
 	defer cancel()
-	conn, err := d.connect(ctx)
-	return conn, d.ifClosed(err)
+	nc, err := d.opener.Open(ctx)
+	return nc, d.ifClosed(err)
 }
 
 // within bounds what opens a connection by a call's timeout and the client's life.
@@ -68,31 +65,6 @@ func (d *dialer) ifClosed(err error) error {
 		return errClosed
 	}
 	return err
-}
-
-func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
-	raw, err := d.Dialer.DialContext(ctx, d.Network, d.Address)
-	if err != nil {
-		return nil, err
-	}
-	if d.tls == nil {
-		if _, is := raw.(syscall.Conn); is {
-			return plainSocket{raw}, nil
-		}
-		return raw, nil
-	}
-	conn, err := d.Dialer.HandshakeTLS(ctx, raw, d.tls)
-	if err != nil {
-		return nil, err // not conn: a nil *tls.Conn is a non-nil net.Conn
-	}
-	// A server without ALPN chooses no protocol, and speaks HTTP/1.1.
-	agreed := conn.ConnectionState().NegotiatedProtocol
-	if d.version == httpwire.HTTP2 && !slices.Contains(httpwire.HTTP2.Protocols(), agreed) {
-		_ = conn.Close()
-		return nil, failure.As(failure.WrongProtocol, fmt.Errorf(
-			"the server at %s does not speak HTTP/2: asked for h2, it chose the protocol %q", d.Address, agreed))
-	}
-	return conn, nil
 }
 
 // answered reports the protocol of the first answer.

@@ -108,7 +108,7 @@ func TestGRPCManyCallers(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := counts.opened.Load(); n != 2 {
+	if n := counts.Counts().Opened; n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -137,8 +137,8 @@ func TestGRPCTimeout(t *testing.T) {
 	if !told && failure.Of(err) != failure.Deadline || time.Since(began) < plan.Timeout {
 		t.Errorf("after %v: %v, %+v", time.Since(began), err, answer)
 	}
-	if err := client.Call(t.Context(), &plan.Requests[0], &service.Answer{}); err != nil || counts.opened.Load() != 1 {
-		t.Errorf("%v, %d connections: the connection goes on", err, counts.opened.Load())
+	if err := client.Call(t.Context(), &plan.Requests[0], &service.Answer{}); err != nil || counts.Counts().Opened != 1 {
+		t.Errorf("%v, %d connections: the connection goes on", err, counts.Counts().Opened)
 	}
 }
 

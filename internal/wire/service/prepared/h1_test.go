@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 )
@@ -110,11 +110,11 @@ func TestHTTP1(t *testing.T) {
 	plan := planFor(server, service.HTTP1, wanted()...)
 	client, counts := open(t, plan)
 	callAll(t, client, plan.Definition, &service.Answer{})
-	if n := counts.opened.Load(); n != 1+2 {
+	if n := counts.Counts().Opened; n != 1+2 {
 		t.Errorf("%d connections, want one, and one after each of 2 answers that closed it", n)
 	}
-	if counts.protocol.Load() != "h1" {
-		t.Errorf("protocol %v", counts.protocol.Load())
+	if counts.Negotiated().Protocol != "h1" {
+		t.Errorf("protocol %v", counts.Negotiated().Protocol)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestHTTP1OverTLS(t *testing.T) {
 	plan.TLS = trust
 	client, counts := open(t, plan)
 	callAll(t, client, plan.Definition, &service.Answer{})
-	if n := counts.handshakes.Load(); n != 1+2 {
+	if n := counts.Counts().Full + counts.Counts().Resumed; n != 1+2 {
 		t.Errorf("%d handshakes", n)
 	}
 }
@@ -178,7 +178,7 @@ func TestHTTP1CallersWaitForAConnection(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := counts.opened.Load(); n != 3 {
+	if n := counts.Counts().Opened; n != 3 {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -311,7 +311,7 @@ func TestHTTP1OpensAnotherConnection(t *testing.T) {
 					t.Fatalf("%v: status %d, %d bytes", err, answer.Status, answer.Bytes)
 				}
 			}
-			if n := counts.opened.Load(); n != 5 {
+			if n := counts.Counts().Opened; n != 5 {
 				t.Errorf("%d connections for 5 calls", n)
 			}
 		})
@@ -378,7 +378,7 @@ func TestHTTP1Timeout(t *testing.T) {
 			if took := time.Since(began); took < 2*plan.Timeout {
 				t.Errorf("gave up after %v", took)
 			}
-			if n := counts.opened.Load(); n != 2 {
+			if n := counts.Counts().Opened; n != 2 {
 				t.Errorf("%d connections: one that timed out carries no further call", n)
 			}
 		})
@@ -401,7 +401,7 @@ func TestHTTP1CallsEnd(t *testing.T) {
 				_, _ = io.Copy(io.Discard, conn)
 			})
 			plan.Callers = 2
-			counts := &tally{}
+			counts := &conn.Dialer{}
 			plan.Dialer, plan.Network, plan.Connections, plan.Authority = counts, "tcp", 1, "test.example"
 			client, err := Open(t.Context(), plan)
 			if err != nil {
@@ -431,7 +431,7 @@ func TestWhatCannotBePrepared(t *testing.T) {
 	for name, change := range map[string]func(*service.Plan){
 		"kept answers": func(p *service.Plan) { p.Keep = true },
 		"varied":       func(p *service.Plan) { p.Varied = true },
-		"fresh":        func(p *service.Plan) { p.Lifecycle = httpwire.Fresh },
+		"fresh":        func(p *service.Plan) { p.Lifecycle = conn.Fresh },
 		"HTTP/3":       func(p *service.Plan) { p.Wire = service.HTTP3 },
 		"CONNECT":      func(p *service.Plan) { p.Requests[0].Method = "CONNECT" },
 		"streams":      func(p *service.Plan) { p.Wire, p.Requests[0].Stream.Server = service.GRPC, true },

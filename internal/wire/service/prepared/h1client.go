@@ -5,8 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -40,14 +39,10 @@ func openHTTP1(ctx context.Context, plan service.Plan, d *dialer) (service.Clien
 	if c.requests, err = encodeAll(plan.Definition, encodeHTTP1); err != nil {
 		return nil, err
 	}
-	opening, ctx := errgroup.WithContext(ctx)
-	opening.SetLimit(dialsAtOnce)
 	for range max(plan.Connections, 1) {
-		s := &slot{}
-		c.slots = append(c.slots, s)
-		opening.Go(func() error { return s.open(ctx, d) })
+		c.slots = append(c.slots, &slot{})
 	}
-	err = opening.Wait()
+	err = conn.OpenEach(ctx, len(c.slots), func(ctx context.Context, i int) error { return c.slots[i].open(ctx, d) })
 	c.watch.start(c.look)
 	if err != nil {
 		_ = c.Close()

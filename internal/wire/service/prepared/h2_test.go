@@ -39,8 +39,8 @@ func TestHTTP2(t *testing.T) {
 	plan := planFor(cleartext(t, nil), service.HTTP2, wanted()...)
 	client, counts := open(t, plan)
 	callAll(t, client, plan.Definition, &service.Answer{})
-	if counts.protocol.Load() != "h2" {
-		t.Errorf("protocol %v", counts.protocol.Load())
+	if counts.Negotiated().Protocol != "h2" {
+		t.Errorf("protocol %v", counts.Negotiated().Protocol)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestHTTP2ManyCallers(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := counts.opened.Load(); n != 2 {
+	if n := counts.Counts().Opened; n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -320,7 +320,7 @@ func TestHTTP2GoAway(t *testing.T) {
 		break
 	}
 	callers.Wait()
-	if n := counts.opened.Load(); n != 2 {
+	if n := counts.Counts().Opened; n != 2 {
 		t.Errorf("%d connections", n)
 	}
 }

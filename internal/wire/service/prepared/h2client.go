@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	framing "golang.org/x/net/http2"
-	"golang.org/x/sync/errgroup"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/prepared/http2"
 )
@@ -43,17 +43,13 @@ func openHTTP2(ctx context.Context, plan service.Plan, d *dialer) (service.Clien
 	if c.requests, err = encodeAll(plan.Definition, encode); err != nil {
 		return nil, err
 	}
-	opening, ctx := errgroup.WithContext(ctx)
-	opening.SetLimit(dialsAtOnce)
 	for range max(plan.Connections, 1) {
-		l := &link{client: c}
-		c.links = append(c.links, l)
-		opening.Go(func() error {
-			_, err := l.get(ctx)
-			return err
-		})
+		c.links = append(c.links, &link{client: c})
 	}
-	err = opening.Wait()
+	err = conn.OpenEach(ctx, len(c.links), func(ctx context.Context, i int) error {
+		_, err := c.links[i].get(ctx)
+		return err
+	})
 	c.watch.start(c.look)
 	if err != nil {
 		_ = c.Close()
@@ -203,7 +199,7 @@ func (l *link) open(ctx context.Context, o *opening) {
 func (c *h2Client) openConn(ctx context.Context) (*h2Conn, error) {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
-	nc, err := c.connect(ctx)
+	nc, err := c.opener.Open(ctx)
 	if err != nil {
 		return nil, c.ifClosed(err)
 	}

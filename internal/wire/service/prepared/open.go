@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -21,7 +21,7 @@ func Can(plan service.Plan) error {
 		why = "answers that are looked at"
 	case plan.Varied:
 		why = "requests that are made while calls are sent"
-	case plan.Lifecycle != httpwire.Kept:
+	case plan.Lifecycle != conn.Kept:
 		why = "a connection a call"
 	}
 	for i := range plan.Requests {
@@ -55,9 +55,6 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	}
 	return openHTTP2(ctx, plan, dialer)
 }
-
-// dialsAtOnce fits into a listen backlog of 128.
-const dialsAtOnce = 64
 
 // requests finds the encoded form of a definition's requests.
 type requests[T any] struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/connectstack"
@@ -137,7 +138,7 @@ func checkCongestion(v scenario.Variant, s stack.Stack, server stack.Server) err
 		return fmt.Errorf("variant %s: %s=%s: %s; leave it out", v, control, Congestion(v), what)
 	}
 	if s.Info().QUIC {
-		return refuse("it is for TCP, and QUIC's library offers no choice: it has " + httpwire.QUICCongestion)
+		return refuse("it is for TCP, and QUIC's library offers no choice: it has " + conn.QUICCongestion)
 	}
 	if program, foreign := stack.ForeignClient(v); foreign {
 		return refuse(program.Name + " opens its own sockets")
@@ -219,7 +220,7 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	if asks, _ := v.Get(connection); asked.Mode == scenario.Auto || strings.HasPrefix(asks, string(scenario.Auto)) {
 		return fmt.Errorf("variant %s: connection mode %q: want an option of the stack, as in grpc:pool=auto", v, scenario.Auto)
 	}
-	return stack.CheckLifecycle(s, v, stack.LifecycleOf(mode))
+	return stack.CheckLifecycle(s, v, conn.LifecycleOf(mode))
 }
 
 // CheckLoad returns an error if the clients of a variant cannot load it as a part says.

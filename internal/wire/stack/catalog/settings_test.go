@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
@@ -23,7 +24,7 @@ const patience = time.Minute
 type pair struct {
 	t       *testing.T
 	address string
-	dialer  stack.Dialer
+	dialer  conn.Dialer
 	stub    testpb.TestServiceClient
 }
 
@@ -132,7 +133,7 @@ func TestSettingsAreToldInFull(t *testing.T) {
 	variants := append(secureVariants(t), "fake", "rest", "tcp", "h1", "h2", "file", "file:server=caddy", "fastgrpc:ends=client", "fastgrpc:ends=server",
 		"fastgrpc:codec=vt,alias=on", "rest-json:http=2", "grpc:buffers=1MiB,codec=vt1,recv-pool=off,window=16MiB", "tcp:buffers=pooled")
 	for _, text := range variants {
-		for _, l := range []stack.Lifecycle{stack.Kept, stack.Fresh, stack.Resumed, stack.Early} {
+		for _, l := range []conn.Lifecycle{conn.Kept, conn.Fresh, conn.Resumed, conn.Early} {
 			for _, s := range settingsOf(t, text, stack.Target{Lifecycle: l, Connections: 3}) {
 				if s.Name == "" || s.Value == "" || s.Default == "" || s.Why == "" || s.Value == s.Default {
 					t.Errorf("%s: %+v", text, s)

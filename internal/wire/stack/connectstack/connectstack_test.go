@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/connectstack"
 	"wirelab.dev/internal/wire/stack/stacktest"
@@ -11,7 +12,7 @@ import (
 
 func TestSuite(t *testing.T) {
 	for _, text := range []string{"grpc-h3", "connect", "connect:tls=on"} {
-		for name, lifecycle := range map[string]stack.Lifecycle{"kept": stack.Kept, "fresh": stack.Fresh, "resumed": stack.Resumed, "0rtt": stack.Early} {
+		for name, lifecycle := range map[string]conn.Lifecycle{"kept": conn.Kept, "fresh": conn.Fresh, "resumed": conn.Resumed, "0rtt": conn.Early} {
 			subject := subjectOf(t, text)
 			if err := stack.CheckLifecycle(subject.Stack, subject.Variant, lifecycle); err != nil {
 				t.Logf("%s %s: %v", text, name, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack/creditstack"
 	"wirelab.dev/internal/wire/stack/stacktest"
 )
@@ -27,15 +27,15 @@ var frames = map[string][]byte{
 func TestSuite(t *testing.T) {
 	for _, c := range []struct {
 		variant   string
-		lifecycle stack.Lifecycle
+		lifecycle conn.Lifecycle
 	}{
-		{"creditrpc", stack.Kept},
-		{"creditrpc", stack.Fresh},
-		{"creditrpc:calls=2,window=1", stack.Kept},
-		{"creditrpc:alias=on,spin=50us", stack.Kept},
-		{"creditrpc:tls=on,spin=50us", stack.Kept},
-		{"creditrpc:tls=on,handshakes=2", stack.Fresh},
-		{"creditrpc:tls=on", stack.Resumed},
+		{"creditrpc", conn.Kept},
+		{"creditrpc", conn.Fresh},
+		{"creditrpc:calls=2,window=1", conn.Kept},
+		{"creditrpc:alias=on,spin=50us", conn.Kept},
+		{"creditrpc:tls=on,spin=50us", conn.Kept},
+		{"creditrpc:tls=on,handshakes=2", conn.Fresh},
+		{"creditrpc:tls=on", conn.Resumed},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
 			stacktest.Run(t, stacktest.Subject{Stack: creditstack.Stack{}, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})

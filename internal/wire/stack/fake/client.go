@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -19,7 +20,7 @@ type client struct {
 	scripted bool // the script is not empty
 	calls    atomic.Int64
 	time     *timekeeper // nil if no call waits
-	dialer   *stack.Dialer
+	dialer   *conn.Dialer
 	conns    []net.Conn // kept
 	perCall  string     // the server's address, if each call opens a connection; else empty
 	closed   chan struct{}
@@ -32,7 +33,7 @@ type client struct {
 
 var errClosed = status.Error(codes.Canceled, "fake: the client is closed")
 
-func newClient(s script, dialer *stack.Dialer) *client {
+func newClient(s script, dialer *conn.Dialer) *client {
 	c := &client{dialer: dialer, script: s, scripted: s != script{}, closed: make(chan struct{})}
 	if s.waits() {
 		c.time = startTimekeeper()
@@ -47,7 +48,7 @@ func newClient(s script, dialer *stack.Dialer) *client {
 // server.
 func (c *client) open(ctx context.Context, target stack.Target) error {
 	c.dialer.UsedProtocol("fake")
-	if target.Lifecycle != stack.Kept {
+	if target.Lifecycle != conn.Kept {
 		c.perCall = target.Address
 		return c.touch(ctx)
 	}

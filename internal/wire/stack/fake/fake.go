@@ -53,7 +53,7 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 	if err != nil {
 		return nil, err
 	}
-	c := newClient(s, stack.DialerOf(target))
+	c := newClient(s, target.DialerOrNew())
 	if err := c.open(ctx, target); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("fake: %w", err)

@@ -15,6 +15,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
@@ -45,7 +46,7 @@ func scripted(t testing.TB, text string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient(s, &stack.Dialer{})
+	c := newClient(s, &conn.Dialer{})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/workload"
 	"wirelab.dev/internal/wire/workload/echo"
@@ -24,12 +25,12 @@ func TestBothEnds(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve() }()
 
-	dialer := &stack.Dialer{}
+	dialer := &conn.Dialer{}
 	client, err := Stack{}.NewClient(t.Context(), variant(t, "fake"), stack.Target{Address: address.String(), Connections: 3, Dialer: dialer})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counts := dialer.Counts(); counts != (stack.ConnectionCounts{Opened: 3, Open: 3}) {
+	if counts := dialer.Counts(); counts != (conn.Counts{Opened: 3, Open: 3}) {
 		t.Errorf("of 3 connections: %+v", counts)
 	}
 	if err := (echo.Workload{}).NewCaller(client, workload.Job{}).Call(t.Context()); err != nil {
@@ -70,8 +71,8 @@ func TestConnectionsOfTheirOwn(t *testing.T) {
 		}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve() }()
-		dialer := &stack.Dialer{}
-		target := stack.Target{Address: address.String(), Lifecycle: stack.Fresh, Dialer: dialer}
+		dialer := &conn.Dialer{}
+		target := stack.Target{Address: address.String(), Lifecycle: conn.Fresh, Dialer: dialer}
 		client, err := Stack{}.NewClient(t.Context(), variant(t, text), target)
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +87,7 @@ func TestConnectionsOfTheirOwn(t *testing.T) {
 		if want := map[string]int{"fake": 0, "fake:fail-every=2": calls / 2}[text]; failed != want {
 			t.Errorf("%s: %d of %d calls failed, want %d", text, failed, calls, want)
 		}
-		if counts := dialer.Counts(); counts != (stack.ConnectionCounts{Opened: calls + 1}) {
+		if counts := dialer.Counts(); counts != (conn.Counts{Opened: calls + 1}) {
 			t.Errorf("%s: %d calls, each with a connection of its own: %+v", text, calls, counts)
 		}
 		if err := server.Close(); err != nil {

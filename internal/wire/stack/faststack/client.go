@@ -4,12 +4,13 @@ import (
 	"context"
 	"net"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/rpc/fastgrpc"
 )
 
 // The library writes and reads past what has only the first bytes to see.
-var _ fastgrpc.Transparent = (*stack.CleartextConn)(nil)
+var _ fastgrpc.Transparent = (*conn.CleartextConn)(nil)
 
 // clientEnd is what a client needs to open its connections.
 type clientEnd struct {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack/faststack"
 	"wirelab.dev/internal/wire/stack/grpcstack"
 	"wirelab.dev/internal/wire/stack/stacktest"
@@ -26,18 +26,18 @@ var frames = map[string][]byte{
 func TestSuite(t *testing.T) {
 	for _, c := range []struct {
 		variant   string
-		lifecycle stack.Lifecycle
+		lifecycle conn.Lifecycle
 	}{
-		{"fastgrpc", stack.Kept},
-		{"fastgrpc", stack.Fresh},
-		{"fastgrpc:alias=on,codec=vt", stack.Kept},
-		{"fastgrpc:tls=on", stack.Kept},
-		{"fastgrpc:tls=on,handshakes=2", stack.Fresh},
-		{"fastgrpc:tls=on", stack.Resumed},
-		{"fastgrpc:ends=client,codec=vt", stack.Kept},
-		{"fastgrpc:ends=client,tls=on", stack.Resumed},
-		{"fastgrpc:ends=server", stack.Kept},
-		{"fastgrpc:ends=server,tls=on", stack.Fresh},
+		{"fastgrpc", conn.Kept},
+		{"fastgrpc", conn.Fresh},
+		{"fastgrpc:alias=on,codec=vt", conn.Kept},
+		{"fastgrpc:tls=on", conn.Kept},
+		{"fastgrpc:tls=on,handshakes=2", conn.Fresh},
+		{"fastgrpc:tls=on", conn.Resumed},
+		{"fastgrpc:ends=client,codec=vt", conn.Kept},
+		{"fastgrpc:ends=client,tls=on", conn.Resumed},
+		{"fastgrpc:ends=server", conn.Kept},
+		{"fastgrpc:ends=server,tls=on", conn.Fresh},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
 			stacktest.Run(t, stacktest.Subject{Stack: fast, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})

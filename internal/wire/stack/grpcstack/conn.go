@@ -15,15 +15,16 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
-// conn is a grpc.ClientConn, which holds one connection to one address, with that
+// client is a grpc.ClientConn, which holds one connection to one address, with that
 // connection's last error, of which grpc-go keeps only the text.
-type conn struct {
+type client struct {
 	*grpc.ClientConn
 	end   *clientEnd
-	ahead *stack.Preconnected
+	ahead *conn.Ahead
 
 	mu     sync.Mutex
 	reason error
@@ -44,7 +45,7 @@ func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Cli
 	}
 	c, err := e.connect(ctx, e.Target.Address, options...)
 	if err != nil {
-		return nil, err // and not a nil *conn
+		return nil, err // and not a nil *client
 	}
 	return c, nil
 }
@@ -62,12 +63,12 @@ func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 }
 
 // connect opens a connection and makes a grpc.ClientConn with options that uses it.
-func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*conn, error) {
+func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*client, error) {
 	ahead, err := e.Preconnect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{end: e, ahead: ahead}
+	c := &client{end: e, ahead: ahead}
 	c.ClientConn, err = grpc.NewClient(target, append(append(options, e.changes.tuning().Client.Options()...),
 		grpc.WithTransportCredentials(e.Credentials()),
 		grpc.WithContextDialer(c.dial),
@@ -84,23 +85,23 @@ func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.
 }
 
 // dial opens the connections for grpc-go, and keeps their errors.
-func (c *conn) dial(ctx context.Context, _ string) (net.Conn, error) {
+func (c *client) dial(ctx context.Context, _ string) (net.Conn, error) {
 	opened, err := c.ahead.Dial(ctx)
 	if err != nil {
 		c.setLastError(err)
 		return nil, err
 	}
-	return &watchedConn{Conn: opened, conn: c}, nil
+	return &watchedConn{Conn: opened, client: c}, nil
 }
 
 // setLastError keeps the connection's error.
-func (c *conn) setLastError(err error) {
+func (c *client) setLastError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reason = err
 }
 
-func (c *conn) lastError() error {
+func (c *client) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reason
@@ -108,7 +109,7 @@ func (c *conn) lastError() error {
 
 // await waits until the connection can carry calls. It returns the first failure, where
 // grpc-go would try again.
-func (c *conn) await(ctx context.Context) error {
+func (c *client) await(ctx context.Context) error {
 	c.Connect()
 	for {
 		state := c.GetState()
@@ -127,7 +128,7 @@ func (c *conn) await(ctx context.Context) error {
 
 // Invoke adds the cause to the error if it is known. It is grpc.ClientConn.Invoke over
 // a guarded stream.
-func (c *conn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	stream, err := c.NewStream(ctx, &unary, method, options...)
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ var unary grpc.StreamDesc
 
 // NewStream adds the cause to errors at the stream's beginning; later errors are
 // grpc-go's own.
-func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := c.ClientConn.NewStream(ctx, desc, method, options...)
 	if err != nil {
 		return nil, c.explain(err)
@@ -165,7 +166,7 @@ func (s guardedStream) RecvMsg(m any) error {
 }
 
 // explain adds the connection's last error to err, if grpc-go's text quotes it.
-func (c *conn) explain(err error) error {
+func (c *client) explain(err error) error {
 	if err == nil || status.Code(err) != codes.Unavailable {
 		return err
 	}
@@ -176,7 +177,7 @@ func (c *conn) explain(err error) error {
 }
 
 // Close also closes the connection that grpc-go never dialed.
-func (c *conn) Close() error {
+func (c *client) Close() error {
 	c.ahead.Close()
 	return c.ClientConn.Close()
 }
@@ -184,13 +185,13 @@ func (c *conn) Close() error {
 // watchedConn keeps the error that ended reading.
 type watchedConn struct {
 	net.Conn
-	conn *conn
+	client *client
 }
 
 func (w *watchedConn) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if err != nil {
-		w.conn.setLastError(err)
+		w.client.setLastError(err)
 	}
 	return n, err
 }

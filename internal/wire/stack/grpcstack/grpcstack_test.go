@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest"
@@ -36,16 +37,16 @@ var frames = map[string][]byte{
 func TestSuite(t *testing.T) {
 	for _, c := range []struct {
 		variant   string
-		lifecycle stack.Lifecycle
+		lifecycle conn.Lifecycle
 	}{
-		{"grpc", stack.Kept},
-		{"grpc:conns=3", stack.Kept},
-		{"grpc:pool=auto", stack.Kept},
-		{"grpc:pool=auto,tls=on", stack.Fresh},
-		{"grpc", stack.Fresh},
-		{"grpc:tls=on", stack.Kept},
-		{"grpc:tls=on,handshakes=2", stack.Fresh},
-		{"grpc:tls=on", stack.Resumed},
+		{"grpc", conn.Kept},
+		{"grpc:conns=3", conn.Kept},
+		{"grpc:pool=auto", conn.Kept},
+		{"grpc:pool=auto,tls=on", conn.Fresh},
+		{"grpc", conn.Fresh},
+		{"grpc:tls=on", conn.Kept},
+		{"grpc:tls=on,handshakes=2", conn.Fresh},
+		{"grpc:tls=on", conn.Resumed},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
 			stacktest.Run(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
@@ -134,7 +135,7 @@ func TestConnectionsTakeTurns(t *testing.T) {
 		{"grpc:conns=2", 5, 2}, // the option wins
 	} {
 		service := &whoAsks{calls: map[string]int{}}
-		dialer := &stack.Dialer{}
+		dialer := &conn.Dialer{}
 		target := serve(t, "grpc", service)
 		target.Connections, target.Dialer = c.asked, dialer
 		client := dialTest(t, c.variant, target)

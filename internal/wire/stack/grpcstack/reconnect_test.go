@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
-	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
@@ -21,9 +21,9 @@ import (
 // for a full handshake is a ratio of 0.55. The two take turns, so that what else
 // the machine does falls on both; the median turn counts.
 func BenchmarkReconnect(b *testing.B) {
-	for _, lifecycle := range []stack.Lifecycle{stack.Fresh, stack.Resumed} {
+	for _, lifecycle := range []conn.Lifecycle{conn.Fresh, conn.Resumed} {
 		for _, clients := range []int{1, 16} {
-			b.Run(fmt.Sprintf("%s/c=%d", map[stack.Lifecycle]string{stack.Fresh: "new", stack.Resumed: "resumed"}[lifecycle], clients), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/c=%d", map[conn.Lifecycle]string{conn.Fresh: "new", conn.Resumed: "resumed"}[lifecycle], clients), func(b *testing.B) {
 				compare(b, clients, stackCall(b, lifecycle), bareCall(b, lifecycle))
 			})
 		}
@@ -35,10 +35,10 @@ const (
 	sources        = 8 // addresses, so that ports suffice
 )
 
-func stackCall(b *testing.B, lifecycle stack.Lifecycle) func() error {
+func stackCall(b *testing.B, lifecycle conn.Lifecycle) func() error {
 	b.Helper()
 	target := serve(b, "grpc:tls=on", &whoAsks{calls: map[string]int{}})
-	target.Lifecycle, target.Dialer = lifecycle, &stack.Dialer{Sources: sources}
+	target.Lifecycle, target.Dialer = lifecycle, &conn.Dialer{Sources: sources}
 	client := dialTest(b, "grpc:tls=on", target)
 	stub, in := echopb.NewEchoServiceClient(client), &echopb.Payload{Data: make([]byte, reconnectBytes)}
 	return func() error {
@@ -47,7 +47,7 @@ func stackCall(b *testing.B, lifecycle stack.Lifecycle) func() error {
 	}
 }
 
-func bareCall(b *testing.B, lifecycle stack.Lifecycle) func() error {
+func bareCall(b *testing.B, lifecycle conn.Lifecycle) func() error {
 	b.Helper()
 	identity, err := secure.Issue(secure.Choice{}, secure.NoFlaw)
 	if err != nil {
@@ -64,14 +64,14 @@ func bareCall(b *testing.B, lifecycle stack.Lifecycle) func() error {
 	if err != nil {
 		b.Fatal(err)
 	}
-	dialer := &stack.Dialer{Sources: sources}
-	if lifecycle == stack.Resumed {
-		if err := stack.Prime(b.Context(), dialer, address, config); err != nil {
+	opener := conn.Opener{Dialer: &conn.Dialer{Sources: sources}, Address: address, TLS: config}
+	if lifecycle == conn.Resumed {
+		if err := opener.Prime(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
 	return func() error {
-		conn, err := dialer.DialTLS(b.Context(), address, config)
+		conn, err := opener.Open(b.Context())
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
@@ -33,7 +34,7 @@ func TestPoolOpensItsConnections(t *testing.T) {
 		return &testpb.TestResponse{}, nil
 	}})
 	client, dialer := dialCounted(t, address, size)
-	want := stack.ConnectionCounts{Opened: size, Open: size}
+	want := conn.Counts{Opened: size, Open: size}
 	if got := dialer.Counts(); got != want {
 		t.Errorf("before the first call: %+v, want %+v", got, want)
 	}

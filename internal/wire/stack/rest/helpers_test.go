@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
@@ -92,9 +93,9 @@ func dial(tb testing.TB, address string, connections int) stack.Client {
 }
 
 // dialCounted is dial with the dialer that counts its connections.
-func dialCounted(tb testing.TB, address string, connections int) (stack.Client, *stack.Dialer) {
+func dialCounted(tb testing.TB, address string, connections int) (stack.Client, *conn.Dialer) {
 	tb.Helper()
-	dialer := &stack.Dialer{}
+	dialer := &conn.Dialer{}
 	return dialOn(tb, "rest", stack.Target{Address: address, Connections: connections, Dialer: dialer}), dialer
 }
 

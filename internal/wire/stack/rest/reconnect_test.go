@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
@@ -32,7 +33,7 @@ const (
 // falls on all; the median turn counts.
 func BenchmarkReconnect(b *testing.B) {
 	for _, variant := range []string{"h1:tls=on", "h2:tls=on", "h3"} {
-		for _, lifecycle := range []stack.Lifecycle{stack.Fresh, stack.Resumed} {
+		for _, lifecycle := range []conn.Lifecycle{conn.Fresh, conn.Resumed} {
 			for _, clients := range []int{1, 50} {
 				b.Run(fmt.Sprintf("%s/%s/c=%d", variant, lifecycles[lifecycle], clients), func(b *testing.B) {
 					ours, bare := stackCall(b, variant, lifecycle), bareCall(b, lifecycle)
@@ -76,11 +77,11 @@ func turn(b *testing.B, clients int, call func() error) time.Duration {
 	return time.Since(begin)
 }
 
-func stackCall(b *testing.B, variant string, lifecycle stack.Lifecycle) func() error {
+func stackCall(b *testing.B, variant string, lifecycle conn.Lifecycle) func() error {
 	b.Helper()
 	address, root := serveOn(b, variant, &scripted{})
 	client := dialOn(b, variant, stack.Target{
-		Address: address, Lifecycle: lifecycle, Trust: secure.Trust{RootPEM: root}, Dialer: &stack.Dialer{Sources: sources},
+		Address: address, Lifecycle: lifecycle, Trust: secure.Trust{RootPEM: root}, Dialer: &conn.Dialer{Sources: sources},
 	})
 	stub, in := testpb.NewTestServiceClient(client), &testpb.TestRequest{Body: bytes.Repeat([]byte{'x'}, reconnectBytes)}
 	return func() error {
@@ -89,7 +90,7 @@ func stackCall(b *testing.B, variant string, lifecycle stack.Lifecycle) func() e
 	}
 }
 
-func bareCall(b *testing.B, lifecycle stack.Lifecycle) func() error {
+func bareCall(b *testing.B, lifecycle conn.Lifecycle) func() error {
 	b.Helper()
 	identity, err := secure.Issue(secure.Choice{}, secure.NoFlaw)
 	if err != nil {
@@ -107,14 +108,14 @@ func bareCall(b *testing.B, lifecycle stack.Lifecycle) func() error {
 	if err != nil {
 		b.Fatal(err)
 	}
-	dialer := &stack.Dialer{Sources: sources}
-	if lifecycle == stack.Resumed {
-		if err := stack.Prime(b.Context(), dialer, address, config); err != nil {
+	opener := conn.Opener{Dialer: &conn.Dialer{Sources: sources}, Address: address, TLS: config}
+	if lifecycle == conn.Resumed {
+		if err := opener.Prime(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
 	return func() error {
-		conn, err := dialer.DialTLS(context.Background(), address, config)
+		conn, err := opener.Open(context.Background())
 		if err != nil {
 			return err
 		}

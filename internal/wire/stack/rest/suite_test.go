@@ -3,7 +3,7 @@ package rest
 import (
 	"testing"
 
-	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack/stacktest"
 )
 
@@ -12,24 +12,24 @@ var _ = stacktest.Skips{{Stack: "rest", Suite: "RunSecurity", Reason: "it is the
 func TestSuite(t *testing.T) {
 	for _, c := range []struct {
 		variant   string
-		lifecycle stack.Lifecycle
+		lifecycle conn.Lifecycle
 	}{
-		{"rest", stack.Kept},
-		{"rest", stack.Fresh},
-		{"h1", stack.Kept},
-		{"h1:codec=json", stack.Kept},
-		{"h1:tls=on", stack.Kept},
-		{"h1:tls=on,handshakes=2", stack.Fresh},
-		{"h1:tls=on", stack.Resumed},
-		{"h2", stack.Kept},
-		{"h2", stack.Fresh},
-		{"h2:tls=on", stack.Kept},
-		{"h2:tls=on,handshakes=2", stack.Fresh},
-		{"h2:tls=on", stack.Resumed},
-		{"h3", stack.Kept},
-		{"h3", stack.Fresh},
-		{"h3:handshakes=2", stack.Resumed},
-		{"h3", stack.Early},
+		{"rest", conn.Kept},
+		{"rest", conn.Fresh},
+		{"h1", conn.Kept},
+		{"h1:codec=json", conn.Kept},
+		{"h1:tls=on", conn.Kept},
+		{"h1:tls=on,handshakes=2", conn.Fresh},
+		{"h1:tls=on", conn.Resumed},
+		{"h2", conn.Kept},
+		{"h2", conn.Fresh},
+		{"h2:tls=on", conn.Kept},
+		{"h2:tls=on,handshakes=2", conn.Fresh},
+		{"h2:tls=on", conn.Resumed},
+		{"h3", conn.Kept},
+		{"h3", conn.Fresh},
+		{"h3:handshakes=2", conn.Resumed},
+		{"h3", conn.Early},
 	} {
 		t.Run(c.variant+"/"+lifecycles[c.lifecycle], func(t *testing.T) {
 			s, v := variantOf(t, c.variant)
@@ -65,7 +65,7 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-var lifecycles = map[stack.Lifecycle]string{stack.Kept: "kept", stack.Fresh: "fresh", stack.Resumed: "resumed", stack.Early: "early"}
+var lifecycles = map[conn.Lifecycle]string{conn.Kept: "kept", conn.Fresh: "fresh", conn.Resumed: "resumed", conn.Early: "early"}
 
 // garbage is what looks right at first.
 func garbage(s Stack) map[string][]byte {

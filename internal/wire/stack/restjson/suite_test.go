@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest"
 )
@@ -21,17 +22,17 @@ func parse(t testing.TB, text string) scenario.Variant {
 func TestSuite(t *testing.T) {
 	for name, subject := range map[string]struct {
 		variant   string
-		lifecycle stack.Lifecycle
+		lifecycle conn.Lifecycle
 		always    bool
 	}{
-		"http1":           {"rest-json", stack.Kept, true},
-		"http1 protojson": {"rest-json:json=protojson", stack.Kept, false},
-		"http1 fresh":     {"rest-json", stack.Fresh, false},
-		"http2":           {"rest-json:http=2", stack.Kept, false},
-		"tls":             {"rest-json:tls=on", stack.Kept, false},
-		"http2 tls":       {"rest-json:http=2,tls=on", stack.Kept, true},
-		"resumed":         {"rest-json:tls=on", stack.Resumed, false},
-		"gin":             {"rest-json:router=gin", stack.Kept, true},
+		"http1":           {"rest-json", conn.Kept, true},
+		"http1 protojson": {"rest-json:json=protojson", conn.Kept, false},
+		"http1 fresh":     {"rest-json", conn.Fresh, false},
+		"http2":           {"rest-json:http=2", conn.Kept, false},
+		"tls":             {"rest-json:tls=on", conn.Kept, false},
+		"http2 tls":       {"rest-json:http=2,tls=on", conn.Kept, true},
+		"resumed":         {"rest-json:tls=on", conn.Resumed, false},
+		"gin":             {"rest-json:router=gin", conn.Kept, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := HasGin(t.Context(), nil); OnGin(parse(t, subject.variant)) && errors.Is(err, stack.ErrUnsupported) {

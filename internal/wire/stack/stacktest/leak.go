@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
@@ -17,7 +18,7 @@ import (
 func RunLeaks(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
-		if testing.Short() && s.Lifecycle == stack.Resumed {
+		if testing.Short() && s.Lifecycle == conn.Resumed {
 			t.Skip("short: a resumed connection is closed as a fresh one is")
 		}
 		runGuarded(t, s, check{"leak", checkLeaks})

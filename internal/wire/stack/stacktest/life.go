@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
@@ -101,7 +102,7 @@ func checkClose(t testing.TB, s Subject) {
 
 func checkClientClose(t testing.TB, s Subject) {
 	r := start(t, s)
-	dialer := &stack.Dialer{}
+	dialer := &conn.Dialer{}
 	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: r.address, Dialer: dialer}))
 	noError(t, "NewClient", err)
 	stub := testpb.NewTestServiceClient(client)
@@ -129,7 +130,7 @@ func checkConnections(t testing.TB, s Subject) {
 	r := start(t, s)
 	const calls = 20
 	for _, asked := range []int{0, 1, 4} {
-		dialer := &stack.Dialer{}
+		dialer := &conn.Dialer{}
 		client := dial(t, s, stack.Target{Address: r.address, Connections: asked, Dialer: dialer})
 		stub := testpb.NewTestServiceClient(client)
 		var all sync.WaitGroup
@@ -141,7 +142,7 @@ func checkConnections(t testing.TB, s Subject) {
 		}
 		all.Wait()
 		counts := dialer.Counts()
-		if s.Lifecycle != stack.Kept {
+		if s.Lifecycle != conn.Kept {
 			expectOnePerCall(t, s, counts, calls)
 			continue
 		}
@@ -156,23 +157,23 @@ func checkConnections(t testing.TB, s Subject) {
 // expectOnePerCall expects a connection for every call, each with the handshake that
 // the lifecycle demands. A client may open one more, to get its TLS session or to
 // check that there is a server.
-func expectOnePerCall(t testing.TB, s Subject, counts stack.ConnectionCounts, calls int64) {
+func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) {
 	t.Helper()
 	const first = 1
 	if counts.Opened < calls || counts.Opened > calls+first || counts.Failed != 0 {
 		t.Errorf("%d calls, each with a connection of its own, and the dialer counts %+v", calls, counts)
 	}
 	switch s.Lifecycle {
-	case stack.Fresh:
+	case conn.Fresh:
 		if counts.Resumed != 0 || counts.Full != 0 && counts.Full != counts.Opened {
 			t.Errorf("fresh connections resumed a session: %+v", counts)
 		}
-	case stack.Early:
+	case conn.Early:
 		if counts.Early < calls {
 			t.Errorf("%d calls, and early data was taken %d times: %+v", calls, counts.Early, counts)
 		}
 		fallthrough
-	case stack.Resumed:
+	case conn.Resumed:
 		if counts.Resumed < calls || counts.Full > first {
 			t.Errorf("%d calls, each to resume a session, and the dialer counts %+v", calls, counts)
 		}
@@ -185,7 +186,7 @@ func expectOnePerCall(t testing.TB, s Subject, counts stack.ConnectionCounts, ca
 func checkFirstByte(t testing.TB, s Subject) {
 	const calls, slowness = 3, 20 * time.Millisecond
 	r := start(t, s)
-	dialer := &stack.Dialer{}
+	dialer := &conn.Dialer{}
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
 	dialer.TakeTimes().Close() // a client may have made a call of its own before it was ready
 	begin := time.Now()
@@ -196,7 +197,7 @@ func checkFirstByte(t testing.TB, s Subject) {
 	took := time.Since(begin)
 	times := dialer.TakeTimes()
 	defer times.Close()
-	if s.Lifecycle == stack.Kept {
+	if s.Lifecycle == conn.Kept {
 		if times.FirstByte != nil {
 			t.Errorf("connections that are kept have %d times to first byte", times.FirstByte.Count())
 		}

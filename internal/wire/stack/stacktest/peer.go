@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
@@ -132,7 +133,7 @@ func (s Subject) untilCut(t testing.TB, p *proxy) context.Context {
 // checkPeerRestarts closes the server and starts another at its address.
 func checkPeerRestarts(t testing.TB, s Subject) {
 	r := launch(t, s, newService(), net.JoinHostPort(ownHost(), "0"))
-	dialer := &stack.Dialer{}
+	dialer := &conn.Dialer{}
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
 	expectEcho(t, stub, "before")
 	before := dialer.Counts()

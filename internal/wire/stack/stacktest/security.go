@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
@@ -53,7 +54,7 @@ func securityChecks() []check {
 
 func checkTrusted(t testing.TB, s Subject) {
 	r := start(t, s)
-	dialer := &stack.Dialer{}
+	dialer := &conn.Dialer{}
 	target := s.target(stack.Target{Address: r.address, Dialer: dialer})
 	target.Trust = secure.Trust{RootPEM: r.rootPEM()}
 	useClient(t, s, target, func(stub testpb.TestServiceClient) { expectEcho(t, stub, "a secret") })
@@ -129,7 +130,7 @@ func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context
 
 // checkHandshakeLost has a peer that stops answering after a first call.
 func checkHandshakeLost(t testing.TB, s Subject) {
-	if s.Lifecycle == stack.Kept {
+	if s.Lifecycle == conn.Kept {
 		t.Logf("%s: a kept connection has completed its handshake when a call begins", s.Variant)
 		return
 	}
@@ -187,7 +188,7 @@ func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 	s.Variant.Options = slices.DeleteFunc(slices.Clone(s.Variant.Options), func(set scenario.Setting) bool {
 		return slices.ContainsFunc(own, func(o scenario.Option) bool { return o.Key == set.Key })
 	})
-	s.Lifecycle = stack.Kept // without TLS there is nothing to resume
+	s.Lifecycle = conn.Kept // without TLS there is nothing to resume
 	return s, true
 }
 
@@ -235,7 +236,7 @@ func tlsPeer(t testing.TB, s Subject, config *tls.Config) (address string) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener.Addr().String()
 	}
-	listener := stack.Admit(listen(t, s), config, 1)
+	listener := conn.Admit(listen(t, s), config, 1)
 	acceptAll(t, listener, func(net.Conn) {})
 	return listener.Addr().String()
 }

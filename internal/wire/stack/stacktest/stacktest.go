@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -43,7 +44,7 @@ type Subject struct {
 	// wrong on every wire: an oversize length, half a frame. The key names them.
 	Garbage map[string][]byte
 	// Lifecycle is the lifecycle of every client's connections.
-	Lifecycle stack.Lifecycle
+	Lifecycle conn.Lifecycle
 	// Datagrams says that the wire is on UDP.
 	Datagrams bool
 
@@ -96,7 +97,7 @@ func Run(t *testing.T, s Subject) {
 	t.Helper()
 	s.skipForeignRaces(t)
 	for _, c := range checks() {
-		if testing.Short() && s.Lifecycle != stack.Kept && !slices.Contains(brief, c.name) {
+		if testing.Short() && s.Lifecycle != conn.Kept && !slices.Contains(brief, c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -104,7 +105,7 @@ func Run(t *testing.T, s Subject) {
 			runGuarded(t, s, c)
 		})
 	}
-	if testing.Short() && s.Lifecycle != stack.Kept {
+	if testing.Short() && s.Lifecycle != conn.Kept {
 		t.Logf("short: of the checks on connections that carry one call only %v, since each call shakes hands; the full tests have all", brief)
 	}
 }
@@ -114,8 +115,8 @@ func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) 
 	t.Helper()
 	for _, l := range []struct {
 		name      string
-		lifecycle stack.Lifecycle
-	}{{"kept", stack.Kept}, {"fresh", stack.Fresh}, {"resumed", stack.Resumed}, {"early", stack.Early}} {
+		lifecycle conn.Lifecycle
+	}{{"kept", conn.Kept}, {"fresh", conn.Fresh}, {"resumed", conn.Resumed}, {"early", conn.Early}} {
 		t.Run(l.name, func(t *testing.T) {
 			if err := stack.CheckLifecycle(s.Stack, s.Variant, l.lifecycle); err != nil {
 				t.Logf("not supported: %v", err)
@@ -131,7 +132,7 @@ func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) 
 // skipForeignRaces skips checks in which the race detector finds a library's race.
 func (s Subject) skipForeignRaces(t *testing.T) {
 	t.Helper()
-	if s.Lifecycle == stack.Early && raceDetector {
+	if s.Lifecycle == conn.Early && raceDetector {
 		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race of its own (quic-go issue 4303)")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
@@ -79,7 +80,7 @@ func checkOversizeResponse(t testing.TB, s Subject) {
 // that is in a reused buffer.
 func checkConcurrent(t testing.TB, s Subject) {
 	calls := 200
-	if s.Lifecycle != stack.Kept {
+	if s.Lifecycle != conn.Kept {
 		calls = 50 // each pays for a handshake, of which a busy machine has few a second
 	}
 	r := start(t, s)

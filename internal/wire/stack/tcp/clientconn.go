@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -48,7 +49,7 @@ const (
 
 // reportFraming tells the dialer the framing that the peer has answered in, if it
 // changed.
-func (c *clientConn) reportFraming(dialer *stack.Dialer) {
+func (c *clientConn) reportFraming(dialer *conn.Dialer) {
 	if c.framing != c.reported {
 		c.reported = c.framing
 		dialer.UsedProtocol(c.framing)

@@ -19,6 +19,7 @@ import (
 
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
@@ -133,7 +134,7 @@ func TestOversizeIsRefusedWithReason(t *testing.T) {
 // Calls of both framings take turns on one connection.
 func TestFramingsShareAConnection(t *testing.T) {
 	for _, variant := range []string{"tcp", "tcp:buffers=pooled"} {
-		dialer := &stack.Dialer{}
+		dialer := &conn.Dialer{}
 		target := stack.Target{Address: startEcho(t, variant), Operations: 1, Dialer: dialer}
 		client, err := Stack{}.NewClient(t.Context(), parse(t, variant), target)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	rpccall "wirelab.dev/rpc/call"
 )
@@ -79,7 +80,7 @@ func (c *serverConn) serve() {
 	defer c.leaveGate()
 	defer c.cancel()
 	defer func() { _ = c.raw.Close() }()
-	if conn, is := c.raw.(*tls.Conn); is && stack.ServerHandshake(c.ctx, conn) != nil {
+	if secured, is := c.raw.(*tls.Conn); is && conn.ServerHandshake(c.ctx, secured) != nil {
 		return // ServerHandshake has told the peer
 	}
 	for {

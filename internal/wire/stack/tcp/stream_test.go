@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 	"wirelab.dev/internal/wire/workload/echo/echopb"
@@ -48,7 +49,7 @@ func TestStreamRunsAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		testpb.RegisterTestServiceServer(server, mirror{})
-		dialer := &stack.Dialer{}
+		dialer := &conn.Dialer{}
 		client, err := Stack{}.NewClient(t.Context(), parse(t, variant), stack.Target{Address: serve(t, server), Dialer: dialer})
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +108,7 @@ func TestUnreadMessagesAreDropped(t *testing.T) {
 	service := deaf{release: make(chan struct{})}
 	server := newServer(settings{})
 	testpb.RegisterTestServiceServer(server, service)
-	dialer := &stack.Dialer{}
+	dialer := &conn.Dialer{}
 	client, err := Stack{}.NewClient(t.Context(), parse(t, "tcp"), stack.Target{Address: serve(t, server), Dialer: dialer})
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -106,7 +107,7 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	if err != nil {
 		return nil, err
 	}
-	if target.Lifecycle == stack.Kept {
+	if target.Lifecycle == conn.Kept {
 		return (&client{Connector: connector, settings: set}).start(ctx, target.Connections)
 	}
 	return connector.NewPerCall(ctx, func(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest"
 )
@@ -14,20 +15,20 @@ func TestSuite(t *testing.T) {
 	plain := plainLack("the plain framing has no room for it")
 	for _, c := range []struct {
 		variant   string
-		lifecycle stack.Lifecycle
+		lifecycle conn.Lifecycle
 		lacks     map[stacktest.Ability]string
 	}{
-		{"tcp", stack.Kept, nil},
-		{"tcp:buffers=pooled", stack.Kept, nil},
-		{"tcp:buffers=pooled-server,gate=64", stack.Kept, nil},
-		{"tcp:framing=calls", stack.Kept, nil},
-		{"tcp:buffers=pooled,framing=calls", stack.Kept, nil},
-		{"tcp:framing=plain", stack.Kept, plain},
-		{"tcp:buffers=pooled,framing=plain", stack.Kept, plain},
-		{"tcp", stack.Fresh, nil},
-		{"tcp:tls=on", stack.Kept, nil},
-		{"tcp:tls=on,handshakes=2", stack.Fresh, nil},
-		{"tcp:tls=on,buffers=pooled", stack.Resumed, nil},
+		{"tcp", conn.Kept, nil},
+		{"tcp:buffers=pooled", conn.Kept, nil},
+		{"tcp:buffers=pooled-server,gate=64", conn.Kept, nil},
+		{"tcp:framing=calls", conn.Kept, nil},
+		{"tcp:buffers=pooled,framing=calls", conn.Kept, nil},
+		{"tcp:framing=plain", conn.Kept, plain},
+		{"tcp:buffers=pooled,framing=plain", conn.Kept, plain},
+		{"tcp", conn.Fresh, nil},
+		{"tcp:tls=on", conn.Kept, nil},
+		{"tcp:tls=on,handshakes=2", conn.Fresh, nil},
+		{"tcp:tls=on,buffers=pooled", conn.Resumed, nil},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
 			stacktest.Run(t, stacktest.Subject{

@@ -1,23 +1,24 @@
-package stack
+package conn
 
 import (
 	"context"
 	"crypto/tls"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/wire/congestion"
-	"wirelab.dev/internal/wire/http"
 )
 
-// ConnectionCounts is what a client's connections did. The dialer counts them; they
-// are not computed from what was requested.
-type ConnectionCounts struct {
+// Counts holds the numbers of connections that a Dialer opened. It counts them as they
+// happen, and does not compute them from what was requested.
+type Counts struct {
 	Opened int64 `json:"opened"` // since the dialer was made
 	Failed int64 `json:"failed"` // attempts that did not become a connection
 	Open   int64 `json:"open"`   // now
@@ -30,7 +31,7 @@ type ConnectionCounts struct {
 }
 
 // Since returns the difference to an earlier count. Open stays the current value.
-func (c ConnectionCounts) Since(earlier ConnectionCounts) ConnectionCounts {
+func (c Counts) Since(earlier Counts) Counts {
 	c.Opened -= earlier.Opened
 	c.Failed -= earlier.Failed
 	c.Full -= earlier.Full
@@ -65,23 +66,23 @@ type Dialer struct {
 	next atomic.Uint32 // source
 
 	mu         sync.Mutex
-	counts     ConnectionCounts
-	times      ConnectionTimes
+	counts     Counts
+	times      Times
 	negotiated record.Negotiated
 
 	traffic dialTraffic
 }
 
-// ConnectionTimes are the distributions of how long connections took to begin. A nil
+// Times holds the distributions of how long connections took to begin. A nil
 // recorder has no samples. The caller of TakeTimes calls Close.
-type ConnectionTimes struct {
+type Times struct {
 	Connect   *latency.Recorder // TCP: from the SYN to the established connection
 	Handshake *latency.Recorder // TLS or QUIC: until it was done at the client
 	FirstByte *latency.Recorder // from the beginning of a call with its own connection to its answer's first byte
 }
 
 // Close frees the recorders' memory.
-func (t ConnectionTimes) Close() {
+func (t Times) Close() {
 	for _, r := range []*latency.Recorder{t.Connect, t.Handshake, t.FirstByte} {
 		if r != nil {
 			r.Close()
@@ -105,7 +106,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if resetOnClose {
 		_ = conn.(*net.TCPConn).SetLinger(0) // on an error it closes as usual
 	}
-	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Connect }, time.Since(begin))
+	d.observe(func(t *Times) **latency.Recorder { return &t.Connect }, time.Since(begin))
 	d.usedCongestion(congestion.Of(conn.(*net.TCPConn)))
 	counted := &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened(), traffic: &d.traffic}
 	d.traffic.add(counted)
@@ -130,15 +131,6 @@ func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool)
 	return dialer, false
 }
 
-// DialTLS opens a TCP connection and does the TLS handshake.
-func (d *Dialer) DialTLS(ctx context.Context, address string, config *tls.Config) (*tls.Conn, error) {
-	raw, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return d.HandshakeTLS(ctx, raw, config)
-}
-
 // HandshakeTLS does the TLS handshake on a connection from DialContext. A wrapper
 // around that connection must have a method NetConn, as tls.Conn has. If the
 // handshake fails, it closes the connection.
@@ -159,29 +151,34 @@ func (d *Dialer) HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Con
 // Opened counts a connection that DialContext did not make. Call the function that
 // it returns when the connection is closed; further calls of it do nothing.
 func (d *Dialer) Opened() (closed func()) {
-	d.count(func(c *ConnectionCounts) { c.Opened++; c.Open++ })
-	return sync.OnceFunc(func() { d.count(func(c *ConnectionCounts) { c.Open-- }) })
+	d.count(func(c *Counts) { c.Opened++; c.Open++ })
+	return sync.OnceFunc(func() { d.count(func(c *Counts) { c.Open-- }) })
 }
 
 // Failed counts a failed attempt to connect.
-func (d *Dialer) Failed() { d.count(func(c *ConnectionCounts) { c.Failed++ }) }
+func (d *Dialer) Failed() { d.count(func(c *Counts) { c.Failed++ }) }
 
 // HandshakeFailed counts a connection whose handshake failed.
-func (d *Dialer) HandshakeFailed() { d.count(func(c *ConnectionCounts) { c.HandshakeFail++ }) }
+func (d *Dialer) HandshakeFailed() { d.count(func(c *Counts) { c.HandshakeFail++ }) }
 
-func (d *Dialer) count(what func(*ConnectionCounts)) {
+func (d *Dialer) count(what func(*Counts)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	what(&d.counts)
 }
 
-// Handshake describes a finished handshake.
-type Handshake = httpwire.Handshake
+// Handshake describes a completed TLS or QUIC handshake.
+type Handshake struct {
+	Took         time.Duration
+	State        tls.ConnectionState
+	Early        bool // the server accepted early data
+	EarlyRefused bool // the server refused early data
+}
 
 // Handshake counts a handshake and the session that it negotiated.
 func (d *Dialer) Handshake(h Handshake) {
 	d.countSession(h.State)
-	d.count(func(c *ConnectionCounts) {
+	d.count(func(c *Counts) {
 		if h.State.DidResume {
 			c.Resumed++
 		} else {
@@ -194,15 +191,15 @@ func (d *Dialer) Handshake(h Handshake) {
 			c.EarlyRefused++
 		}
 	})
-	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.Handshake }, h.Took)
+	d.observe(func(t *Times) **latency.Recorder { return &t.Handshake }, h.Took)
 }
 
 // FirstByte records the time to first byte of a call with its own connection.
 func (d *Dialer) FirstByte(took time.Duration) {
-	d.observe(func(t *ConnectionTimes) **latency.Recorder { return &t.FirstByte }, took)
+	d.observe(func(t *Times) **latency.Recorder { return &t.FirstByte }, took)
 }
 
-func (d *Dialer) observe(which func(*ConnectionTimes) **latency.Recorder, took time.Duration) {
+func (d *Dialer) observe(which func(*Times) **latency.Recorder, took time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := which(&d.times)
@@ -213,27 +210,19 @@ func (d *Dialer) observe(which func(*ConnectionTimes) **latency.Recorder, took t
 }
 
 // Counts returns the counts so far.
-func (d *Dialer) Counts() ConnectionCounts {
+func (d *Dialer) Counts() Counts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.counts
 }
 
 // TakeTimes returns the times recorded since its last call.
-func (d *Dialer) TakeTimes() ConnectionTimes {
+func (d *Dialer) TakeTimes() Times {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.times
-	d.times = ConnectionTimes{}
+	d.times = Times{}
 	return t
-}
-
-// DialerOf returns the target's dialer, or a new one.
-func DialerOf(t Target) *Dialer {
-	if t.Dialer != nil {
-		return t.Dialer
-	}
-	return &Dialer{}
 }
 
 // countedConn embeds the concrete type, so that writev, sendfile and SyscallConn
@@ -259,4 +248,16 @@ type unixConn struct {
 func (c *unixConn) Close() error {
 	c.closed()
 	return c.UnixConn.Close()
+}
+
+// Settings lists the dialer's settings for connections to the address that are not the
+// kernel's default.
+func (d *Dialer) Settings(address string) []tuning.Setting {
+	if d == nil || d.Sources <= 1 {
+		return nil
+	}
+	if _, resetOnClose := d.dialerTo(address); resetOnClose {
+		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}}
+	}
+	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(d.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "so many connections need more ports than one address has"}}
 }

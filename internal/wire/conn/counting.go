@@ -1,4 +1,4 @@
-package stack
+package conn
 
 import (
 	"net"
@@ -106,3 +106,11 @@ const (
 	tcpHeaderBytes  = 20
 	udpHeaderBytes  = 8
 )
+
+// DatagramHeaderBytes returns the size of a UDP datagram's headers, over IPv6 or IPv4.
+func DatagramHeaderBytes(ipv6 bool) int64 {
+	if ipv6 {
+		return udpHeaderBytes + ipv6HeaderBytes
+	}
+	return udpHeaderBytes + ipv4HeaderBytes
+}

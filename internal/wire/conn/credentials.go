@@ -1,4 +1,4 @@
-package stack
+package conn
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // tlsInfo implements the methods that both ends' credentials share.
@@ -28,6 +29,16 @@ func authInfo(conn *tls.Conn) credentials.TLSInfo {
 	}
 }
 
+// Credentials returns the credentials of a gRPC library that gets its connections from
+// Open. Over TLS they expect that the handshake is done: the Dialer counts and times
+// handshakes in the same way for every stack.
+func (o *Opener) Credentials() credentials.TransportCredentials {
+	if o.TLS == nil {
+		return insecure.NewCredentials()
+	}
+	return clientCredentials{}
+}
+
 // clientCredentials accept connections whose handshake is done.
 type clientCredentials struct{ tlsInfo }
 
@@ -45,9 +56,13 @@ func (clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthIn
 
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
-// serverCredentials do the handshake on the connection's own goroutine, unless Admit
-// has done it. The end of ctx aborts handshakes in progress, because gRPC's
-// libraries would wait for a silent peer.
+// ServerCredentials returns credentials that do the handshake on the connection's own
+// goroutine, unless Admit has done it. The end of ctx aborts handshakes in progress,
+// because gRPC's libraries would wait for a silent peer.
+func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
+	return serverCredentials{ctx: ctx, config: config}
+}
+
 type serverCredentials struct {
 	tlsInfo
 	ctx    context.Context

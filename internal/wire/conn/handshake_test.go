@@ -1,4 +1,4 @@
-package stack_test
+package conn
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/wire/secure"
-	"wirelab.dev/internal/wire/stack"
 )
 
 // ends are the two configurations of a TLS connection.
@@ -39,7 +38,7 @@ func admit(t *testing.T, bound int) (address string, client *tls.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := stack.Admit(raw, server, bound)
+	listener := Admit(raw, server, bound)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -110,7 +109,7 @@ func TestAdmissionIsBounded(t *testing.T) {
 
 func TestPlaintextClientsGetAnAlert(t *testing.T) {
 	address, _ := admit(t, 1)
-	conn := stack.Cleartext(dialRaw(t, address))
+	conn := Cleartext(dialRaw(t, address))
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +127,7 @@ func TestCleartextPassesEverythingElse(t *testing.T) {
 			_, _ = there.Write([]byte("\x15\x03 later"))
 			_ = there.Close()
 		}()
-		heard, err := io.ReadAll(stack.Cleartext(here))
+		heard, err := io.ReadAll(Cleartext(here))
 		if said == "" { // then what comes later comes first
 			if failure.Of(err) != failure.PlaintextPeer {
 				t.Errorf("an alert alone: %q, %v", heard, err)
@@ -147,7 +146,7 @@ func TestServerHandshakeTimesOut(t *testing.T) {
 		here, there := net.Pipe()
 		defer func() { _ = here.Close() }()
 		begin := time.Now()
-		err := stack.ServerHandshake(context.Background(), tls.Server(there, server))
+		err := ServerHandshake(context.Background(), tls.Server(there, server))
 		if took := time.Since(begin); failure.Of(err) != failure.HandshakeTimeout || took != 10*time.Second {
 			t.Errorf("a peer that says nothing: %v (%s) after %v", err, failure.Of(err), took)
 		}

@@ -1,4 +1,4 @@
-package stack
+package httpwire
 
 import (
 	"crypto/tls"
@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 )
 
@@ -29,10 +29,10 @@ func TestHeadersOverUDP(t *testing.T) {
 }
 
 // trafficOfQUIC is that of an HTTP/3 client which has opened its connection.
-func trafficOfQUIC(t *testing.T, serverHost, clientHost string) Traffic {
+func trafficOfQUIC(t *testing.T, serverHost, clientHost string) conn.Traffic {
 	t.Helper()
 	serverTLS, clientTLS := identity(t)
-	server, err := httpwire.NewServer(httpwire.ServerPlan{Version: httpwire.HTTP3, TLS: serverTLS, Handler: http.NotFoundHandler()})
+	server, err := NewServer(ServerPlan{Version: HTTP3, TLS: serverTLS, Handler: http.NotFoundHandler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,14 @@ func trafficOfQUIC(t *testing.T, serverHost, clientHost string) Traffic {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := httpwire.NewClient(t.Context(), httpwire.ClientPlan{
-		Version: httpwire.HTTP3, Address: net.JoinHostPort(clientHost, port), TLS: clientTLS, Dialer: &Dialer{},
+	client, err := NewClient(t.Context(), ClientPlan{
+		Version: HTTP3, Address: net.JoinHostPort(clientHost, port), TLS: clientTLS, Dialer: &conn.Dialer{},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	traffic, known := TrafficOf(client)
+	traffic, known := client.Traffic()
 	if !known || traffic.SentPackets == 0 {
 		t.Errorf("%+v, known: %v", traffic, known)
 	}

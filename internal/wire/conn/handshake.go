@@ -1,4 +1,4 @@
-package stack
+package conn
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"wirelab.dev/internal/base/failure"
 )
 
-// handshakeTimeout bounds a server's TLS handshakes. It is the default of
+// HandshakeTimeout bounds a server's TLS handshakes. It is the default of
 // net/http's Transport.
-const handshakeTimeout = 10 * time.Second
+const HandshakeTimeout = 10 * time.Second
 
 // Admit returns a listener whose TLS connections have finished the handshake. At
 // most bound handshakes run at the same time. Further connections wait in the
@@ -89,10 +89,10 @@ func (a *admission) Close() error {
 }
 
 // ServerHandshake does the server's side of a TLS handshake, within
-// handshakeTimeout. If it fails, it closes the connection; a peer that does not
+// HandshakeTimeout. If it fails, it closes the connection; a peer that does not
 // speak TLS gets an alert first. It does nothing if the handshake was done before.
 func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
 	err := conn.HandshakeContext(ctx)
 	if err == nil {

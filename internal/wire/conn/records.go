@@ -1,12 +1,10 @@
-package stack
+package conn
 
 import (
 	"encoding/binary"
 	"io"
 	"net"
 	"sync"
-
-	"wirelab.dev/internal/wire/http"
 )
 
 // Records counts the TLS records of a dialer's connections, and the frames of its
@@ -15,7 +13,7 @@ import (
 type Records struct {
 	mu     sync.Mutex
 	counts RecordCounts
-	frames httpwire.Frames
+	frames Frames
 }
 
 // RecordCounts are records of TLS 1.3.
@@ -34,17 +32,12 @@ const RecordBytes = 5 + 1 + 16
 
 // Frames returns where an HTTP/3 client counts the frames of its connections, or nil
 // if it must not count.
-func (d *Dialer) Frames() *httpwire.Frames {
+func (d *Dialer) Frames() *Frames {
 	if d.Records == nil {
 		return nil
 	}
 	return &d.Records.frames
 }
-
-var (
-	_ httpwire.FrameWatcher = (*Dialer)(nil)
-	_ httpwire.QUICObserver = (*Dialer)(nil)
-)
 
 // Counts returns the counts so far.
 func (r *Records) Counts() RecordCounts {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package stack
+package conn
 
 import (
 	"bufio"
@@ -134,7 +134,7 @@ func TestTrafficOfHTTP(t *testing.T) {
 
 func TestRecordsCountTLSOverhead(t *testing.T) {
 	const requestBytes, calls = 1000, 7
-	serverConfig, clientConfig := identity(t)
+	serverConfig, clientConfig := ends(t)
 	serverConfig.DynamicRecordSizingDisabled = true // an answer is one record
 	answer := tenfold(requestBytes)
 	address := listen(t, func(conn net.Conn) { answer(tls.Server(conn, serverConfig)) })
@@ -170,11 +170,11 @@ func TestRecordsCountTLSOverhead(t *testing.T) {
 // counted as added leaves the content.
 func TestRecordsOfAnySize(t *testing.T) {
 	const requestBytes, calls = 20_000, 3
-	serverConfig, clientConfig := identity(t)
+	serverConfig, clientConfig := ends(t)
 	answer := tenfold(requestBytes)
 	address := listen(t, func(conn net.Conn) { answer(tls.Server(conn, serverConfig)) })
 	d := Dialer{Records: &Records{}}
-	conn, err := d.DialTLS(t.Context(), address, clientConfig)
+	conn, err := (&Opener{Dialer: &d, Address: address, TLS: clientConfig}).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,11 +192,11 @@ func TestRecordsOfAnySize(t *testing.T) {
 }
 
 func TestTrafficCountsHandshakes(t *testing.T) {
-	serverConfig, clientConfig := identity(t)
+	serverConfig, clientConfig := ends(t)
 	answer := tenfold(10)
 	address := listen(t, func(conn net.Conn) { answer(tls.Server(conn, serverConfig)) })
 	var d Dialer
-	conn, err := d.DialTLS(t.Context(), address, clientConfig)
+	conn, err := (&Opener{Dialer: &d, Address: address, TLS: clientConfig}).Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

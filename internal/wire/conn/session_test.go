@@ -1,11 +1,9 @@
-package stack_test
+package conn
 
 import (
 	"net"
 	"strings"
 	"testing"
-
-	"wirelab.dev/internal/wire/stack"
 )
 
 // TestPrimedConnectionsResume makes them from one configuration, as a client of
@@ -13,18 +11,18 @@ import (
 func TestPrimedConnectionsResume(t *testing.T) {
 	const calls = 3
 	address, config := admit(t, 4)
-	var dialer stack.Dialer
-	if err := stack.Prime(t.Context(), &dialer, address, config); err != nil {
+	opener := Opener{Dialer: &Dialer{}, Address: address, TLS: config}
+	if err := opener.Prime(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range calls {
-		conn, err := dialer.DialTLS(t.Context(), address, config)
+		conn, err := opener.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = conn.Close()
 	}
-	if counts := dialer.Counts(); counts.Full != 1 || counts.Resumed != calls || counts.Open != 0 {
+	if counts := opener.Dialer.Counts(); counts.Full != 1 || counts.Resumed != calls || counts.Open != 0 {
 		t.Errorf("primed, then %d connections: %+v", calls, counts)
 	}
 }
@@ -36,14 +34,14 @@ func TestPrimeFailsWithoutTicket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := stack.Admit(raw, server, 1)
+	listener := Admit(raw, server, 1)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		if conn, err := listener.Accept(); err == nil {
 			_ = conn.Close()
 		}
 	}()
-	err = stack.Prime(t.Context(), &stack.Dialer{}, raw.Addr().String(), client)
+	err = (&Opener{Dialer: &Dialer{}, Address: raw.Addr().String(), TLS: client}).Prime(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no TLS session") {
 		t.Errorf("of a server without tickets: %v", err)
 	}

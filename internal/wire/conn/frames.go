@@ -1,10 +1,8 @@
-package httpwire
+package conn
 
 import (
-	"context"
 	"sync"
 
-	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/qlog"
 	"github.com/quic-go/quic-go/qlogwriter"
 )
@@ -30,25 +28,11 @@ type FrameBytes struct {
 	Probes, ProbePackets int64
 }
 
-// FrameWatcher is an optional ability of a Dialer that wants frames counted.
-// Frames returns nil if it does not.
-type FrameWatcher interface{ Frames() *Frames }
-
 // Counts returns the counts so far.
 func (f *Frames) Counts() FrameCounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts
-}
-
-// countFrames sets the configuration to count frames if the dialer asks for it.
-func countFrames(config *quic.Config, dialer Dialer) {
-	watcher, can := dialer.(FrameWatcher)
-	if !can || watcher.Frames() == nil {
-		return
-	}
-	frames := watcher.Frames()
-	config.Tracer = func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace { return frames }
 }
 
 // AddProducer implements qlogwriter.Trace.

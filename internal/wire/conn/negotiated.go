@@ -1,4 +1,4 @@
-package stack
+package conn
 
 import (
 	"crypto/tls"
@@ -6,8 +6,11 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/wire/http"
 )
+
+// QUICCongestion is the congestion control of quic-go, NewReno (RFC 9002, section 7). The
+// library offers no other and does not report it; a test checks that it still is.
+const QUICCongestion = "reno"
 
 // UsedProtocol records the protocol in which a peer has answered.
 func (d *Dialer) UsedProtocol(protocol string) {
@@ -15,7 +18,7 @@ func (d *Dialer) UsedProtocol(protocol string) {
 	addWord(&d.negotiated.Protocol, protocol)
 	d.mu.Unlock()
 	if protocol == "h3" {
-		d.usedCongestion(httpwire.QUICCongestion)
+		d.usedCongestion(QUICCongestion)
 	}
 }
 

@@ -1,10 +1,6 @@
-package stack
+package conn
 
-import (
-	"time"
-
-	"wirelab.dev/internal/wire/http"
-)
+import "time"
 
 // Traffic is what went over connections, counted where the transport itself
 // keeps account: below TLS by the kernel, or by QUIC.
@@ -55,13 +51,6 @@ type MeanRTT struct {
 	Count int64         `json:"count"`
 }
 
-// TrafficReporter is an optional interface of a Client that counts the traffic of its
-// connections itself. The Dialer reports the traffic of connections that it made.
-type TrafficReporter interface {
-	// Traffic returns the traffic of all connections so far, also of closed ones.
-	Traffic() (traffic Traffic, known bool)
-}
-
 // RTT returns the mean over connections, or 0 if none has measured it.
 func (t Traffic) RTT() time.Duration {
 	count := t.ClosedRTT.Count + t.OpenRTT.Count
@@ -107,26 +96,4 @@ func (t Traffic) Plus(other Traffic) Traffic {
 	t.Transport, t.HeaderBytes = other.Transport, other.HeaderBytes
 	t.GSO = t.GSO || other.GSO
 	return t
-}
-
-// TrafficOf returns the traffic of an HTTP client's QUIC connections.
-func TrafficOf(client *httpwire.Client) (traffic Traffic, known bool) {
-	quic, known := client.Traffic()
-	if !known {
-		return Traffic{}, false
-	}
-	traffic = Traffic{
-		Transport: "udp",
-		SentBytes: quic.BytesSent, ReceivedBytes: quic.BytesReceived,
-		SentPackets: quic.DatagramsSent, ReceivedPackets: quic.DatagramsReceived,
-		Retransmits: quic.PacketsLost, HeaderBytes: udpHeaderBytes + ipv4HeaderBytes,
-		MinRTT: quic.MinRTT, SendCalls: quic.SendCalls, ReceiveCalls: quic.ReceiveCalls, GSO: quic.GSO,
-	}
-	if quic.IPv6 {
-		traffic.HeaderBytes = udpHeaderBytes + ipv6HeaderBytes
-	}
-	if quic.SmoothedRTT > 0 {
-		traffic.OpenRTT = MeanRTT{Sum: quic.SmoothedRTT, Count: 1}
-	}
-	return traffic, true
 }
