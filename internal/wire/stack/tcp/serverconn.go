@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/wire/conn"
-	"wirelab.dev/internal/wire/stack"
 	rpccall "wirelab.dev/rpc/call"
 )
 
