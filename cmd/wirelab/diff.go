@@ -74,7 +74,7 @@ alone decides: docs/load.md lists all forms.`,
 				if write := diffForms[form]; write != nil {
 					return write(w, after.Since)
 				}
-				return report.WriteDiff(w, after.Since, terminalOf(w))
+				return report.WriteDiff(w, after.Since, report.TerminalOf(w))
 			})
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/show/view"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
@@ -173,3 +174,8 @@ func (e *estimate) slower() map[likeness]float64 {
 
 // all is how many trials the plan has.
 func (e *estimate) all() int { return len(e.cells) }
+
+// standing returns how far the run has come.
+func (e *estimate) standing() view.Standing {
+	return view.Standing{Done: e.done, Trials: e.all(), Left: e.remaining(), Took: time.Since(e.began)}
+}

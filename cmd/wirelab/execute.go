@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -23,6 +22,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/secure"
 )
 
@@ -156,19 +156,19 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 			return nil, "", err
 		}
 	}
-	live, err := listenLive(ctx, j.output.live)
+	pageAt, err := view.Listen(ctx, j.output.live)
 	if err != nil {
 		return nil, "", usage(err)
 	}
 	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
-		if live != nil {
-			err = errors.Join(err, live.Close())
+		if pageAt != nil {
+			err = errors.Join(err, pageAt.Close())
 		}
 		return nil, "", err
 	}
 	a.announce(workshop, j, run)
-	labErr := a.measure(ctx, workshop, j, run, live)
+	labErr := a.measure(ctx, workshop, j, run, pageAt)
 	status := record.Done
 	switch {
 	case labErr == nil && j.load.interrupted():
@@ -192,7 +192,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
 	most := planFor(j.scenario, u)
-	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), trialsInWords(run.Manifest.Trials), run.Dir)
+	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), view.Trials(run.Manifest.Trials), run.Dir)
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}
@@ -214,21 +214,73 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	}
 }
 
+// progress shows how a run goes.
+type progress interface {
+	lab.QueueObserver
+	Close()
+}
+
 // viewOf shows how a job goes.
 func (a *app) viewOf(ctx context.Context, j *job, plan []scenario.Planned, run *record.Run) (progress, error) {
 	if j.load != nil {
 		return a.viewLoad(ctx, j, plan)
 	}
-	return newProgress(a.stderr, viewTitle(run.Manifest.Until), newEstimate(plan, run)), nil
+	left := newEstimate(plan, run)
+	shown := view.NewRun(a.stderr, view.Run{Look: lookInWords(run.Manifest.Until), Plan: plan, Order: lab.Order(plan), Standing: left.standing})
+	return &estimated{shown, left}, nil
+}
+
+// lookInWords says which look is measured; nil, for a run without looks, gives "".
+func lookInWords(u *record.Until) string {
+	if u == nil {
+		return ""
+	}
+	return fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
+}
+
+// estimated is a progress whose estimate of the time that is left is kept.
+type estimated struct {
+	progress
+	estimate *estimate
+}
+
+// TrialBegins starts the trial's clock.
+func (e *estimated) TrialBegins(trial record.PlannedTrial) {
+	e.estimate.begins()
+	e.progress.TrialBegins(trial)
+}
+
+// TrialEnds learns from the time that the trial took.
+func (e *estimated) TrialEnds(number int, r *record.Record) {
+	e.estimate.ends(number)
+	e.progress.TrialEnds(number, r)
+}
+
+// TrialSetBack learns from the time that the trial took, and expects it again.
+func (e *estimated) TrialSetBack(r *record.Record, why record.Check) {
+	e.estimate.measured(r.Trial)
+	e.progress.TrialSetBack(r, why)
+}
+
+// paged is a progress that also keeps the live page new.
+type paged struct {
+	progress
+	page *view.Page
+}
+
+// TrialEnds is called when the trial's record is written.
+func (p paged) TrialEnds(number int, r *record.Record) {
+	p.progress.TrialEnds(number, r)
+	p.page.TrialEnds()
 }
 
 // measure measures the trials of a run, of one look after the other where it repeats until
 // something stands.
-func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, live net.Listener) (err error) {
-	var page *livePage
-	if live != nil {
-		page = a.servePage(live, run)
-		defer func() { err = errors.Join(err, page.close()) }()
+func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, pageAt net.Listener) (err error) {
+	var page *view.Page
+	if pageAt != nil {
+		page = view.ServePage(pageAt, func() (*report.Run, error) { return a.readRun(run.Dir) }, a.stderr)
+		defer func() { err = errors.Join(err, page.Close()) }()
 	}
 	running, stop := j.load.start(ctx, workshop)
 	defer stop()
@@ -240,10 +292,10 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 		}
 		workshop.Observer = progress
 		if page != nil {
-			workshop.Observer = shown{progress, page}
+			workshop.Observer = paged{progress, page}
 		}
 		err = workshop.Run(running, plan, run)
-		progress.close()
+		progress.Close()
 		if err != nil {
 			return err
 		}
@@ -361,7 +413,7 @@ func writeProfiles(seen *report.Run) error {
 
 // print shows the figures, then the claims, and last the answer: what stands last is read first.
 func printRun(w io.Writer, seen *report.Run, output outputFlags, page string) error {
-	terminal := terminalOf(w)
+	terminal := report.TerminalOf(w)
 	as := report.Table{Terminal: terminal, Columns: output.columns, Verbose: output.verbose}
 	table := func() error { return report.WriteTable(w, seen.Summary, as) }
 	if report.IsLoad(seen) && len(output.columns) == 0 {
@@ -460,17 +512,4 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(file.Name(), path)
-}
-
-// terminalOf tells how wide and how colourful the writer is.
-func terminalOf(w io.Writer) report.Terminal {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return report.Terminal{}
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
-		return report.Terminal{}
-	}
-	return report.Terminal{Width: width, Colour: os.Getenv("NO_COLOR") == ""}
 }

@@ -57,7 +57,7 @@ Without --cells the first and the slowest of the smallest message are compared.`
 					Words []string `json:"words"`
 				}{e, advice.Explain(e)})
 			}
-			if err := report.WriteWords(a.stdout, advice.Explain(e), terminalOf(a.stdout)); err != nil {
+			if err := report.WriteWords(a.stdout, advice.Explain(e), report.TerminalOf(a.stdout)); err != nil {
 				return err
 			}
 			return report.WriteExplanation(a.stdout, e)

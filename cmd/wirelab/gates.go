@@ -240,7 +240,7 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	errs := []error{report.WriteGates(words, seen)}
 	if seen.Since != nil {
 		fmt.Fprintf(words, "\n%s:\n", seen.SaySince())
-		errs = append(errs, report.WriteDiff(words, seen.Since, terminalOf(words)))
+		errs = append(errs, report.WriteDiff(words, seen.Since, report.TerminalOf(words)))
 	}
 	for name, write := range g.files {
 		if name == standardOutput {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -263,7 +264,7 @@ func (l *loading) checkNumbers() error {
 	case l.requests == 0 && l.given("requests"):
 		return errors.New("-n 0: no requests would be made: give how many all clients together make, as in -n 100, or leave it out to measure for the time of -z")
 	case l.metrics != "":
-		_, err := metricsAddress(l.metrics)
+		_, err := view.MetricsAddress(l.metrics)
 		return err
 	}
 	return nil

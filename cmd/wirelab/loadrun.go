@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -48,26 +50,25 @@ func (l *loadRun) interrupted() bool {
 func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (progress, error) {
 	l, load := j.load, plan[0].Cell.Load
 	stdin, _ := a.stdin.(*os.File) // nil: there are no keys
-	metrics := &loadMetrics{clients: plan[0].Cell.Clients, offered: load.Rate}
-	var server *metricsServer
+	metrics := &view.Metrics{Clients: plan[0].Cell.Clients, Offered: load.Rate}
+	var server *view.MetricsServer
 	if l.metrics != "" {
 		var err error
-		if server, err = serveMetrics(ctx, l.metrics, metrics); err != nil {
+		if server, err = view.ServeMetrics(ctx, l.metrics, metrics); err != nil {
 			return nil, usage(err)
 		}
-		fmt.Fprintln(a.stderr, server.says())
+		fmt.Fprintln(a.stderr, server.Says())
 	}
-	view := newLoadView(a.stderr, stdin, loadViewOptions{
-		title: l.title, duration: time.Duration(load.Duration), trials: len(plan), remote: &l.remote, ending: ctx.Done(),
-	})
-	shown := progress(metered{view, metrics})
+	shown := progress(view.NewLoad(a.stderr, stdin, view.Load{
+		Title: l.title, Duration: time.Duration(load.Duration), Trials: len(plan), Pauser: &l.remote, Ending: ctx.Done(),
+	}))
 	if l.limit > 0 {
 		shown = &bounded{progress: shown, load: l}
 	}
 	if server == nil {
 		return shown, nil
 	}
-	return &withMetrics{shown, server}, nil
+	return &metered{shown, metrics, server}, nil
 }
 
 // bounded ends a load when its limit is over, which begins with its window.
@@ -79,7 +80,7 @@ type bounded struct {
 }
 
 // TrialProgress starts the clock when the warm-up, if there is one, has ended.
-func (b *bounded) TrialProgress(number int, p lab.Progress) {
+func (b *bounded) TrialProgress(number int, p live.Progress) {
 	if !p.Warming {
 		b.begin.Do(func() {
 			b.timer = time.AfterFunc(b.load.limit, func() {
@@ -100,15 +101,34 @@ func (b *bounded) TrialEnds(number int, r *record.Record) {
 	b.progress.TrialEnds(number, r)
 }
 
-// withMetrics is a progress whose metrics are served.
-type withMetrics struct {
+// metered is a progress that also keeps metrics and serves them.
+type metered struct {
 	progress
-	server *metricsServer
+	metrics *view.Metrics
+	server  *view.MetricsServer
 }
 
-func (s *withMetrics) close() {
-	s.progress.close()
-	_ = s.server.close() // nobody asks it any more
+// TrialBegins adds the counters of the trial to those before it.
+func (m *metered) TrialBegins(trial record.PlannedTrial) {
+	m.metrics.TrialBegins()
+	m.progress.TrialBegins(trial)
+}
+
+// TrialProgress keeps what the client reports.
+func (m *metered) TrialProgress(number int, p live.Progress) {
+	m.metrics.TrialProgress(p)
+	m.progress.TrialProgress(number, p)
+}
+
+// TrialEnds shows that nothing is in flight any more.
+func (m *metered) TrialEnds(number int, r *record.Record) {
+	m.metrics.TrialEnds()
+	m.progress.TrialEnds(number, r)
+}
+
+func (m *metered) Close() {
+	m.progress.Close()
+	_ = m.server.Close() // nobody asks it any more
 }
 
 // errBothBounds refuses two bounds of several windows.

@@ -332,7 +332,7 @@ func (a *app) tell(r *replication, all *report.Replication) error {
 	if r.json {
 		return report.WriteReplicationJSON(a.stdout, all)
 	}
-	if err := report.WriteReplication(a.stdout, all, terminalOf(a.stdout)); err != nil {
+	if err := report.WriteReplication(a.stdout, all, report.TerminalOf(a.stdout)); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "Report: %s\n", filepath.Join(r.directory, "claims.html"))

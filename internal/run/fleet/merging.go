@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -16,7 +16,7 @@ type merging struct {
 	begun  bool
 	slots  map[int64]*slot
 	newest int64
-	total  load.LiveTotal
+	total  live.Total
 }
 
 // slot is what was told of a stretch of time.
@@ -68,11 +68,11 @@ const shownSlots = 2
 
 // live is a look at the stretches before the newest, which is not whole yet; nil: there are
 // none.
-func (m *merging) live() *load.Live {
+func (m *merging) live() *live.Calls {
 	m.guard.Lock()
 	defer m.guard.Unlock()
 	all := latency.NewCoarse()
-	shown := &load.Live{Total: m.total, InFlight: load.UnknownInFlight}
+	shown := &live.Calls{Total: m.total, InFlight: live.UnknownInFlight}
 	for back := range int64(shownSlots) {
 		s := m.slots[m.newest-1-back]
 		if s == nil {

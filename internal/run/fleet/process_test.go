@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
@@ -249,9 +250,9 @@ func (w teller) print(format string, args ...any) {
 	_ = w.out.Flush() // the test sees what is missing
 }
 
-func (w teller) TrialBegins(record.PlannedTrial)     { w.print("trial begins") }
-func (w teller) TrialProgress(_ int, p lab.Progress) { w.print("trial goes on %v", p.Fraction) }
-func (w teller) TrialEnds(n int, r *record.Record)   { w.print("trial ends: %d %s", n, r.Failure) }
+func (w teller) TrialBegins(record.PlannedTrial)      { w.print("trial begins") }
+func (w teller) TrialProgress(_ int, p live.Progress) { w.print("trial goes on %v", p.Fraction) }
+func (w teller) TrialEnds(n int, r *record.Record)    { w.print("trial ends: %d %s", n, r.Failure) }
 
 // tokens writes the tokens of a hub in this process to files.
 func tokens(t *testing.T, hub *fleet.Hub) (agent, controller string) {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -79,8 +80,8 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 	return r
 }
 
-func (r *rehearsal) TrialBegins(record.PlannedTrial) {}
-func (r *rehearsal) TrialProgress(int, Progress)     {}
+func (r *rehearsal) TrialBegins(record.PlannedTrial)  {}
+func (r *rehearsal) TrialProgress(int, live.Progress) {}
 func (r *rehearsal) TrialEnds(number int, _ *record.Record) {
 	r.said = append(r.said, fmt.Sprint("ends ", number))
 }
@@ -89,7 +90,7 @@ func (r *rehearsal) TrialSetBack(back *record.Record, why record.Check) {
 	r.said = append(r.said, fmt.Sprint("sets back ", back.Trial, ": ", why.Detail))
 }
 
-func (r *rehearsal) Waits(w Waiting) {
+func (r *rehearsal) Waits(w live.Waiting) {
 	r.said = append(r.said, fmt.Sprint("waits with ", w.Trials))
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
@@ -42,7 +43,7 @@ func wantNoWorkers(t *testing.T) {
 type whenMeasuring struct{ do func() }
 
 func (whenMeasuring) TrialBegins(record.PlannedTrial) {}
-func (w whenMeasuring) TrialProgress(_ int, p Progress) {
+func (w whenMeasuring) TrialProgress(_ int, p live.Progress) {
 	if !p.Warming {
 		w.do()
 	}

@@ -20,11 +20,11 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/secure"
 )
@@ -90,7 +90,7 @@ type Lab struct {
 // be quick, because a trial is running.
 type Observer interface {
 	TrialBegins(trial record.PlannedTrial)
-	TrialProgress(number int, p Progress)
+	TrialProgress(number int, p live.Progress)
 	TrialEnds(number int, r *record.Record)
 }
 
@@ -102,23 +102,7 @@ type QueueObserver interface {
 	// that the check gives.
 	TrialSetBack(r *record.Record, why record.Check)
 	// Waits is called some times a second while the run waits for a quiet machine.
-	Waits(w Waiting)
-}
-
-// Waiting is the state of a run that waits for a quiet machine.
-type Waiting struct {
-	Trials         int // that were set back
-	Used, Patience time.Duration
-}
-
-// Progress is how far a trial has come.
-type Progress struct {
-	Warming  bool
-	Paused   bool
-	Done     int64
-	Fraction float64
-	Settled  bool       // the warm-up may end
-	Live     *load.Live // nil unless Lab.Live
+	Waits(w live.Waiting)
 }
 
 // priority is the nice value of workers: the highest priority.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
@@ -157,7 +158,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 			}
 		},
 		OnProgress: func(p worker.Progress) {
-			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, Progress(p)) })
+			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, live.Progress(p)) })
 		},
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -210,6 +211,6 @@ func (q *queue) setBack(trial int) *record.Record {
 	return nil
 }
 
-func (q *queue) waiting() Waiting {
-	return Waiting{Trials: len(q.back), Used: q.used, Patience: q.patience.after(q.onPlan)}
+func (q *queue) waiting() live.Waiting {
+	return live.Waiting{Trials: len(q.back), Used: q.used, Patience: q.patience.after(q.onPlan)}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
@@ -20,7 +21,7 @@ type presser struct {
 
 func (p *presser) TrialBegins(record.PlannedTrial) {}
 func (p *presser) TrialEnds(int, *record.Record)   { p.ended++ }
-func (p *presser) TrialProgress(_ int, now Progress) {
+func (p *presser) TrialProgress(_ int, now live.Progress) {
 	if now.Fraction > 0 {
 		p.once.Do(p.press)
 	}
@@ -74,9 +75,9 @@ func TestARunEndsBeforeItsWindow(t *testing.T) {
 // beginner does something when a trial begins.
 type beginner struct{ press func() }
 
-func (b beginner) TrialBegins(record.PlannedTrial) { b.press() }
-func (b beginner) TrialEnds(int, *record.Record)   {}
-func (b beginner) TrialProgress(int, Progress)     {}
+func (b beginner) TrialBegins(record.PlannedTrial)  { b.press() }
+func (b beginner) TrialEnds(int, *record.Record)    {}
+func (b beginner) TrialProgress(int, live.Progress) {}
 
 // only is the run's only record.
 func only(t *testing.T, run *record.Run) *record.Record {

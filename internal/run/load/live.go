@@ -6,64 +6,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
-
-// Live is what a load shows while it runs, of all its calls: those of the warm-up and
-// those after the window, too. Its times are response times, to a sixteenth. It is for a
-// look; what was measured is in the Result.
-type Live struct {
-	// Of the last SpanNS:
-	SpanNS int64 `json:"span_ns"`
-	Ended  int64 `json:"ended"` // failed ones included
-	Failed int64 `json:"failed"`
-	P50NS  int64 `json:"p50_ns"` // 0, like the others, where no call ended
-	P90NS  int64 `json:"p90_ns"`
-	P99NS  int64 `json:"p99_ns"`
-	MaxNS  int64 `json:"max_ns"`
-
-	InFlight int64 `json:"in_flight"` // at this moment; UnknownInFlight: nobody knows
-
-	// Since the first call:
-	Total     LiveTotal           `json:"total"`
-	Histogram []LiveBin           `json:"histogram,omitempty"` // from the first that has calls to the last one
-	Failures  []record.ErrorCount `json:"failures,omitempty"`  // without examples
-}
-
-// UnknownInFlight is the number of calls in flight where agents of a fleet tell once a second
-// what has ended.
-const UnknownInFlight = -1
-
-// LiveTotal sums up all calls.
-type LiveTotal struct {
-	Ended  int64 `json:"ended"`
-	Failed int64 `json:"failed"`
-	SumNS  int64 `json:"sum_ns"` // of response times
-}
-
-// LiveBin counts the calls up to a response time, and above that of the bin before.
-type LiveBin struct {
-	UpToNS int64 `json:"up_to_ns"` // 0: any, above LongestLiveBin
-	Count  int64 `json:"count"`
-}
-
-// Bins of a histogram are from 1 µs to LongestLiveBin, each twice as long as the one before.
-const (
-	shortestLiveBin = time.Microsecond
-	liveOctaves     = 26
-	LongestLiveBin  = shortestLiveBin << liveOctaves // 67 s
-)
-
-// LiveBounds are the bounds of all bins that there can be but the last.
-func LiveBounds() []int64 {
-	bounds := []int64{int64(shortestLiveBin)}
-	for octave := range liveOctaves {
-		bounds = append(bounds, int64(shortestLiveBin)<<(octave+1))
-	}
-	return bounds
-}
 
 // liveSpan is over how many reports recent figures go: two seconds.
 const liveSpan = 8
@@ -72,9 +18,9 @@ const (
 	// liveParts is the number of buckets in an octave.
 	liveParts = 8
 	// liveUnit is the width of the buckets from 1 to 2 µs.
-	liveUnit = int64(shortestLiveBin) / liveParts
+	liveUnit = int64(live.ShortestBin) / liveParts
 	// One bucket is below the octaves, and one above.
-	liveBuckets = 1 + liveOctaves*liveParts + 1
+	liveBuckets = 1 + live.Octaves*liveParts + 1
 )
 
 // liveBucket is the bucket of a time; its upper bound is in it.
@@ -91,7 +37,7 @@ func liveBucket(ns int64) int {
 // liveUpTo is the upper bound of a bucket but the last.
 func liveUpTo(bucket int) int64 {
 	if bucket == 0 {
-		return int64(shortestLiveBin)
+		return int64(live.ShortestBin)
 	}
 	octave, part := (bucket-1)/liveParts, (bucket-1)%liveParts
 	return int64(liveParts+part+1) << octave * liveUnit
@@ -142,7 +88,7 @@ func (l *liveCounts) fails(kind record.ErrorCount) {
 // liveSums are those of all clients at one moment.
 type liveSums struct {
 	at int64
-	LiveTotal
+	live.Total
 	most    int64 // since the sums before
 	buckets [liveBuckets]int64
 }
@@ -153,8 +99,8 @@ type liveFigures struct {
 }
 
 // look adds the counts up and shows them.
-func (f *liveFigures) look(now int64, clients []*client) *Live {
-	sums, shown := &liveSums{at: now}, &Live{}
+func (f *liveFigures) look(now int64, clients []*client) *live.Calls {
+	sums, shown := &liveSums{at: now}, &live.Calls{}
 	failures := map[record.ErrorCount]int64{}
 	for _, one := range clients {
 		shown.InFlight += sums.add(one.live)
@@ -166,10 +112,10 @@ func (f *liveFigures) look(now int64, clients []*client) *Live {
 		f.recent = append(f.recent[:0], f.recent[1:]...)
 	}
 	if len(f.recent) > 0 {
-		shown.showRecent(f.recent, sums)
+		showRecent(shown, f.recent, sums)
 	}
 	f.recent = append(f.recent, sums)
-	shown.Total, shown.Histogram = sums.LiveTotal, sums.histogram()
+	shown.Total, shown.Histogram = sums.Total, sums.histogram()
 	for kind, count := range failures {
 		kind.Count = count
 		shown.Failures = append(shown.Failures, kind)
@@ -204,7 +150,7 @@ func (l *liveCounts) addFailures(to map[record.ErrorCount]int64) {
 }
 
 // showRecent shows what was counted since the oldest of the sums before.
-func (l *Live) showRecent(before []*liveSums, now *liveSums) {
+func showRecent(l *live.Calls, before []*liveSums, now *liveSums) {
 	oldest, most := before[0], now.most
 	for _, s := range before[1:] {
 		most = max(most, s.most)
@@ -234,7 +180,7 @@ func quantileOf(buckets []int64, count int64, q float64) int64 {
 		case 0:
 			return liveUpTo(0)
 		case liveBuckets - 1:
-			return int64(LongestLiveBin)
+			return int64(live.LongestBin)
 		}
 		return (liveUpTo(i-1) + liveUpTo(i)) / 2
 	}
@@ -242,22 +188,22 @@ func quantileOf(buckets []int64, count int64, q float64) int64 {
 }
 
 // histogram has a bin an octave.
-func (s *liveSums) histogram() []LiveBin {
-	var bins []LiveBin
+func (s *liveSums) histogram() []live.Bin {
+	var bins []live.Bin
 	add := func(upToNS int64, counts []int64) {
-		bin := LiveBin{UpToNS: upToNS}
+		bin := live.Bin{UpToNS: upToNS}
 		for _, n := range counts {
 			bin.Count += n
 		}
 		bins = append(bins, bin)
 	}
-	add(int64(shortestLiveBin), s.buckets[:1])
-	for octave := range liveOctaves {
+	add(int64(live.ShortestBin), s.buckets[:1])
+	for octave := range live.Octaves {
 		first := 1 + octave*liveParts
-		add(int64(shortestLiveBin)<<(octave+1), s.buckets[first:first+liveParts])
+		add(int64(live.ShortestBin)<<(octave+1), s.buckets[first:first+liveParts])
 	}
 	add(0, s.buckets[liveBuckets-1:])
-	empty := func(b LiveBin) bool { return b.Count == 0 }
+	empty := func(b live.Bin) bool { return b.Count == 0 }
 	for len(bins) > 0 && empty(bins[0]) {
 		bins = bins[1:]
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -18,7 +19,7 @@ func TestLiveBuckets(t *testing.T) {
 			t.Errorf("%d ns are in bucket %d, want the first", ns, got)
 		}
 	}
-	if got := liveBucket(int64(LongestLiveBin) + 1); got != liveBuckets-1 {
+	if got := liveBucket(int64(live.LongestBin) + 1); got != liveBuckets-1 {
 		t.Errorf("what is longer than all is in bucket %d", got)
 	}
 	for bucket := range liveBuckets - 1 {
@@ -27,7 +28,7 @@ func TestLiveBuckets(t *testing.T) {
 			t.Errorf("bucket %d ends at %d ns, which is in %d, and the next in %d", bucket, upTo, in, next)
 		}
 	}
-	if last := liveUpTo(liveBuckets - 2); last != int64(LongestLiveBin) || liveBucket(math.MaxInt64) != liveBuckets-1 {
+	if last := liveUpTo(liveBuckets - 2); last != int64(live.LongestBin) || liveBucket(math.MaxInt64) != liveBuckets-1 {
 		t.Errorf("the last bucket but one ends at %d", last)
 	}
 }
@@ -93,7 +94,7 @@ func TestLiveFiguresFollowTheDelay(t *testing.T) {
 	})
 }
 
-func holdsLiveTotals(t *testing.T, late *Live, r *Result) {
+func holdsLiveTotals(t *testing.T, late *live.Calls, r *Result) {
 	t.Helper()
 	within(t, "total", float64(late.Total.Ended), float64(r.Requests), 0.03)
 	within(t, "sum", float64(late.Total.SumNS), r.service.Mean().Seconds()*1e9*float64(r.Requests), 0.03)
@@ -116,7 +117,7 @@ func holdsLiveTotals(t *testing.T, late *Live, r *Result) {
 // The times of an open loop are from the intended instant.
 func TestLiveTimesAreResponseTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var last *Live
+		var last *live.Calls
 		mustRun(t, Plan{
 			Callers: callers(10, &server{delay: 10 * time.Millisecond}), InFlight: 2, Duration: 3 * time.Second, Drain: time.Second,
 			Live: true, Report: func(p Progress) { last = p.Live },

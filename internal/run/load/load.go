@@ -50,6 +50,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -125,10 +126,10 @@ type Arrivals struct {
 type Progress struct {
 	Warming  bool
 	Paused   bool
-	Done     int64   // requests since the start, warm-up included
-	Fraction float64 // of the window, by time or by requests
-	Settled  bool    // the warm-up may end
-	Live     *Live   // nil unless the plan asks for it
+	Done     int64       // requests since the start, warm-up included
+	Fraction float64     // of the window, by time or by requests
+	Settled  bool        // the warm-up may end
+	Live     *live.Calls // nil unless the plan asks for it
 }
 
 // Result holds what the clients measured. Its Intervals start relative to the window,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker"
@@ -84,7 +85,7 @@ func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 func (s *Stage) TrialBegins(record.PlannedTrial) {}
 
 // TrialProgress tells the acts that the window is open.
-func (s *Stage) TrialProgress(_ int, p lab.Progress) {
+func (s *Stage) TrialProgress(_ int, p live.Progress) {
 	s.guard.Lock()
 	first := !p.Warming && !s.opened
 	s.opened = s.opened || first

@@ -26,10 +26,10 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/wire/conn"
 )
 
@@ -193,7 +193,7 @@ type Progress struct {
 	// open the window.
 	Settled bool `json:"settled,omitempty"`
 	// Live is there if the spec asks for it.
-	Live *load.Live `json:"live,omitempty"`
+	Live *live.Calls `json:"live,omitempty"`
 }
 
 // Interval is what calls were like in a stretch of a client's life, warm-up and drain

@@ -10,13 +10,6 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 )
 
-// Terminal is what the table is printed on. The caller knows whether there is
-// a person in front of it.
-type Terminal struct {
-	Width  int // in columns; 0 where it is no terminal
-	Colour bool
-}
-
 // usualWidth is that of a table that is not printed on a terminal.
 const usualWidth = 80
 

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"context"
@@ -14,107 +14,85 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/run/lab"
-	"wirelab.dev/internal/run/load"
 )
 
-// loadMetrics are a load's live figures for Prometheus, in text format 0.0.4. Counters are
+// Metrics are a load's live figures for Prometheus, in text format 0.0.4. Counters are
 // of the whole run: what a trial, or a step of a search, began anew is added to what was.
-type loadMetrics struct {
-	clients int
-	offered float64 // requests a second of an open loop; 0: closed, or not one rate
+type Metrics struct {
+	Clients int
+	Offered float64 // requests per second of an open loop; 0: closed, or not one rate
 
 	guard    sync.Mutex // of what follows
-	now      lab.Progress
-	live     load.Live // the last of the load that runs
-	before   counted   // of loads before it
-	answered int64     // the highest count so far: failures are read a moment after the calls
+	now      live.Progress
+	calls    live.Calls // the last of the load that runs
+	before   counted    // of loads before it
+	answered int64      // the highest count so far: failures are read a moment after the calls
 	running  bool
 	trials   int64
 }
 
 // counted are the counters of loads.
 type counted struct {
-	load.LiveTotal
+	live.Total
 	upTo     map[int64]int64             // calls, by a bin's bound
 	failures map[record.ErrorCount]int64 // by kind
 }
 
-// metered is a progress that also keeps metrics.
-type metered struct {
-	progress
-	metrics *loadMetrics
-}
-
-// TrialBegins counts what follows on top of what was.
-func (m metered) TrialBegins(trial record.PlannedTrial) {
-	m.metrics.begins()
-	m.progress.TrialBegins(trial)
-}
-
-// TrialProgress keeps what the client says.
-func (m metered) TrialProgress(number int, p lab.Progress) {
-	m.metrics.take(p)
-	m.progress.TrialProgress(number, p)
-}
-
-// TrialEnds shows that nothing is in flight any more.
-func (m metered) TrialEnds(number int, r *record.Record) {
-	m.metrics.ends()
-	m.progress.TrialEnds(number, r)
-}
-
-func (m *loadMetrics) begins() {
+// TrialBegins adds the counters of the next trial to those before it.
+func (m *Metrics) TrialBegins() {
 	m.guard.Lock()
 	defer m.guard.Unlock()
 	m.startAnew()
-	m.running, m.now = true, lab.Progress{}
+	m.running, m.now = true, live.Progress{}
 }
 
-func (m *loadMetrics) ends() {
+// TrialEnds counts the trial and sets the gauges of what is in flight to zero.
+func (m *Metrics) TrialEnds() {
 	m.guard.Lock()
 	defer m.guard.Unlock()
-	m.running, m.now = false, lab.Progress{}
+	m.running, m.now = false, live.Progress{}
 	m.trials++
-	m.live.InFlight, m.live.Ended, m.live.SpanNS = 0, 0, 0
+	m.calls.InFlight, m.calls.Ended, m.calls.SpanNS = 0, 0, 0
 }
 
-func (m *loadMetrics) take(p lab.Progress) {
+// TrialProgress keeps what the client reports.
+func (m *Metrics) TrialProgress(p live.Progress) {
 	m.guard.Lock()
 	defer m.guard.Unlock()
 	m.now = p
 	if p.Live == nil {
 		return
 	}
-	if p.Live.Total.Ended < m.live.Total.Ended {
+	if p.Live.Total.Ended < m.calls.Total.Ended {
 		m.startAnew()
 	}
-	m.live = *p.Live
+	m.calls = *p.Live
 }
 
 // startAnew adds what was counted to what was before.
-func (m *loadMetrics) startAnew() {
+func (m *Metrics) startAnew() {
 	m.before = m.total()
-	m.live = load.Live{}
+	m.calls = live.Calls{}
 }
 
 // total adds up all loads.
-func (m *loadMetrics) total() counted {
-	sum := counted{LiveTotal: m.before.LiveTotal, upTo: map[int64]int64{}, failures: map[record.ErrorCount]int64{}}
-	sum.Ended += m.live.Total.Ended
-	sum.Failed += m.live.Total.Failed
-	sum.SumNS += m.live.Total.SumNS
+func (m *Metrics) total() counted {
+	sum := counted{Total: m.before.Total, upTo: map[int64]int64{}, failures: map[record.ErrorCount]int64{}}
+	sum.Ended += m.calls.Total.Ended
+	sum.Failed += m.calls.Total.Failed
+	sum.SumNS += m.calls.Total.SumNS
 	for upTo, count := range m.before.upTo {
 		sum.upTo[upTo] += count
 	}
-	for _, bin := range m.live.Histogram {
+	for _, bin := range m.calls.Histogram {
 		sum.upTo[bin.UpToNS] += bin.Count
 	}
 	for kind, count := range m.before.failures {
 		sum.failures[kind] += count
 	}
-	for _, kind := range m.live.Failures {
+	for _, kind := range m.calls.Failures {
 		count := kind.Count
 		kind.Count = 0
 		sum.failures[kind] += count
@@ -123,23 +101,23 @@ func (m *loadMetrics) total() counted {
 }
 
 // write writes all metrics.
-func (m *loadMetrics) write(w io.Writer) error {
+func (m *Metrics) write(w io.Writer) error {
 	m.guard.Lock()
 	defer m.guard.Unlock()
 	sum := m.total()
 	var text exposition
 	m.writeRequests(&text, &sum)
 	text.histogram("wirelab_response_seconds", "Response times of all calls, from the instant at which each was due.", &sum)
-	if m.live.InFlight != load.UnknownInFlight {
-		text.gauge("wirelab_in_flight", "Calls in flight.", float64(m.live.InFlight))
+	if m.calls.InFlight != live.UnknownInFlight {
+		text.gauge("wirelab_in_flight", "Calls in flight.", float64(m.calls.InFlight))
 	}
-	if m.live.SpanNS > 0 {
-		text.gauge("wirelab_achieved_requests_per_second", "Calls that ended, a second, in the last two seconds.", float64(m.live.Ended)/time.Duration(m.live.SpanNS).Seconds())
+	if m.calls.SpanNS > 0 {
+		text.gauge("wirelab_achieved_requests_per_second", "Calls that ended, a second, in the last two seconds.", float64(m.calls.Ended)/time.Duration(m.calls.SpanNS).Seconds())
 	}
-	if m.offered > 0 {
-		text.gauge("wirelab_offered_requests_per_second", "The rate that the load was asked for.", m.offered)
+	if m.Offered > 0 {
+		text.gauge("wirelab_offered_requests_per_second", "The rate that the load was asked for.", m.Offered)
 	}
-	text.gauge("wirelab_clients", "Callers of the generator.", float64(m.clients))
+	text.gauge("wirelab_clients", "Callers of the generator.", float64(m.Clients))
 	text.gauge("wirelab_running", "1 while a trial runs.", oneIf(m.running))
 	text.gauge("wirelab_warming", "1 while the window is not open yet.", oneIf(m.running && m.now.Warming))
 	text.gauge("wirelab_paused", "1 while the load is paused.", oneIf(m.now.Paused))
@@ -150,7 +128,7 @@ func (m *loadMetrics) write(w io.Writer) error {
 	return err
 }
 
-func (m *loadMetrics) writeRequests(text *exposition, sum *counted) {
+func (m *Metrics) writeRequests(text *exposition, sum *counted) {
 	const name = "wirelab_requests_total"
 	text.head(name, "counter", "Calls that ended, those of the warm-up and after the window too; failed ones by what they met.")
 	failed := int64(0)
@@ -207,7 +185,7 @@ func (e *exposition) gauge(name, help string, value float64) {
 func (e *exposition) histogram(name, help string, c *counted) {
 	e.head(name, "histogram", help)
 	var cumulative int64
-	for _, upTo := range load.LiveBounds() {
+	for _, upTo := range live.Bounds() {
 		cumulative += c.upTo[upTo]
 		e.sample(name+"_bucket", []label{{"le", number(time.Duration(upTo).Seconds())}}, float64(cumulative))
 	}
@@ -223,18 +201,18 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// metricsServer serves metrics until close.
-type metricsServer struct {
+// MetricsServer serves metrics until Close.
+type MetricsServer struct {
 	server *http.Server
 	ended  chan struct{}
 	// address is where it listens, to be said: a port alone is one of this machine only.
 	address string
 }
 
-// serveMetrics serves metrics at HOST:PORT, or at :PORT or PORT of the loopback address,
-// until close or the end of ctx.
-func serveMetrics(ctx context.Context, address string, metrics *loadMetrics) (*metricsServer, error) {
-	where, err := metricsAddress(address)
+// ServeMetrics serves metrics at HOST:PORT, or at :PORT or PORT of the loopback address,
+// until Close or the end of ctx.
+func ServeMetrics(ctx context.Context, address string, metrics *Metrics) (*MetricsServer, error) {
+	where, err := MetricsAddress(address)
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +229,11 @@ func serveMetrics(ctx context.Context, address string, metrics *loadMetrics) (*m
 	if host, _, _ := net.SplitHostPort(where); isLoopback(host) {
 		handler = ownHost(mux)
 	}
-	s := &metricsServer{
+	s := &MetricsServer{
 		server: &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute},
 		ended:  make(chan struct{}), address: listener.Addr().String(),
 	}
-	go func() { // ends with close, or ctx
+	go func() { // ends with Close, or ctx
 		defer close(s.ended)
 		_ = s.server.Serve(listener)
 	}()
@@ -263,8 +241,8 @@ func serveMetrics(ctx context.Context, address string, metrics *loadMetrics) (*m
 	return s, nil
 }
 
-// says where metrics are, in words.
-func (s *metricsServer) says() string {
+// Says returns where the metrics are, in words.
+func (s *MetricsServer) Says() string {
 	text := "metrics: http://" + s.address + "/metrics"
 	if host, _, _ := net.SplitHostPort(s.address); isLoopback(host) {
 		text += " (this machine only; write an address for others, as in 0.0.0.0:9090)"
@@ -272,14 +250,14 @@ func (s *metricsServer) says() string {
 	return text
 }
 
-func (s *metricsServer) close() error {
+func (s *MetricsServer) Close() error {
 	err := s.server.Close()
 	<-s.ended
 	return err
 }
 
-// metricsAddress is where to listen.
-func metricsAddress(flag string) (string, error) {
+// MetricsAddress is where to listen.
+func MetricsAddress(flag string) (string, error) {
 	const want = "want a port, as in :9090, or HOST:PORT"
 	if _, err := strconv.ParseUint(flag, 10, 16); err == nil {
 		flag = ":" + flag

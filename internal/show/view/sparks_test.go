@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"slices"
@@ -6,35 +6,34 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/lab"
 )
 
 // The table fills as trials end: what was not measured, what was refused, and the higher the
 // more throughput.
 func TestSparksFill(t *testing.T) {
-	s, err := scenario.Parse("s.yaml", []byte(`version: 1
-name: s
-defaults: {sizes: [64], repeats: 2, load: {model: closed, requests: 1000}}
-parts:
-  - {name: p, stacks: [tcp, grpc], clients: [1, 10, 100, 200]}
-`), vocabulary())
-	if err != nil {
-		t.Fatal(err)
+	var plan []scenario.Planned
+	var order []record.PlannedTrial
+	cellOf := func(c scenario.Cell) record.Cell {
+		return record.Cell{Part: c.Part, Variant: c.Variant.String(), Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: c.Clients}}
 	}
-	plan := s.Plan()
-	shown := newSparks(plan)
+	for _, stack := range []string{"tcp", "grpc"} {
+		for _, clients := range []int{1, 10, 100, 200} {
+			c := scenario.Cell{Part: "p", Variant: scenario.Variant{Stack: stack}, Clients: clients}
+			plan = append(plan, scenario.Planned{Cell: c, Repeat: 1})
+			order = append(order, record.PlannedTrial{Trial: len(order), Repeat: 1, Cell: cellOf(c).Key()})
+		}
+	}
+	shown := newSparks(plan, order)
 	if lines := shown.lines(80); lines != nil {
 		t.Errorf("before a trial has ended: %q", lines)
 	}
 	rates := map[string]float64{"tcp": 1, "grpc": 0.1}
-	for i, trial := range lab.Order(plan) {
-		c := plan[i].Cell
-		if trial.Repeat > 1 || c.Clients == 200 {
+	for _, trial := range plan {
+		c := trial.Cell
+		if c.Clients == 200 {
 			continue
 		}
-		r := &record.Record{Cell: record.Cell{
-			Part: c.Part, Variant: c.Variant.String(), Place: record.Place{Workload: c.Workload, Payload: record.Payload{RequestBytes: int(c.RequestBytes), ResponseBytes: int(c.ResponseBytes)}, Clients: c.Clients},
-		}}
+		r := &record.Record{Cell: cellOf(c)}
 		if c.Clients == 100 && c.Variant.Stack == "grpc" {
 			r.Failure = "refused"
 		}

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"bufio"
@@ -13,39 +13,31 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/run/lab"
-	"wirelab.dev/internal/run/load"
 )
 
 // oneLoad is what a client says of a load.
-func oneLoad(ended, failed int64) lab.Progress {
-	return lab.Progress{Fraction: 0.5, Live: &load.Live{
+func oneLoad(ended, failed int64) live.Progress {
+	return live.Progress{Fraction: 0.5, Live: &live.Calls{
 		SpanNS: 2e9, Ended: ended / 2, InFlight: 7,
-		Total:     load.LiveTotal{Ended: ended, Failed: failed, SumNS: ended * 1e6},
-		Histogram: []load.LiveBin{{UpToNS: 1_024_000, Count: ended - 1}, {UpToNS: 0, Count: 1}},
+		Total:     live.Total{Ended: ended, Failed: failed, SumNS: ended * 1e6},
+		Histogram: []live.Bin{{UpToNS: 1_024_000, Count: ended - 1}, {UpToNS: 0, Count: 1}},
 		Failures:  []record.ErrorCount{{Class: "tls-alert: \"bad\\certificate\"\n", Code: "Unavailable", Count: failed}},
 	}}
 }
 
 func TestMetricsAddUpAllLoads(t *testing.T) {
-	m := &loadMetrics{clients: 10, offered: 500}
-	view := newLoadView(io.Discard, nil, loadViewOptions{trials: 1})
-	defer view.close()
-	run := metered{view, m}
-	run.TrialBegins(record.PlannedTrial{})
-	run.TrialProgress(0, oneLoad(100, 2))
-	run.TrialProgress(0, oneLoad(300, 3))
+	m := &Metrics{Clients: 10, Offered: 500}
+	m.TrialBegins()
+	m.TrialProgress(oneLoad(100, 2))
+	m.TrialProgress(oneLoad(300, 3))
 	first := exposed(t, m)
-	run.TrialProgress(0, oneLoad(50, 1)) // a step of a search begins
-	run.TrialEnds(0, &record.Record{})
-	run.TrialBegins(record.PlannedTrial{})
-	run.TrialProgress(0, oneLoad(1000, 4))
+	m.TrialProgress(oneLoad(50, 1)) // a step of a search begins
+	m.TrialEnds()
+	m.TrialBegins()
+	m.TrialProgress(oneLoad(1000, 4))
 	last := exposed(t, m)
-	if view.state.now.Live == nil || view.state.done != 1 {
-		t.Error("who shows the progress was not told of it")
-	}
-
 	failed := `wirelab_requests_total{outcome="failed",code="Unavailable",class="tls-alert: \"bad\\certificate\"\n"}`
 	ok := `wirelab_requests_total{outcome="ok",code="",class=""}`
 	for _, c := range []struct {
@@ -79,11 +71,11 @@ func TestMetricsAddUpAllLoads(t *testing.T) {
 
 // A counter does not go back, though failures are read a moment after the calls.
 func TestMetricsDoNotGoBack(t *testing.T) {
-	m := &loadMetrics{}
-	m.begins()
-	m.take(oneLoad(100, 2))
+	m := &Metrics{}
+	m.TrialBegins()
+	m.TrialProgress(oneLoad(100, 2))
 	before := exposed(t, m)
-	m.take(oneLoad(100, 5))
+	m.TrialProgress(oneLoad(100, 5))
 	after := exposed(t, m)
 	for name, value := range before {
 		if strings.Contains(name, "_total") && after[name] < value {
@@ -93,13 +85,13 @@ func TestMetricsDoNotGoBack(t *testing.T) {
 }
 
 func TestMetricsAreServed(t *testing.T) {
-	m := &loadMetrics{}
-	s, err := serveMetrics(t.Context(), ":0", m)
+	m := &Metrics{}
+	s, err := ServeMetrics(t.Context(), ":0", m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(s.address, "127.0.0.1:") || !strings.Contains(s.says(), "this machine only") {
-		t.Errorf("a port alone listens at %s, and says %q", s.address, s.says())
+	if !strings.HasPrefix(s.address, "127.0.0.1:") || !strings.Contains(s.Says(), "this machine only") {
+		t.Errorf("a port alone listens at %s, and says %q", s.address, s.Says())
 	}
 	answer, err := http.Get("http://" + s.address + "/metrics")
 	if err != nil {
@@ -127,7 +119,7 @@ func TestMetricsAreServed(t *testing.T) {
 	if refused.StatusCode != http.StatusForbidden {
 		t.Errorf("who asks for another host is answered with %s", refused.Status)
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -137,7 +129,7 @@ func TestMetricsAddress(t *testing.T) {
 		":9090": "127.0.0.1:9090", "9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:0": "[::1]:0",
 		"": "", "host": "", ":http": "", "1.2.3.4": "", ":70000": "", "-1": "",
 	} {
-		got, err := metricsAddress(flag)
+		got, err := MetricsAddress(flag)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", flag, got, err, want)
 		}
@@ -153,9 +145,9 @@ func TestPromtoolFindsNothing(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed; the parser of these tests judges in its place")
 	}
-	m := &loadMetrics{clients: 3, offered: 5}
-	m.begins()
-	m.take(oneLoad(100, 2))
+	m := &Metrics{Clients: 3, Offered: 5}
+	m.TrialBegins()
+	m.TrialProgress(oneLoad(100, 2))
 	var text strings.Builder
 	if err := m.write(&text); err != nil {
 		t.Fatal(err)
@@ -168,7 +160,7 @@ func TestPromtoolFindsNothing(t *testing.T) {
 }
 
 // exposed is what the metrics say, by the text of each sample before its value.
-func exposed(t *testing.T, m *loadMetrics) map[string]float64 {
+func exposed(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	var text strings.Builder
 	if err := m.write(&text); err != nil {

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"bytes"
@@ -11,17 +11,15 @@ import (
 	"sync"
 	"time"
 
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/show/report"
 )
 
-// livePage serves the report of a run while the run goes on. The page is written between
+// Page serves the report of a run while the run goes on. The page is written between
 // trials, by the goroutine that runs them, so that no trial is measured meanwhile; and so
 // seldom that the run takes a twentieth longer at most. A reader's browser takes CPU time
 // like any program: where it runs on the machine under test, the checks of each trial see it.
-type livePage struct {
-	app    *app
-	run    *record.Run
+type Page struct {
+	read   func() (*report.Run, error)
 	server *http.Server
 	over   chan struct{} // closed when readers are told of no other page
 	ended  chan struct{} // when the server has
@@ -45,8 +43,9 @@ const (
 	lastLook = 2 * time.Second
 )
 
-// listenLive listens at an address of this machine; nil where there is none.
-func listenLive(ctx context.Context, address string) (net.Listener, error) {
+// Listen listens for the readers of a Page at an address of this machine. It returns nil for
+// the address "".
+func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -85,25 +84,25 @@ func ownHost(next http.Handler) http.Handler {
 	})
 }
 
-// servePage begins to serve.
-func (a *app) servePage(listener net.Listener, run *record.Run) *livePage {
-	l := &livePage{app: a, run: run, page: []byte(beforeTheFirst), changed: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
+// ServePage begins to serve the run that read returns, and says where on says.
+func ServePage(listener net.Listener, read func() (*report.Run, error), says io.Writer) *Page {
+	l := &Page{read: read, page: []byte(beforeTheFirst), changed: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", l.show)
 	mux.HandleFunc("GET /events", l.follow)
 	l.server = &http.Server{Handler: ownHost(mux), ReadHeaderTimeout: 10 * time.Second}
-	go func() { // ends with close
+	go func() { // ends with Close
 		defer close(l.ended)
 		_ = l.server.Serve(listener)
 	}()
-	fmt.Fprintf(a.stderr, "live: http://%s/\n", listener.Addr())
+	fmt.Fprintf(says, "live: http://%s/\n", listener.Addr())
 	return l
 }
 
 // beforeTheFirst is shown until a trial has ended.
 const beforeTheFirst = `<!doctype html><meta charset="utf-8"><title>wirelab</title><p>The first trial is running.</p><script>` + report.LiveScript + `</script>`
 
-func (l *livePage) show(w http.ResponseWriter, _ *http.Request) {
+func (l *Page) show(w http.ResponseWriter, _ *http.Request) {
 	l.guard.Lock()
 	page, last := l.page, l.last
 	l.last = nil // one reader is enough
@@ -117,7 +116,7 @@ func (l *livePage) show(w http.ResponseWriter, _ *http.Request) {
 }
 
 // follow tells a reader of each newer page (server-sent events).
-func (l *livePage) follow(w http.ResponseWriter, r *http.Request) {
+func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
@@ -141,34 +140,35 @@ func (l *livePage) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (l *livePage) count(readers int) {
+func (l *Page) count(readers int) {
 	l.guard.Lock()
 	defer l.guard.Unlock()
 	l.readers += readers
 }
 
-func (l *livePage) next() <-chan struct{} {
+func (l *Page) next() <-chan struct{} {
 	l.guard.Lock()
 	defer l.guard.Unlock()
 	return l.changed
 }
 
-// refresh writes the page again, unless it was written a short time ago.
-func (l *livePage) refresh() {
+// TrialEnds writes the page again, unless it was written a short time ago. It is called when the
+// trial's record is written, by the goroutine that runs the trials.
+func (l *Page) TrialEnds() {
 	if now := time.Now(); l.isDue(now) {
 		l.write(report.WriteLiveHTML, nil)
 	}
 }
 
-func (l *livePage) isDue(now time.Time) bool {
+func (l *Page) isDue(now time.Time) bool {
 	return now.Sub(l.written) >= max(liveEvery, liveShare*l.cost)
 }
 
 // write writes the page, and of the last one tells when a reader has it. A run that cannot be
 // read now may be next time; its report tells.
-func (l *livePage) write(html func(io.Writer, *report.Run) error, last chan struct{}) {
+func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}) {
 	began := time.Now()
-	seen, err := l.app.readRun(l.run.Dir)
+	seen, err := l.read()
 	var page bytes.Buffer
 	if err == nil {
 		err = html(&page, seen)
@@ -185,9 +185,9 @@ func (l *livePage) write(html func(io.Writer, *report.Run) error, last chan stru
 	l.changed = make(chan struct{})
 }
 
-// close shows the run as it ended, in a page that waits for no other, and ends the server
+// Close shows the run as it ended, in a page that waits for no other, and ends the server
 // when a reader has it, to its last byte.
-func (l *livePage) close() error {
+func (l *Page) Close() error {
 	last := make(chan struct{})
 	l.write(report.WriteHTML, last)
 	l.guard.Lock()
@@ -206,16 +206,4 @@ func (l *livePage) close() error {
 	err := l.server.Close()
 	<-l.ended
 	return err
-}
-
-// shown is a progress that also keeps the page new.
-type shown struct {
-	progress
-	page *livePage
-}
-
-// TrialEnds is called when the trial's record is written.
-func (s shown) TrialEnds(number int, r *record.Record) {
-	s.progress.TrialEnds(number, r)
-	s.page.refresh()
 }

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"bytes"
@@ -8,22 +8,21 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/run/lab"
-	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/show/report"
 )
 
 // shownLoad is a load in the middle of its window.
-func shownLoad() (loadState, time.Time) {
+func shownLoad() (loadContent, time.Time) {
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	s := loadState{title: "GET http://127.0.0.1/", duration: 5 * time.Second, trials: 1, keys: true}
-	s.begins(began)
+	s := loadContent{title: "GET http://127.0.0.1/", duration: 5 * time.Second, trials: 1, keys: true}
+	s.begins(record.PlannedTrial{}, began)
 	for n := range 8 {
-		s.take(lab.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, Live: &load.Live{
+		s.progress(live.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, Live: &live.Calls{
 			SpanNS: 2e9, Ended: 24_690, Failed: 3, P50NS: 1_020_000, P90NS: 2_000_000, P99NS: 5_000_000, MaxNS: 9_100_000,
-			InFlight: 10, Total: load.LiveTotal{Ended: int64(n * n * 100), Failed: 3},
-			Histogram: []load.LiveBin{{UpToNS: 1_024_000, Count: 600}, {UpToNS: 2_048_000, Count: 300}, {UpToNS: 0, Count: 1}},
+			InFlight: 10, Total: live.Total{Ended: int64(n * n * 100), Failed: 3},
+			Histogram: []live.Bin{{UpToNS: 1_024_000, Count: 600}, {UpToNS: 2_048_000, Count: 300}, {UpToNS: 0, Count: 1}},
 			Failures:  []record.ErrorCount{{Class: "reset", Code: "Unavailable", Count: 3}},
 		}}, began.Add(time.Duration(n+1)*250*time.Millisecond))
 	}
@@ -57,7 +56,7 @@ func TestLoadViewFitsTheTerminal(t *testing.T) {
 	s, now := shownLoad()
 	s.title = strings.Repeat("long ", 100)
 	for bin := range 30 {
-		s.now.Live.Histogram = append(s.now.Live.Histogram, load.LiveBin{UpToNS: 1 << bin, Count: 1e12})
+		s.now.Live.Histogram = append(s.now.Live.Histogram, live.Bin{UpToNS: 1 << bin, Count: 1e12})
 	}
 	for _, width := range []int{0, 5, 40, 200} {
 		lines := s.lines(report.Terminal{Width: width}, now)
@@ -73,20 +72,20 @@ func TestLoadViewFitsTheTerminal(t *testing.T) {
 }
 
 func TestLoadViewSaysWhatGoesOn(t *testing.T) {
-	for want, change := range map[string]func(*loadState){
-		"starting":                         func(s *loadState) { s.now = lab.Progress{} },
-		"2.1s, warming up":                 func(s *loadState) { s.now.Warming = true },
-		"2.1s, paused":                     func(s *loadState) { s.now.Paused = true },
-		"2.1s, waiting for the last calls": func(s *loadState) { s.now.Fraction = 1 },
-		"about 4.1s left":                  func(s *loadState) { s.duration, s.now.Fraction = 0, 0.3125 },
-		"2 of 3, 2.1s":                     func(s *loadState) { s.trials, s.done = 3, 1 },
-		"ending; Ctrl-C again":             func(s *loadState) { s.ending = true },
-		"p go on":                          func(s *loadState) { s.wantsPause = true },
-		"last   a/b: 5 requests/s":         func(s *loadState) { s.trials, s.last = 2, "a/b: 5 requests/s" },
-		"[■■■■■■■■■■■■■■■■■■■■■■■■] done":   func(s *loadState) { s.ends("ended") },
-		"1× A, 1× B, 1× C and 1 kinds more": func(s *loadState) { s.now.Live.Failures = kinds("A", "B", "C", "D") },
-		"0/s\ntotal":                        func(s *loadState) { s.now.Live.Ended = 0 },
-		"the first second":                  func(s *loadState) { s.now.Live.SpanNS = 0 },
+	for want, change := range map[string]func(*loadContent){
+		"starting":                         func(s *loadContent) { s.now = live.Progress{} },
+		"2.1s, warming up":                 func(s *loadContent) { s.now.Warming = true },
+		"2.1s, paused":                     func(s *loadContent) { s.now.Paused = true },
+		"2.1s, waiting for the last calls": func(s *loadContent) { s.now.Fraction = 1 },
+		"about 4.1s left":                  func(s *loadContent) { s.duration, s.now.Fraction = 0, 0.3125 },
+		"2 of 3, 2.1s":                     func(s *loadContent) { s.trials, s.done = 3, 1 },
+		"ending; Ctrl-C again":             func(s *loadContent) { s.ending = true },
+		"p go on":                          func(s *loadContent) { s.wantsPause = true },
+		"last   a/b: 5 requests/s":         func(s *loadContent) { s.trials, s.last = 2, "a/b: 5 requests/s" },
+		"[■■■■■■■■■■■■■■■■■■■■■■■■] done": func(s *loadContent) { s.ends(&record.Record{Failure: "ended"}, time.Now()) },
+		"1× A, 1× B, 1× C and 1 more": func(s *loadContent) { s.now.Live.Failures = kinds("A", "B", "C", "D") },
+		"0/s\ntotal":                  func(s *loadContent) { s.now.Live.Ended = 0 },
+		"the first second":            func(s *loadContent) { s.now.Live.SpanNS = 0 },
 	} {
 		s, now := shownLoad()
 		change(&s)
@@ -106,11 +105,11 @@ func kinds(codes ...string) (all []record.ErrorCount) {
 // A search, and each trial, counts from nothing again.
 func TestLoadViewCountsAnew(t *testing.T) {
 	s, _ := shownLoad()
-	s.take(lab.Progress{Live: &load.Live{Total: load.LiveTotal{Ended: 50}}}, s.seenAt.Add(time.Second))
+	s.progress(live.Progress{Live: &live.Calls{Total: live.Total{Ended: 50}}}, s.seenAt.Add(time.Second))
 	if got := s.rates[len(s.rates)-1]; got != 50 {
 		t.Errorf("the rate is %v, want 50", got)
 	}
-	s.take(lab.Progress{Fraction: 1}, s.seenAt.Add(time.Second))
+	s.progress(live.Progress{Fraction: 1}, s.seenAt.Add(time.Second))
 	if s.now.Live == nil {
 		t.Error("the last event of a client, which has no live figures, hides those before")
 	}
@@ -136,16 +135,16 @@ func TestLoadViewWithoutATerminal(t *testing.T) {
 	}
 	defer pipe.Close()
 	var out lockedBuffer
-	v := newLoadView(&out, pipe, loadViewOptions{trials: 2})
+	v := NewLoad(&out, pipe, Load{Trials: 2})
 	if v.keys != nil {
 		t.Error("keys are read from a pipe")
 	}
 	v.TrialBegins(record.PlannedTrial{})
-	v.TrialProgress(0, lab.Progress{Fraction: 0.5, Done: 7})
-	v.say()
+	v.TrialProgress(0, live.Progress{Fraction: 0.5, Done: 7})
+	v.event(v.content.plain)
 	v.TrialEnds(0, &record.Record{Failure: "the cellar is flooded"})
-	v.close()
-	v.close()
+	v.Close()
+	v.Close()
 	for _, want := range []string{"1 of 2, ", "the cellar is flooded"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it did not say %q: %s", want, out.String())
@@ -156,21 +155,29 @@ func TestLoadViewWithoutATerminal(t *testing.T) {
 	}
 }
 
+// fakePauser notes whether it is paused.
+type fakePauser struct{ paused bool }
+
+func (p *fakePauser) Pause()  { p.paused = true }
+func (p *fakePauser) Resume() { p.paused = false }
+
 // A key pauses and goes on, and ends.
 func TestLoadViewKeys(t *testing.T) {
 	ended := 0
-	o := loadViewOptions{remote: &lab.Remote{}, end: func() { ended++ }}
-	v := newLoadView(&lockedBuffer{}, nil, o)
-	defer v.close()
-	for _, c := range []struct {
+	var pauser fakePauser
+	o, c := Load{Pauser: &pauser, End: func() { ended++ }}, &loadContent{}
+	v := newView(&lockedBuffer{}, false, c)
+	go v.follow(nil)
+	defer v.Close()
+	for _, test := range []struct {
 		key           byte
-		pause, goeson bool
+		pause, goesOn bool
 	}{{'p', true, true}, {'x', true, true}, {'p', false, true}, {ctrlC, false, false}} {
-		if more := v.press(c.key, o); more != c.goeson || v.state.wantsPause != c.pause {
-			t.Errorf("key %q: paused %v, more keys %v", c.key, v.state.wantsPause, more)
+		if more := v.press(test.key, c, &o); more != test.goesOn || c.wantsPause != test.pause || pauser.paused != test.pause {
+			t.Errorf("key %q: paused %v, more keys %v", test.key, c.wantsPause, more)
 		}
 	}
-	if ended != 1 || !v.state.ending {
+	if ended != 1 || !c.ending {
 		t.Errorf("it was ended %d times", ended)
 	}
 }
@@ -178,14 +185,14 @@ func TestLoadViewKeys(t *testing.T) {
 // Of a fleet nobody knows how many calls are in flight, and its total grows once a second, which
 // is no rate that goes up and down.
 func TestLoadViewOfAFleet(t *testing.T) {
-	s := &loadState{}
+	s := &loadContent{}
 	at := time.Unix(100, 0)
-	s.begins(at)
+	s.begins(record.PlannedTrial{}, at)
 	for tick := range 12 {
 		at = at.Add(250 * time.Millisecond)
-		s.take(lab.Progress{Done: 1, Live: &load.Live{
-			SpanNS: 2e9, Ended: 2000, InFlight: load.UnknownInFlight,
-			Total: load.LiveTotal{Ended: int64(1000 * (tick / 4))},
+		s.progress(live.Progress{Done: 1, Live: &live.Calls{
+			SpanNS: 2e9, Ended: 2000, InFlight: live.UnknownInFlight,
+			Total: live.Total{Ended: int64(1000 * (tick / 4))},
 		}}, at)
 	}
 	if text := total(s.now.Live); text != "2,000 calls, 0 failed" {

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/lab"
 )
 
 // sparks are the table of a run as it fills, on a terminal: a line a variant, and there a
@@ -32,14 +31,14 @@ type spark struct {
 // mostSparks leaves room on a terminal of 24 lines.
 const mostSparks = 8
 
-func newSparks(plan []scenario.Planned) *sparks {
+func newSparks(plan []scenario.Planned, order []record.PlannedTrial) *sparks {
 	type planned struct {
 		key  string
 		cell scenario.Cell
 	}
 	var cells []planned
 	var parts, variants []string
-	for i, t := range lab.Order(plan) {
+	for i, t := range order {
 		if c := plan[i].Cell; c.Probe == "" && !slices.ContainsFunc(cells, func(p planned) bool { return p.key == t.Cell }) {
 			cells = append(cells, planned{t.Cell, c})
 			parts, variants = append(parts, c.Part), append(variants, c.Variant.String())
@@ -114,7 +113,6 @@ func (s *sparks) lines(width int) []string {
 
 // sign is higher the more throughput there is, over a logarithmic scale.
 func (s spark) sign(least, most float64) rune {
-	heights := []rune("▁▂▃▄▅▆▇█")
 	switch {
 	case s.refused:
 		return '×'

@@ -1,0 +1,81 @@
+// Package live holds what a run tells while it goes on: how far a trial has come, and how its
+// calls fare. Workers print these types, the lab and the fleet pass them on, and views show
+// them. Nothing here is kept: what was measured is in the record.
+//
+// This package must not know who measures, nor how anything is shown.
+package live
+
+import (
+	"time"
+
+	"wirelab.dev/internal/data/record"
+)
+
+// A Progress tells how far a trial has come.
+type Progress struct {
+	Warming  bool
+	Paused   bool
+	Done     int64   // requests since the start, warm-up included
+	Fraction float64 // of the window, by time or by requests
+	Settled  bool    // the warm-up may end
+	Live     *Calls  // nil unless the run asks for them
+}
+
+// A Waiting tells how long a run has waited for a quiet machine.
+type Waiting struct {
+	Trials         int // that wait to be measured again
+	Used, Patience time.Duration
+}
+
+// Calls sums up the calls of a load while it runs, including those of the warm-up and those
+// after the window. Its times are response times, accurate to a sixteenth. The Result of the
+// load has the exact figures.
+type Calls struct {
+	// Of the last SpanNS:
+	SpanNS int64 `json:"span_ns"`
+	Ended  int64 `json:"ended"` // failed ones included
+	Failed int64 `json:"failed"`
+	P50NS  int64 `json:"p50_ns"` // 0, like the others, where no call ended
+	P90NS  int64 `json:"p90_ns"`
+	P99NS  int64 `json:"p99_ns"`
+	MaxNS  int64 `json:"max_ns"`
+
+	InFlight int64 `json:"in_flight"` // at this moment, or UnknownInFlight
+
+	// Since the first call:
+	Total     Total               `json:"total"`
+	Histogram []Bin               `json:"histogram,omitempty"` // from the first bin with calls to the last one
+	Failures  []record.ErrorCount `json:"failures,omitempty"`  // without examples
+}
+
+// UnknownInFlight is the InFlight of a fleet, whose agents report once a second.
+const UnknownInFlight = -1
+
+// Total sums up all calls.
+type Total struct {
+	Ended  int64 `json:"ended"`
+	Failed int64 `json:"failed"`
+	SumNS  int64 `json:"sum_ns"` // of response times
+}
+
+// A Bin counts the calls whose response time is at most UpToNS and above the bin before.
+type Bin struct {
+	UpToNS int64 `json:"up_to_ns"` // 0: any, above LongestBin
+	Count  int64 `json:"count"`
+}
+
+// Bins go from ShortestBin to LongestBin; each is twice as long as the one before.
+const (
+	ShortestBin = time.Microsecond
+	Octaves     = 26
+	LongestBin  = ShortestBin << Octaves // 67 s
+)
+
+// Bounds returns the upper bounds of all bins but the last.
+func Bounds() []int64 {
+	bounds := []int64{int64(ShortestBin)}
+	for octave := range Octaves {
+		bounds = append(bounds, int64(ShortestBin)<<(octave+1))
+	}
+	return bounds
+}

@@ -1,0 +1,347 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/show/report"
+)
+
+// A Load describes the load of a service to its view.
+type Load struct {
+	Title    string        // what is called
+	Duration time.Duration // of the window; 0: it is bounded by requests
+	Trials   int
+	// Pauser is what the key p pauses; nil: the key does nothing.
+	Pauser Pauser
+	// End is what q and Ctrl-C do; nil: they interrupt this process, as Ctrl-C does where no key
+	// is read.
+	End func()
+	// Ending is closed when the run is told to end, as the Done of a context. The terminal is then
+	// given back. Nil: it is not told.
+	Ending <-chan struct{}
+}
+
+// A Pauser stops sending requests and goes on.
+type Pauser interface {
+	Pause()
+	Resume()
+}
+
+// NewLoad begins to show a load: on a terminal in lines that redraw themselves, elsewhere one
+// line per second. It needs events whose Progress has Live. Keys are read from stdin if both
+// are terminals. Close must be deferred, since it gives the terminal back.
+func NewLoad(w io.Writer, stdin *os.File, o Load) *View {
+	c := &loadContent{title: o.Title, duration: o.Duration, trials: o.Trials}
+	v := newView(w, report.TerminalOf(w).Width > 0, c)
+	if o.End == nil {
+		o.End = interruptSelf
+	}
+	if v.draws {
+		v.keys = readKeys(stdin, o.Ending, func(key byte) bool { return v.press(key, c, &o) })
+		v.event(func(time.Time) string { c.keys = v.keys != nil; return "" })
+	}
+	go v.follow(o.Ending) // ends with Close
+	return v
+}
+
+// press does what a key stands for, and reports whether others may follow.
+func (v *View) press(key byte, c *loadContent, o *Load) (more bool) {
+	switch key {
+	case 'p', ' ':
+		if o.Pauser == nil {
+			return true
+		}
+		v.event(func(time.Time) string {
+			if c.wantsPause = !c.wantsPause; c.wantsPause {
+				o.Pauser.Pause()
+			} else {
+				o.Pauser.Resume()
+			}
+			return ""
+		})
+	case 'q', ctrlC:
+		v.event(c.toldToEnd)
+		o.End()
+		return false
+	}
+	return true
+}
+
+// loadContent is the content of a load's view.
+type loadContent struct {
+	title    string
+	duration time.Duration // 0: bounded by requests
+	trials   int
+	keys     bool // are read
+
+	running    bool
+	done       int       // trials
+	began      time.Time // the trial
+	opened     time.Time // its window, about
+	now        live.Progress
+	rates      []float64 // a second, of each report
+	seenAt     time.Time // the last report
+	seen       int64     // calls ended then
+	last       string    // outcome
+	wantsPause bool
+	ending     bool
+}
+
+// mostRates bounds the sparkline.
+const mostRates = 60
+
+func (s *loadContent) begins(_ record.PlannedTrial, now time.Time) string {
+	s.running, s.began, s.opened = true, now, time.Time{}
+	s.now, s.rates, s.seenAt, s.seen = live.Progress{}, nil, now, 0
+	return ""
+}
+
+func (s *loadContent) ends(r *record.Record, _ time.Time) string {
+	s.running, s.last = false, outcome(r)
+	s.done++
+	return s.ofSeveral(s.last)
+}
+
+func (s *loadContent) setBack(r *record.Record, why record.Check) string {
+	s.last = setBackInWords(r, why)
+	return s.ofSeveral(s.last)
+}
+
+// ofSeveral returns the line for one trial of several, and "" for the only one, whose figures
+// follow.
+func (s *loadContent) ofSeveral(line string) string {
+	if s.trials > 1 {
+		return line
+	}
+	return ""
+}
+
+func (s *loadContent) toldToEnd(time.Time) string {
+	s.ending = true
+	return ""
+}
+
+func (s *loadContent) waits(w live.Waiting, _ time.Time) string {
+	s.last = waitingInWords(w)
+	return ""
+}
+
+// progress keeps what the client reports.
+func (s *loadContent) progress(p live.Progress, at time.Time) string {
+	calls := s.now.Live
+	if p.Live != nil { // the last report of a client has none
+		calls = p.Live
+		if p.Live.Total.Ended < s.seen { // another load begins, as of a search
+			s.seen = 0
+		}
+		if took := at.Sub(s.seenAt); took > 0 {
+			rate := float64(p.Live.Total.Ended-s.seen) / took.Seconds()
+			if p.Live.InFlight == live.UnknownInFlight && p.Live.SpanNS > 0 { // the total grows in steps of a second
+				rate = float64(p.Live.Ended) / time.Duration(p.Live.SpanNS).Seconds()
+			}
+			s.rates = append(s.rates, rate)
+			s.rates = s.rates[max(0, len(s.rates)-mostRates):]
+		}
+		s.seenAt, s.seen = at, p.Live.Total.Ended
+	}
+	if !p.Warming && s.opened.IsZero() {
+		s.opened = at
+	}
+	s.now, s.now.Live = p, calls
+	return ""
+}
+
+func (s *loadContent) lines(terminal report.Terminal, now time.Time) []string {
+	lines := []string{styled(s.title, bold, terminal), styled(bar(s.fraction())+" "+s.progressed(now), "", terminal)}
+	if s.last != "" && (s.trials > 1 || !s.running) {
+		lines = append(lines, styled("last   "+s.last, faint, terminal))
+	}
+	if !s.running && s.done == s.trials {
+		return lines // what was measured follows
+	}
+	if calls := s.now.Live; calls != nil {
+		lines = append(lines, styled("now    "+recent(calls), "", terminal), styled("total  "+total(calls), "", terminal))
+		if len(calls.Failures) > 0 {
+			lines = append(lines, styled("       "+failures(calls), "", terminal))
+		}
+		lines = append(lines, styled(s.sparkline(terminal.Width), "", terminal))
+		for _, line := range histogram(calls.Histogram, terminal.Width) {
+			lines = append(lines, styled(line, faint, terminal))
+		}
+	}
+	if help := s.help(); help != "" {
+		lines = append(lines, styled(help, faint, terminal))
+	}
+	return lines
+}
+
+// plain returns one line, or "" while no trial runs.
+func (s *loadContent) plain(now time.Time) string {
+	if !s.running {
+		return ""
+	}
+	line := s.progressed(now)
+	if calls := s.now.Live; calls != nil {
+		line += ": " + recent(calls) + "; " + total(calls)
+	}
+	return line
+}
+
+// fraction returns how much of all trials is over.
+func (s *loadContent) fraction() float64 {
+	over := float64(s.done)
+	if s.running {
+		over += s.now.Fraction
+	}
+	return over / float64(max(1, s.trials))
+}
+
+func (s *loadContent) progressed(now time.Time) string {
+	of := ""
+	if s.trials > 1 {
+		of = fmt.Sprintf("%d of %d, ", min(s.done+1, s.trials), s.trials)
+	}
+	elapsed := now.Sub(s.began).Round(100 * time.Millisecond)
+	switch {
+	case s.began.IsZero():
+		return of + "starting"
+	case !s.running:
+		return of + "done"
+	case s.now.Fraction >= 1 || s.ending:
+		return fmt.Sprintf("%s%v, waiting for the last calls", of, elapsed)
+	case s.now.Paused:
+		return fmt.Sprintf("%s%v, paused", of, elapsed)
+	case s.now.Done == 0 && s.now.Live == nil:
+		return of + "starting"
+	case s.now.Warming:
+		return fmt.Sprintf("%s%v, warming up", of, elapsed)
+	default:
+		return fmt.Sprintf("%s%v, %s", of, elapsed, s.left(now))
+	}
+}
+
+// left is the time until the window ends, which of one bounded by requests is estimated.
+func (s *loadContent) left(now time.Time) string {
+	share := s.now.Fraction
+	switch {
+	case s.duration > 0:
+		return fmt.Sprintf("%v left", time.Duration((1-share)*float64(s.duration)).Round(100*time.Millisecond))
+	case share > 0:
+		return fmt.Sprintf("about %v left", time.Duration((1-share)/share*float64(now.Sub(s.opened))).Round(100*time.Millisecond))
+	default:
+		return "the window has just opened"
+	}
+}
+
+func (s *loadContent) help() string {
+	switch {
+	case s.ending:
+		return "ending; Ctrl-C again gives up what was measured"
+	case !s.keys:
+		return ""
+	case s.wantsPause:
+		return "p go on   q end and report"
+	default:
+		return "p pause   q end and report"
+	}
+}
+
+// sparkline draws the rate from nothing to its highest.
+func (s *loadContent) sparkline(width int) string {
+	most := 0.0
+	for _, rate := range s.rates {
+		most = max(most, rate)
+	}
+	const label, legend = "rate   ", 24
+	rates := s.rates[max(0, len(s.rates)-max(0, width-len(label)-legend)):]
+	var signs strings.Builder
+	for _, rate := range rates {
+		if most == 0 {
+			signs.WriteRune(heights[0])
+			continue
+		}
+		signs.WriteRune(heights[int(rate/most*float64(len(heights)-1)+0.5)])
+	}
+	return fmt.Sprintf("%s%s up to %s/s", label, signs.String(), units.Thousands(int64(most)))
+}
+
+// recent describes the last seconds.
+func recent(calls *live.Calls) string {
+	if calls.SpanNS <= 0 {
+		return "the first second"
+	}
+	rate := units.Thousands(int64(float64(calls.Ended)/time.Duration(calls.SpanNS).Seconds() + 0.5))
+	if calls.Ended == 0 {
+		return rate + "/s"
+	}
+	return fmt.Sprintf("%s/s, p50 %s, p90 %s, p99 %s, max %s", rate,
+		units.Time(float64(calls.P50NS)), units.Time(float64(calls.P90NS)), units.Time(float64(calls.P99NS)), units.Time(float64(calls.MaxNS)))
+}
+
+func total(calls *live.Calls) string {
+	text := fmt.Sprintf("%s calls, %s failed", units.Thousands(calls.Total.Ended), units.Thousands(calls.Total.Failed))
+	if calls.InFlight != live.UnknownInFlight {
+		text += fmt.Sprintf(", %s in flight", units.Thousands(calls.InFlight))
+	}
+	return text
+}
+
+// failures names the kinds of them, the most frequent first.
+func failures(calls *live.Calls) string {
+	const most = 3
+	var kinds []string
+	for _, f := range calls.Failures[:min(len(calls.Failures), most)] {
+		kinds = append(kinds, fmt.Sprintf("%s× %s", units.Thousands(f.Count), strings.Trim(f.Code+" "+f.Class, " ")))
+	}
+	text := strings.Join(kinds, ", ")
+	if more := len(calls.Failures) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// mostBins leaves room on a terminal of 24 lines. What is shorter than them goes into
+// the first.
+const mostBins = 12
+
+// histogram draws a line a bin.
+func histogram(bins []live.Bin, width int) []string {
+	if len(bins) > mostBins {
+		merged := bins[len(bins)-mostBins:]
+		first := merged[0]
+		for _, b := range bins[:len(bins)-mostBins] {
+			first.Count += b.Count
+		}
+		bins = append([]live.Bin{first}, merged[1:]...)
+	}
+	var sum, most int64
+	for _, b := range bins {
+		sum, most = sum+b.Count, max(most, b.Count)
+	}
+	if most == 0 {
+		return nil
+	}
+	const label, figures = 14, 20
+	room := min(50, max(1, width-label-figures))
+	lines := make([]string, 0, len(bins))
+	for _, b := range bins {
+		upTo := "above"
+		if b.UpToNS > 0 {
+			upTo = "≤ " + units.Time(float64(b.UpToNS))
+		}
+		full := int(float64(b.Count) / float64(most) * float64(room))
+		bar := strings.Repeat("█", full)
+		if full == 0 && b.Count > 0 {
+			bar = "▏"
+		}
+		lines = append(lines, fmt.Sprintf("%*s  %-*s %s", label-2, upTo, room, bar, units.Thousands(b.Count)))
+	}
+	return lines
+}

@@ -1,0 +1,223 @@
+// Package view shows a run while it goes on.
+//
+//	events of a run ──> View      on a terminal, in lines that redraw themselves;
+//	                              elsewhere in plain lines
+//	                ──> Page      in a browser: the report, written again between trials
+//	                ──> Metrics   for Prometheus: counters and gauges of a load
+//
+// Each of them takes the same events. A view of the trials of a scenario (NewRun) and one of the
+// load of a service (NewLoad) differ in their content; the drawing, the lock and the end are
+// those of View.
+//
+// This package must not know who measures: it is given data.
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/show/report"
+)
+
+const (
+	// redrawEvery is long, because drawing costs CPU on the machine under test.
+	redrawEvery = 500 * time.Millisecond
+	// plainEvery is the time between two lines where there is no terminal.
+	plainEvery = time.Second
+)
+
+// A View shows a run while it goes on. It is fed by the methods that are named after events,
+// which may be called from any goroutine, and ends with Close.
+type View struct {
+	to    io.Writer
+	draws bool // to is a terminal
+	keys  *keys
+	quit  chan struct{}
+	ended chan struct{}
+
+	guard   sync.Mutex // of what follows
+	content content
+	drawn   int // lines on the screen
+	closed  bool
+}
+
+// content is what a View shows. Each method of an event returns the line to print where
+// nothing is drawn, or "".
+type content interface {
+	begins(trial record.PlannedTrial, now time.Time) string
+	progress(p live.Progress, now time.Time) string
+	ends(r *record.Record, now time.Time) string
+	setBack(r *record.Record, why record.Check) string
+	waits(w live.Waiting, now time.Time) string
+	plain(now time.Time) string     // once per plainEvery
+	toldToEnd(now time.Time) string // the run is to end
+	lines(terminal report.Terminal, now time.Time) []string
+}
+
+func newView(w io.Writer, draws bool, c content) *View {
+	return &View{to: w, draws: draws, content: c, quit: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// follow draws the view, or prints its lines, until Close. It tells the content when ending is
+// closed.
+func (v *View) follow(ending <-chan struct{}) {
+	defer close(v.ended)
+	every := redrawEvery
+	if !v.draws {
+		every = plainEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		v.draw()
+		select {
+		case <-tick.C:
+			v.event(v.content.plain)
+		case <-ending:
+			ending = nil
+			v.event(v.content.toldToEnd)
+		case <-v.quit:
+			return
+		}
+	}
+}
+
+// event changes the content under the lock, and prints its line where nothing is drawn.
+func (v *View) event(change func(now time.Time) (line string)) {
+	v.guard.Lock()
+	defer v.guard.Unlock()
+	if line := change(time.Now()); line != "" && !v.draws {
+		fmt.Fprintln(v.to, line)
+	}
+}
+
+// draw writes the view over the one before. A view that cannot be drawn is no reason to stop
+// measuring.
+func (v *View) draw() {
+	if !v.draws {
+		return
+	}
+	v.guard.Lock()
+	defer v.guard.Unlock()
+	lines := v.content.lines(report.TerminalOf(v.to), time.Now()) // its width may have changed
+	_, _ = io.WriteString(v.to, frame(lines, v.drawn))
+	v.drawn = len(lines)
+}
+
+// frame returns the text that replaces the lines drawn before: it goes up to the first of them,
+// writes each new line and erases the rest of the old one, then erases everything below
+// (ECMA-48: CUU, EL, ED). A raw terminal needs the carriage return.
+func frame(lines []string, before int) string {
+	var text strings.Builder
+	text.WriteByte('\r')
+	if before > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA", before)
+	}
+	for _, line := range lines {
+		text.WriteString(line + "\x1b[K\r\n")
+	}
+	text.WriteString("\x1b[J")
+	return text.String()
+}
+
+// TrialBegins shows the trial as the running one.
+func (v *View) TrialBegins(trial record.PlannedTrial) {
+	v.event(func(now time.Time) string { return v.content.begins(trial, now) })
+}
+
+// TrialProgress shows how far the running trial has come.
+func (v *View) TrialProgress(_ int, p live.Progress) {
+	v.event(func(now time.Time) string { return v.content.progress(p, now) })
+}
+
+// TrialEnds shows the outcome of a trial.
+func (v *View) TrialEnds(_ int, r *record.Record) {
+	v.event(func(now time.Time) string { return v.content.ends(r, now) })
+}
+
+// TrialSetBack shows that a trial will be measured again, and why.
+func (v *View) TrialSetBack(r *record.Record, why record.Check) {
+	v.event(func(time.Time) string { return v.content.setBack(r, why) })
+}
+
+// Waits shows that the run waits for a quiet machine.
+func (v *View) Waits(w live.Waiting) {
+	v.event(func(now time.Time) string { return v.content.waits(w, now) })
+}
+
+// Close draws the last state and gives the terminal back. A second call does nothing.
+func (v *View) Close() {
+	v.guard.Lock()
+	first := !v.closed
+	v.closed = true
+	v.guard.Unlock()
+	if !first {
+		return
+	}
+	close(v.quit)
+	<-v.ended
+	v.keys.close()
+	v.draw()
+}
+
+const bold, faint = "1", "2" // of SGR (ECMA-48)
+
+// styled returns the text as one line that fits the terminal.
+func styled(text, style string, terminal report.Terminal) string {
+	line := []rune(strings.ReplaceAll(text, "\n", " "))
+	text = string(line[:min(len(line), terminal.Width)])
+	if style == "" || !terminal.Colour {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[m"
+}
+
+// bar draws a fraction from 0 to 1.
+func bar(fraction float64) string {
+	const cells = 24
+	full := min(cells, int(fraction*cells))
+	return "[" + strings.Repeat("■", full) + strings.Repeat("·", cells-full) + "]"
+}
+
+// heights are the signs of a sparkline, from low to high.
+var heights = []rune("▁▂▃▄▅▆▇█")
+
+func setBackInWords(r *record.Record, why record.Check) string {
+	return fmt.Sprintf("set back, to be measured again: %s (repeat %d): %s", r.Cell.Key(), r.Repeat, why.Detail)
+}
+
+func waitingInWords(w live.Waiting) string {
+	return fmt.Sprintf("waiting for a quiet machine: %s left, %v of %v patience used",
+		Trials(w.Trials), w.Used.Round(time.Second), w.Patience.Round(time.Second))
+}
+
+// outcome describes a trial in a few words.
+func outcome(r *record.Record) string {
+	name := fmt.Sprintf("%s (repeat %d)", r.Cell.Key(), r.Repeat)
+	switch {
+	case r.Failure != "":
+		return name + ": failed: " + r.Failure
+	case !r.Valid():
+		check := r.FirstInvalid()
+		return name + ": invalid: " + check.Name + ", " + check.Detail
+	default:
+		mean := time.Duration(0)
+		if r.Service.Count > 0 {
+			mean = time.Duration(r.Service.Sum / r.Service.Count)
+		}
+		return fmt.Sprintf("%s: %.0f requests/s, mean %v", name, r.ThroughputPerSecond(), mean.Round(100*time.Nanosecond))
+	}
+}
+
+// Trials writes a number of trials in words.
+func Trials(n int) string {
+	if n == 1 {
+		return "1 trial"
+	}
+	return fmt.Sprintf("%d trials", n)
+}
