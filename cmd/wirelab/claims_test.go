@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/studies"
 )
 
@@ -15,8 +16,8 @@ import (
 // the cells that the study measures, with its yardsticks.
 func TestStudiesCanAnswerTheirClaims(t *testing.T) {
 	rows, contradictions := map[byte]int{}, map[byte]int{}
-	for _, name := range studyNames() {
-		s, err := readScenario(name)
+	for _, name := range plan.StudyNames() {
+		s, err := scenarios.Scenario(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +78,7 @@ func TestPublishedFiguresAreCarried(t *testing.T) {
 	if all != carried {
 		t.Errorf("%d figures, want %d", all, carried)
 	}
-	if _, err := published("nowhere"); err == nil || !strings.Contains(fmt.Sprint(err), "no study and no CSV file") {
+	if _, err := scenarios.Vocabulary().Published("nowhere"); err == nil || !strings.Contains(fmt.Sprint(err), "no study and no CSV file") {
 		t.Errorf("of nowhere: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
@@ -227,7 +228,7 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	if err := errors.Join(c.link.checkTargets(c.targets), c.link.apply(s)); err != nil {
 		return nil, err
 	}
-	return s, s.Check(vocabulary())
+	return s, s.Check(scenarios.Vocabulary())
 }
 
 // call sets the workload and its sizes. The usual ones are not for a workload
@@ -242,11 +243,11 @@ func (c *comparison) call(part *scenario.Part) error {
 	}
 	part.Workload = written.String()
 	for _, v := range part.Stacks {
-		if err := checkCarries(v, part.Workload); err != nil {
+		if err := plan.CheckCarries(v, part.Workload); err != nil {
 			return fmt.Errorf("--workload: %w", err)
 		}
 	}
-	if !sized(part.Workload) && slices.Equal(c.sizes, usualSizes) {
+	if !plan.IsSized(part.Workload) && slices.Equal(c.sizes, usualSizes) {
 		part.Sizes = []scenario.Payload{{}}
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/run/plan"
 )
 
 // findNetworks says whether trials can have networks of their own, and what links in them
@@ -20,7 +21,7 @@ func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 	f := host.Finding{Name: "networks of a trial's own", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
 	measure := link.MeasureCost
 	if link.Check() != nil {
-		if why := whyNoUserNamespace(ctx); why != "" {
+		if why := plan.WhyNoUserNamespace(ctx); why != "" {
 			f.Status, f.Detail, f.Remedy = host.Missing, "`network` and --link fail", why
 			return []host.Finding{f}, nil
 		}
@@ -71,13 +72,13 @@ func (a *app) linkCostCommand() *cobra.Command {
 }
 
 func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error) {
-	program, err := programInUserNamespace(ctx, linkCostCommand)
+	program, err := plan.InUserNamespace(ctx, linkCostCommand)
 	if err != nil {
 		return cost, err
 	}
 	var out, said bytes.Buffer
 	program.Stdout, program.Stderr = &out, &said
-	if err := runToEnd(program); err != nil {
+	if err := plan.RunToEnd(program); err != nil {
 		return cost, fmt.Errorf("measure links in a user namespace: %w: %s", err, bytes.TrimSpace(said.Bytes()))
 	}
 	if err := json.Unmarshal(out.Bytes(), &cost); err != nil {

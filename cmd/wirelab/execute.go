@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,9 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/secure"
@@ -68,16 +66,13 @@ type job struct {
 	gates    *gates              // nil: none
 }
 
-// runsDirectory is where runs go without -o.
-const runsDirectory = "wirelab-runs"
-
 // execute runs a job: its trials, then the analysis, then the report. An
 // interrupted run is reported like any other.
 func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.dryRun {
 		return a.rehearse(&j)
 	}
-	if err := a.inUserNamespace(ctx, j.scenario); err != nil {
+	if err := a.inUserNamespace(ctx, plan.NeedsNetwork(j.scenario)); err != nil {
 		return err
 	}
 	seen, status, err := a.perform(ctx, j)
@@ -120,24 +115,13 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err != nil {
 		return nil, "", fmt.Errorf("find wirelab's own program, to start workers: %w", err)
 	}
-	if err := refuseNetworks(ctx, j.scenario); err != nil {
-		return nil, "", err
-	}
-	what, without, err := withCongestion(j.scenario)
+	prepared, err := plan.Prepare(ctx, j.scenario, a.stderr)
 	if err != nil {
 		return nil, "", err
 	}
-	what, rebuilt, missing, err := a.withRebuilt(ctx, what)
-	if err != nil {
-		return nil, "", err
-	}
-	what, peers, unbuilt, err := a.withPeers(ctx, what)
-	if err != nil {
-		return nil, "", err
-	}
-	j.scenario, j.warnings = what, slices.Concat(j.warnings, without, missing, unbuilt)
+	j.scenario, j.warnings = prepared.Scenario, slices.Concat(j.warnings, prepared.Warnings)
 	workshop := lab.New([]string{program, "worker"})
-	workshop.Rebuilt, workshop.Peers = rebuilt, peers
+	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	workshop.Patience = j.patience.Patience
 	if j.fleet != nil {
@@ -148,11 +132,11 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 		defer controller.Close()
 		workshop.Fleet = controller
 	}
-	if err := j.gates.since().check(workshop.Cells(planFor(j.scenario, j.until))); err != nil {
+	if err := j.gates.since().check(workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
 	if j.load == nil { // whose target was tried already
-		if err := checkTargets(ctx, workshop, planFor(j.scenario, j.until)); err != nil {
+		if err := checkTargets(ctx, workshop, plan.Trials(j.scenario, j.until)); err != nil {
 			return nil, "", err
 		}
 	}
@@ -191,25 +175,23 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 // announce says what is to be measured, and what that could find.
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
-	most := planFor(j.scenario, u)
 	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), view.Trials(run.Manifest.Trials), run.Dir)
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}
 	if u != nil && u.Claims { // what is repeated depends on what will be found
-		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks\n", sayGoal(u), len(u.Looks))
+		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks\n", plan.DescribeGoal(u), len(u.Looks))
 		return
 	}
+	most := plan.MostTrials(j.scenario, u)
 	if u != nil {
-		last := *u
-		last.Begun = len(u.Looks)
-		most = planFor(j.scenario, &last)
-		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks and %d trials\n", sayGoal(u), len(u.Looks), len(most))
+		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks and %d trials\n", plan.DescribeGoal(u), len(u.Looks), len(most))
 	}
-	if took := newEstimate(planFor(j.scenario, u), run).remaining(); took > time.Minute {
+	if took := plan.NewEstimate(plan.Trials(j.scenario, u), run).Remaining(); took > time.Minute {
 		fmt.Fprintf(a.stderr, "takes about %v on a quiet machine\n", took.Round(10*time.Second))
 	}
-	if text := outlook(workshop.Cells(most), u, run.Dir); text != "" {
+	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
+	if text := plan.Outlook(workshop.Cells(most), u, folders); text != "" {
 		fmt.Fprintln(a.stderr, text)
 	}
 }
@@ -221,12 +203,15 @@ type progress interface {
 }
 
 // viewOf shows how a job goes.
-func (a *app) viewOf(ctx context.Context, j *job, plan []scenario.Planned, run *record.Run) (progress, error) {
+func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (progress, error) {
 	if j.load != nil {
-		return a.viewLoad(ctx, j, plan)
+		return a.viewLoad(ctx, j, trials)
 	}
-	left := newEstimate(plan, run)
-	shown := view.NewRun(a.stderr, view.Run{Look: lookInWords(run.Manifest.Until), Plan: plan, Order: lab.Order(plan), Standing: left.standing})
+	left := plan.NewEstimate(trials, run)
+	standing := func() view.Standing {
+		return view.Standing{Done: left.Done(), Trials: left.All(), Left: left.Remaining(), Took: left.Took()}
+	}
+	shown := view.NewRun(a.stderr, view.Run{Look: lookInWords(run.Manifest.Until), Plan: trials, Order: lab.Order(trials), Standing: standing})
 	return &estimated{shown, left}, nil
 }
 
@@ -241,24 +226,24 @@ func lookInWords(u *record.Until) string {
 // estimated is a progress whose estimate of the time that is left is kept.
 type estimated struct {
 	progress
-	estimate *estimate
+	estimate *plan.Estimate
 }
 
 // TrialBegins starts the trial's clock.
 func (e *estimated) TrialBegins(trial record.PlannedTrial) {
-	e.estimate.begins()
+	e.estimate.TrialBegins()
 	e.progress.TrialBegins(trial)
 }
 
 // TrialEnds learns from the time that the trial took.
 func (e *estimated) TrialEnds(number int, r *record.Record) {
-	e.estimate.ends(number)
+	e.estimate.TrialEnds(number)
 	e.progress.TrialEnds(number, r)
 }
 
 // TrialSetBack learns from the time that the trial took, and expects it again.
 func (e *estimated) TrialSetBack(r *record.Record, why record.Check) {
-	e.estimate.measured(r.Trial)
+	e.estimate.TrialSetBack(r.Trial)
 	e.progress.TrialSetBack(r, why)
 }
 
@@ -274,8 +259,7 @@ func (p paged) TrialEnds(number int, r *record.Record) {
 	p.page.TrialEnds()
 }
 
-// measure measures the trials of a run, of one look after the other where it repeats until
-// something stands.
+// measure measures the trials of a run, with its view and its page.
 func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, pageAt net.Listener) (err error) {
 	var page *view.Page
 	if pageAt != nil {
@@ -284,30 +268,23 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 	}
 	running, stop := j.load.start(ctx, workshop)
 	defer stop()
-	for {
-		plan := planFor(j.scenario, run.Manifest.Until)
-		progress, err := a.viewOf(ctx, &j, plan, run)
-		if err != nil {
-			return err
-		}
-		workshop.Observer = progress
-		if page != nil {
-			workshop.Observer = paged{progress, page}
-		}
-		err = workshop.Run(running, plan, run)
-		progress.Close()
-		if err != nil {
-			return err
-		}
-		goesOn, err := a.look(run, j.scenario)
-		if err != nil || !goesOn {
-			return err
-		}
-		run.Manifest.Until.Begun++
-		if err := run.Replan(lab.Order(planFor(j.scenario, run.Manifest.Until))); err != nil {
-			return err
-		}
+	course := plan.Course{
+		Run: run, Scenario: j.scenario, Limits: a.limits,
+		Say: func(line string) { fmt.Fprintln(a.stderr, line) },
+		MeasureTrials: func(trials []scenario.Planned) error {
+			shown, err := a.viewOf(ctx, &j, trials, run)
+			if err != nil {
+				return err
+			}
+			defer shown.Close()
+			workshop.Observer = shown
+			if page != nil {
+				workshop.Observer = paged{shown, page}
+			}
+			return workshop.Run(running, trials, run)
+		},
 	}
+	return course.Measure()
 }
 
 // open creates the run's directory, or opens the one to be resumed.
@@ -319,25 +296,12 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 		}
 		return run, nil
 	}
-	order := lab.Order(planFor(j.scenario, j.until))
-	now := time.Now()
-	manifest := record.Manifest{
-		Version: record.Version, Tool: version(), Command: commandLine(),
-		Name: j.scenario.Name, Title: j.scenario.Title, Question: j.scenario.Question,
-		Started: now, Status: record.Running, Seed: j.scenario.Seed,
-		Trials: len(order), Order: order, Until: j.until, Fleet: j.fleet,
-		Warnings: warnings,
+	manifest, err := plan.Manifest(j.scenario, j.kept(), j.until, time.Now())
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	for _, part := range []struct {
-		into  *json.RawMessage
-		value any
-	}{{&manifest.Scenario, j.kept()}, {&manifest.Declarations, declarations(j.scenario.Parts)}, {&manifest.Host, host.Describe()}} {
-		if *part.into, err = json.Marshal(part.value); err != nil {
-			return nil, fmt.Errorf("encode the manifest: %w", err)
-		}
-	}
-	return createRun(j.output.directory, manifest, now)
+	manifest.Tool, manifest.Command, manifest.Fleet, manifest.Warnings = version(), commandLine(), j.fleet, warnings
+	return createRun(j.output.directory, manifest)
 }
 
 // kept is the scenario as the run keeps it: without what is sent to a service, which may be
@@ -355,9 +319,9 @@ func (j *job) kept() *scenario.Scenario {
 }
 
 // createRun begins a run in the directory that was asked for, or in one that is free.
-func createRun(asked string, manifest record.Manifest, now time.Time) (*record.Run, error) {
+func createRun(asked string, manifest record.Manifest) (*record.Run, error) {
 	if asked == "" {
-		return record.CreateFree(unnamed(manifest.Name, now), manifest)
+		return record.CreateFree(plan.Directory(manifest.Name, time.Now()), manifest)
 	}
 	run, err := record.Create(asked, manifest)
 	if err != nil {
@@ -366,150 +330,26 @@ func createRun(asked string, manifest record.Manifest, now time.Time) (*record.R
 	return run, nil
 }
 
-// unnamed is the directory of a run that nobody named, as far as it is free.
-func unnamed(name string, now time.Time) string {
-	return filepath.Join(runsDirectory, name+"-"+now.Format("20060102-150405"))
-}
-
 // publish writes the run's files, and prints what was found.
 func (a *app) publish(seen *report.Run, output outputFlags, words io.Writer) error {
-	if err := writeFiles(seen); err != nil {
+	if err := publish.WriteFiles(seen); err != nil {
 		return err
 	}
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return printRun(words, seen, output, filepath.Join(seen.Directory, "report.html"))
+	return publish.Print(words, seen, output.printing(publish.PageOf(seen)))
 }
 
-// writeFiles writes the report and the table of cells into the run's directory.
-func writeFiles(seen *report.Run) error {
-	files := map[string]func(io.Writer, *report.Run) error{
-		"report.html": report.WriteHTML,
-		"cells.csv":   report.WriteCSV,
-	}
-	if name, has := report.StudyTableFile(seen.Summary); has {
-		files[name] = report.WriteStudyTable
-	}
-	for name, write := range files {
-		if err := writeFile(filepath.Join(seen.Directory, name), func(w io.Writer) error { return write(w, seen) }); err != nil {
-			return err
-		}
-	}
-	return writeProfiles(seen)
+// printing says how the flags want a run printed whose report is the page.
+func (o *outputFlags) printing(page string) publish.Printing {
+	return publish.Printing{Columns: o.columns, Verbose: o.verbose, Page: page}
 }
 
-// writeProfiles writes the run's profiles for other tools, if it has any.
-func writeProfiles(seen *report.Run) error {
-	if len(seen.Summary.Profiles) == 0 {
-		return nil
-	}
-	folder := filepath.Join(seen.Directory, report.ProfilesFolder)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	return report.WriteProfiles(seen, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) })
-}
-
-// print shows the figures, then the claims, and last the answer: what stands last is read first.
-func printRun(w io.Writer, seen *report.Run, output outputFlags, page string) error {
-	terminal := report.TerminalOf(w)
-	as := report.Table{Terminal: terminal, Columns: output.columns, Verbose: output.verbose}
-	table := func() error { return report.WriteTable(w, seen.Summary, as) }
-	if report.IsLoad(seen) && len(output.columns) == 0 {
-		table = func() error { return report.WriteLoad(w, seen, terminal) }
-	}
-	if seen.Summary.IsSweep() && len(output.columns) == 0 {
-		table = func() error { return report.WriteScaling(w, seen.Summary) }
-	}
-	if err := table(); err != nil {
-		return err
-	}
-	if err := report.WriteTraces(w, seen.Summary); err != nil {
-		return err
-	}
-	if err := report.WriteAllocators(w, seen.Summary); err != nil {
-		return err
-	}
-	if err := report.WriteClaims(w, seen.Summary.Claims, terminal); err != nil {
-		return err
-	}
-	if output.verbose {
-		if err := printAll(w, seen, terminal); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintln(w)
-	for _, line := range seen.Answer {
-		fmt.Fprintln(w, line)
-	}
-	fmt.Fprintf(w, "Report: %s\n", page)
-	if len(seen.Summary.Insights) > 0 {
-		fmt.Fprintf(w, "Why: wirelab explain %s\n", seen.Directory)
-	}
-	return nil
-}
-
-// printAll says all there is to say, and what other files the run has.
-func printAll(w io.Writer, seen *report.Run, terminal report.Terminal) error {
-	fmt.Fprintln(w)
-	if err := report.WriteWords(w, seen.Advice, terminal); err != nil {
-		return err
-	}
-	if len(seen.Summary.Profiles) > 0 {
-		fmt.Fprintf(w, "\nProfiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, report.ProfilesFolder))
-	}
-	if name, has := report.StudyTableFile(seen.Summary); has {
-		fmt.Fprintf(w, "\nScenarios: %s\n", filepath.Join(seen.Directory, name))
-	}
-	return nil
+// reader judges the trials of runs again.
+func (a *app) reader() publish.Reader {
+	return publish.Reader{Limits: a.limits, DeclareMissing: scenarios.DeclareMissing}
 }
 
 // readRun reads a run and judges its trials again.
-func (a *app) readRun(directory string) (*report.Run, error) {
-	return a.readRunBy(analysis.UsualCategories(), directory)
-}
-
-// readRunBy sorts what was seen of CPUs into the categories of a table.
-func (a *app) readRunBy(categories *analysis.Categories, directory string) (*report.Run, error) {
-	run, err := record.Open(directory)
-	if err != nil {
-		return nil, err
-	}
-	var records []*record.Record
-	for r, err := range run.Records() {
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, &r)
-	}
-	if err := declareMissing(&run.Manifest); err != nil {
-		return nil, err
-	}
-	judged := analysis.Judge(records, a.limits)
-	summary, err := analysis.SummarizeBy(categories, &run.Manifest, judged)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", directory, err)
-	}
-	summary.Warnings = append(summary.Warnings, run.Warnings...)
-	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Probe != "" })
-	return &report.Run{Summary: summary, Records: measured, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: directory}, nil
-}
-
-// writeFile writes another file and renames it, so that no reader finds half a
-// report.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if err := errors.Join(write(file), file.Chmod(0o644), file.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(file.Name(), path)
-}
+func (a *app) readRun(directory string) (*report.Run, error) { return a.reader().Read(directory) }

@@ -1,11 +1,13 @@
 package main
 
-import "testing"
+import (
+	"testing"
+)
 
 // Runs without -o that begin within one second do not get in each other's way.
 func TestRunsWithoutANameBeginWithinOneSecond(t *testing.T) {
 	t.Chdir(t.TempDir())
-	s, err := readScenario("kernel-study")
+	s, err := scenarios.Scenario("kernel-study")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (a *app) explain(directory, cells, table string) (*analysis.Explanation, er
 			return nil, fmt.Errorf("--categories: %s: %w", table, err)
 		}
 	}
-	seen, err := a.readRunBy(categories, directory)
+	seen, err := a.reader().ReadBy(categories, directory)
 	if err != nil {
 		return nil, err
 	}

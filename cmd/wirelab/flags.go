@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/workload/message"
 )
@@ -210,7 +211,7 @@ func (m *messageFlags) define(part *scenario.Part, workload string) (described s
 	part.Workload = "message:call=" + m.call
 	part.Sizes = []scenario.Payload{{Request: scenario.Size(sizes.Request), Response: scenario.Size(sizes.Response)}}
 	for _, v := range part.Stacks {
-		if err := checkCarries(v, part.Workload); err != nil {
+		if err := plan.CheckCarries(v, part.Workload); err != nil {
 			return "", err
 		}
 	}

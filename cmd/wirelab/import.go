@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/foreign/summary"
 	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/run/plan"
 )
 
 func (a *app) importCommand() *cobra.Command {
@@ -92,7 +93,7 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 	if strings.ContainsAny(manifest.Name, `/\`) {
 		return "", usage(fmt.Errorf("--name: found %q: want a name without / and \\", manifest.Name))
 	}
-	run, err := createRun(directory, manifest, time.Now())
+	run, err := createRun(directory, manifest)
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 }
 
 func readForeign(path string) (summary.File, error) {
-	data, err := readFile(path, summary.MaxBytes)
+	data, err := plan.ReadFile(path, summary.MaxBytes)
 	if err != nil {
 		return summary.File{}, err
 	}

@@ -10,8 +10,10 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
@@ -104,8 +106,8 @@ func newListing() (*listing, error) {
 	for _, p := range scenario.Profiles() {
 		l.Links = append(l.Links, listedThing{p.Name, p.Network.String() + ": " + p.Source})
 	}
-	for _, name := range studyNames() {
-		s, err := readScenario(name)
+	for _, name := range plan.StudyNames() {
+		s, err := scenarios.Scenario(name)
 		if err != nil {
 			return nil, err
 		}
@@ -220,4 +222,23 @@ func (a *app) printSettings(l settingsListing) error {
 		}
 	}
 	return nil
+}
+
+func stackNames() []string {
+	return each(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
+}
+
+// workloadWords returns the workloads, alone and with each value of their options.
+func workloadWords() []string {
+	var words []string
+	for _, w := range workloads.Workloads() {
+		info := w.Info()
+		words = append(words, info.Name)
+		for _, o := range info.Options {
+			for _, value := range o.Values {
+				words = append(words, info.Name+":"+o.Key+"="+value)
+			}
+		}
+	}
+	return words
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/feed"
@@ -207,7 +208,7 @@ func (r *requestFlags) body() ([]byte, error) {
 }
 
 func readBody(flag, path string) ([]byte, error) {
-	body, err := readFile(path, mostBody)
+	body, err := plan.ReadFile(path, mostBody)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/foreign/flags"
+	"wirelab.dev/internal/run/plan"
 )
 
 // asLoad reads what stands behind load as users of other load generators type it: what they
@@ -89,7 +90,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 		from.tool, from.text = "", from.tool
 	}
 	if status, err := os.Stat(from.text); err == nil && status.Mode().IsRegular() {
-		content, err := readFile(from.text, flags.MaxFileBytes)
+		content, err := plan.ReadFile(from.text, flags.MaxFileBytes)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--from: %w", err)
 		}

@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/journey"
@@ -47,7 +48,7 @@ func (j *journeyFlags) read(text string) (string, error) {
 		return text, nil
 	}
 	var err error
-	if j.file, err = readFile(text, mostJourney); err != nil {
+	if j.file, err = plan.ReadFile(text, mostJourney); err != nil {
 		return "", err
 	}
 	j.name = filepath.Base(text)

@@ -9,19 +9,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/machine/rebuild"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/show/report"
 )
 
 // The exit codes, as `wirelab --help` lists them.
@@ -144,9 +150,12 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.listCommand(),
 		a.initCommand(),
 		a.workerCommand(),
-		a.networksCommand(),
+		a.partCommand(plan.NetworksCommand, "Make a network of a trial's own, and end", func(context.Context, io.Reader, io.Writer) error { return link.Check() }),
 		a.linkCostCommand(),
-		a.smallObjectCommand(),
+		a.partCommand("small-object", "Print the largest size that this program's allocator takes for a small object", func(_ context.Context, _ io.Reader, out io.Writer) error {
+			_, err := fmt.Fprintln(out, rebuild.SmallObject())
+			return err
+		}),
 		a.disturbCommand(),
 	)
 	commandsOfCobra(root)
@@ -205,4 +214,30 @@ func (a *app) partCommand(use, short string, play func(context.Context, io.Reade
 		Use: use, Short: short, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), a.stdin, a.stdout) },
 	}
+}
+
+// scenarios are those that commands name.
+var scenarios = plan.Library{CheckColumn: report.CheckStudyColumn}
+
+// inUserNamespace runs the whole command again in a user namespace, if networks are needed and
+// can be made only there. The error then has the exit code. If it is nil, this process goes on.
+func (a *app) inUserNamespace(ctx context.Context, needed bool) error {
+	if !needed {
+		return nil
+	}
+	code, ran, err := plan.RunInUserNamespace(ctx, plan.Terminal{Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	if ran {
+		return exitError{code: code}
+	}
+	return err
+}
+
+// version returns the module's version as the build knows it: made from the commit if it was
+// built in a repository.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel")
 }

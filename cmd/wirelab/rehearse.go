@@ -1,25 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/plan"
 )
-
-// rehearsal is what a run would do.
-type rehearsal struct {
-	Title     string  `json:"title"`
-	Trials    int     `json:"trials"`         // to be measured
-	Done      int     `json:"done,omitempty"` // of a run that would be continued
-	Cells     int     `json:"cells"`
-	Seconds   float64 `json:"estimated_seconds"` // on a quiet machine
-	Directory string  `json:"directory"`
-	Looks     int     `json:"looks,omitempty"`       // of a run that repeats until something stands
-	AtMost    int     `json:"trials_most,omitempty"` // then
-}
 
 // rehearse says what a job would do, and does nothing. Of a run that would be continued it
 // says what is left.
@@ -28,26 +15,9 @@ func (a *app) rehearse(j *job) error {
 	if err != nil {
 		return err
 	}
-	plan := planFor(j.scenario, until)
-	left := newEstimate(plan, run)
-	order, cells := lab.Order(plan), map[string]bool{}
-	for number := range left.open {
-		cells[order[number].Cell] = true
-	}
-	r := rehearsal{Title: j.scenario.Title, Trials: len(left.open), Done: left.done, Cells: len(cells), Directory: j.output.directory}
-	r.Seconds = left.remaining().Seconds()
-	if r.Directory == "" {
-		r.Directory = unnamed(j.scenario.Name, time.Now())
-	}
-	if until != nil {
-		last := *until
-		last.Begun = len(until.Looks)
-		r.Looks, r.AtMost = len(until.Looks), len(planFor(j.scenario, &last))
-	}
+	r := plan.Rehearse(j.scenario, until, run, j.output.directory)
 	if j.output.json {
-		encoder := json.NewEncoder(a.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return a.printJSON(r)
 	}
 	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
 	fmt.Fprintln(a.stdout, r.Title)
@@ -56,7 +26,7 @@ func (a *app) rehearse(j *job) error {
 	}
 	fmt.Fprintf(a.stdout, "%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Trials, r.Cells, took, r.Directory)
 	if r.Looks > 0 {
-		fmt.Fprintf(a.stdout, "repeats until %s: at most %d looks and %d trials\n", sayGoal(until), r.Looks, r.AtMost)
+		fmt.Fprintf(a.stdout, "repeats until %s: at most %d looks and %d trials\n", plan.DescribeGoal(until), r.Looks, r.AtMost)
 	}
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stdout, "warning: %s\n", warning)

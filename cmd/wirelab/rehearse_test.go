@@ -10,7 +10,7 @@ import (
 
 // A run that goes on is rehearsed as far as it is not done.
 func TestRehearsalOfARunThatGoesOn(t *testing.T) {
-	s, err := readScenario("kernel-study")
+	s, err := scenarios.Scenario("kernel-study")
 	if err != nil {
 		t.Fatal(err)
 	}

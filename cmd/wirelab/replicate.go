@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,40 +13,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/wire/peer"
 )
 
-// replication is what replicate is asked for. It is kept beside the runs, so that it can be
-// continued.
+// replication is what the flags of replicate say.
 type replication struct {
-	Studies   []string      `json:"studies"`
-	Quick     bool          `json:"quick"`
-	All       bool          `json:"all"`
-	Budget    time.Duration `json:"budget_ns"`
-	Yardstick []string      `json:"yardstick"`
-	Peers     []string      `json:"peers,omitempty"`
-
-	scenarios []*scenario.Scenario // of Studies
-	patience  patienceFlag
-	directory string
-	json      bool
+	plan.Replication
+	patience patienceFlag
+	json     bool
 }
-
-const (
-	// quickWindow is long enough for a thousand calls of the slowest cell that a claim asks
-	// the P99 of.
-	quickWindow = scenario.Duration(400 * time.Millisecond)
-	quickBudget = 15 * time.Minute
-	fullBudget  = 5 * time.Hour
-	// The repeats of a claim that stays open.
-	mostQuickRepeats, mostRepeatsOfClaim = 9, 30
-
-	replicationPlan = "replicate.json"
-)
 
 func (a *app) replicateCommand() *cobra.Command {
 	var (
@@ -73,7 +50,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
   wirelab replicate --resume results
   wirelab replicate --quick --json | jq '.studies[].claims[] | {row, outcome}'`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return claimingStudies(), cobra.ShellCompDirectiveDefault
+			return scenarios.ClaimingStudies(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
@@ -81,17 +58,17 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 				if len(args) > 0 || changed("quick") || changed("all") || changed("budget") || changed("yardstick") || changed("peers") || changed("output") {
 					return usage(errors.New("--resume continues that replication with its own studies: give no study, --quick, --all, --budget, --yardstick, --peers or -o with it"))
 				}
-				if err := r.read(resume); err != nil {
+				if err := r.Resume(scenarios, resume); err != nil {
 					return usage(fmt.Errorf("--resume: %w", err))
 				}
-			} else if err := r.choose(args); err != nil {
+			} else if err := r.Choose(scenarios, args); err != nil {
 				return usage(err)
 			}
-			if err := a.inUserNamespace(cmd.Context(), r.scenarios...); err != nil {
+			if err := a.inUserNamespace(cmd.Context(), slices.ContainsFunc(r.Scenarios, plan.NeedsNetwork)); err != nil {
 				return err
 			}
 			if resume == "" {
-				if err := r.begin(); err != nil {
+				if err := r.Begin(); err != nil {
 					return usage(err)
 				}
 			}
@@ -102,102 +79,16 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	f.BoolVar(&r.Quick, "quick", false, "windows of 0.4 s and at most 9 repeats, in 15 minutes")
 	f.BoolVar(&r.All, "all", false, "also what wirelab claims of its own libraries, and not only what was published")
 	f.DurationVar(&r.Budget, "budget", 0, "the `time` for all studies together: no more repeats are begun that would take longer (default: 15m with --quick, else 5h)")
-	f.StringSliceVar(&r.Yardstick, "yardstick", nil, "other projects' `programs` that claims are about: "+strings.Join(yardstickNames(), ", "))
+	f.StringSliceVar(&r.Yardstick, "yardstick", nil, "other projects' `programs` that claims are about: "+strings.Join(plan.YardstickNames(), ", "))
 	f.StringSliceVar(&r.Peers, "peers", nil, "`workers` in other languages that claims are about: "+strings.Join(peer.Names(), ", "))
-	f.StringVarP(&r.directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
+	f.StringVarP(&r.Directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
 	f.StringVar(&resume, "resume", "", "continue the replication in this `directory`")
 	f.BoolVar(&r.json, "json", false, "print one JSON object on standard output; words go to standard error")
 	r.patience.register(f)
-	complete(cmd, "yardstick", yardstickNames())
+	complete(cmd, "yardstick", plan.YardstickNames())
 	complete(cmd, "peers", peer.Names())
 	complete(cmd, "budget", []string{"15m", "1h", "8h"})
 	return cmd
-}
-
-func (r *replication) named() named { return named{r.Yardstick, r.Peers} }
-
-// claimingStudies are those that have claims of something published.
-func claimingStudies() []string {
-	return slices.DeleteFunc(studyNames(), func(name string) bool {
-		s, err := readStudy(name)
-		return err != nil || !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return c.Row != "" })
-	})
-}
-
-// choose checks the studies that are named, and fills in what was left out.
-func (r *replication) choose(names []string) error {
-	if r.Studies = names; len(names) == 0 {
-		r.Studies = claimingStudies()
-	}
-	var parts []scenario.Part
-	for i, name := range r.Studies {
-		if slices.Contains(r.Studies[:i], name) {
-			return fmt.Errorf("%s is named twice", name)
-		}
-		s, err := readScenario(name)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return r.wants(&c) }) {
-			return fmt.Errorf("%s claims nothing that was published: name one of %s, or give --all for its other claims", name, strings.Join(claimingStudies(), ", "))
-		}
-		parts = append(parts, s.Parts...)
-		r.scenarios = append(r.scenarios, s)
-	}
-	if err := r.named().check(&scenario.Scenario{Name: strings.Join(r.Studies, ", "), Parts: parts}); err != nil {
-		return err
-	}
-	switch {
-	case r.Budget < 0:
-		return fmt.Errorf("--budget: want a time above 0, found %v", r.Budget)
-	case r.Budget == 0 && r.Quick:
-		r.Budget = quickBudget
-	case r.Budget == 0:
-		r.Budget = fullBudget
-	}
-	return nil
-}
-
-// wants reports whether a claim is to be judged.
-func (r *replication) wants(c *scenario.Claim) bool { return c.Row != "" || r.All }
-
-// begin makes the directory, with the plan in it.
-func (r *replication) begin() error {
-	plan, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if r.directory == "" {
-		r.directory, err = record.MakeFree(unnamed("replicate", time.Now()))
-	} else {
-		err = os.MkdirAll(r.directory, 0o755)
-	}
-	if err != nil {
-		return fmt.Errorf("-o: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(r.directory, replicationPlan), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("-o: %s holds a replication already: continue it with --resume %s, or name another directory", r.directory, r.directory)
-	}
-	if err != nil {
-		return fmt.Errorf("-o: %w", err)
-	}
-	_, err = file.Write(append(plan, '\n'))
-	return errors.Join(err, file.Close())
-}
-
-// read reads the plan of a replication that was begun.
-func (r *replication) read(directory string) error {
-	text, err := os.ReadFile(filepath.Join(directory, replicationPlan))
-	if err != nil {
-		return err
-	}
-	patience, asJSON := r.patience, r.json
-	if err := json.Unmarshal(text, r); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(directory, replicationPlan), err)
-	}
-	r.patience, r.json, r.directory = patience, asJSON, directory
-	return r.choose(r.Studies)
 }
 
 // replicate measures study after study, and tells what came out, also where it was
@@ -208,23 +99,22 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 	jobs := make([]job, len(r.Studies))
 	trials := make([]int, len(jobs))
 	for i, name := range r.Studies {
-		var err error
-		if jobs[i], err = a.claimsJob(ctx, r, name); err != nil {
+		study, err := r.Plan(ctx, scenarios, name, a.stderr)
+		if err != nil {
 			return usage(err)
 		}
-		trials[i] = len(planFor(jobs[i].scenario, jobs[i].until))
+		jobs[i] = job{
+			scenario: study.Scenario, warnings: study.Warnings, until: study.Until, resume: study.Resume,
+			patience: r.patience, output: outputFlags{directory: study.Directory},
+		}
+		trials[i] = len(plan.Trials(study.Scenario, study.Until))
 	}
 	var failures []error
 	for i := range jobs {
 		if ctx.Err() != nil {
 			break
 		}
-		// What one study leaves of its time goes to those behind it.
-		left, rest := max(0, r.Budget-time.Since(began)), 0
-		for _, n := range trials[i:] {
-			rest += n
-		}
-		jobs[i].until.TimeNS = max(1, int64(float64(left)*float64(trials[i])/float64(rest)))
+		jobs[i].until.TimeNS = r.TimeFor(i, trials, time.Since(began))
 		fmt.Fprintf(a.stderr, "\nstudy %d of %d: %s, %d claims\n", i+1, len(jobs), r.Studies[i], len(jobs[i].scenario.Claims))
 		study, err := a.replicateStudy(ctx, jobs[i])
 		if err != nil {
@@ -244,37 +134,10 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintf(a.stderr, "interrupted; continue with `wirelab replicate --resume %s`\n", r.directory)
+		fmt.Fprintf(a.stderr, "interrupted; continue with `wirelab replicate --resume %s`\n", r.Directory)
 		return exitError{code: exitInterrupted}
 	}
 	return errors.Join(failures...)
-}
-
-// claimsJob plans what a study's claims need. A study that was begun goes on.
-func (a *app) claimsJob(ctx context.Context, r *replication, name string) (job, error) {
-	what, err := readScenario(name)
-	if err != nil {
-		return job{}, err
-	}
-	j := job{patience: r.patience, output: outputFlags{directory: filepath.Join(r.directory, what.Name)}}
-	if run, err := record.Open(j.output.directory); err == nil {
-		j.scenario, err = scenario.Parse(j.output.directory+"/manifest.json", run.Manifest.Scenario, vocabulary())
-		j.until, j.resume = run.Manifest.Until, true
-		return j, err
-	}
-	if r.Quick {
-		what = what.Brief(quickWindow)
-	}
-	what, j.warnings = a.with(ctx, what, r.named())
-	if j.scenario, err = what.ForClaims(r.wants, leastRepeats); err != nil {
-		return job{}, fmt.Errorf("%s: %w", name, err)
-	}
-	most := mostRepeatsOfClaim
-	if r.Quick {
-		most = mostQuickRepeats
-	}
-	j.until = &record.Until{Claims: true, Looks: analysis.Looks(leastRepeats, most), Begun: 1}
-	return j, nil
 }
 
 // replicateStudy measures a study, unless it was measured before.
@@ -290,7 +153,7 @@ func (a *app) replicateStudy(ctx context.Context, j job) (report.Replicated, err
 	if seen == nil {
 		return report.Replicated{}, err
 	}
-	if err := errors.Join(err, writeFiles(seen)); err != nil {
+	if err := errors.Join(err, publish.WriteFiles(seen)); err != nil {
 		return report.Replicated{}, err
 	}
 	return replicated(seen, status), nil
@@ -325,7 +188,7 @@ var replicationFiles = map[string]func(io.Writer, *report.Replication) error{
 // tell writes the files, and prints a line a claim.
 func (a *app) tell(r *replication, all *report.Replication) error {
 	for name, write := range replicationFiles {
-		if err := writeFile(filepath.Join(r.directory, name), func(w io.Writer) error { return write(w, all) }); err != nil {
+		if err := publish.WriteFile(filepath.Join(r.Directory, name), func(w io.Writer) error { return write(w, all) }); err != nil {
 			return err
 		}
 	}
@@ -335,7 +198,7 @@ func (a *app) tell(r *replication, all *report.Replication) error {
 	if err := report.WriteReplication(a.stdout, all, report.TerminalOf(a.stdout)); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "Report: %s\n", filepath.Join(r.directory, "claims.html"))
+	fmt.Fprintf(a.stdout, "Report: %s\n", filepath.Join(r.Directory, "claims.html"))
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
 )
 
@@ -74,13 +75,13 @@ func (a *app) overlay(directories []string, output outputFlags) error {
 	if page == "" {
 		page = filepath.Join(directories[0], "beside-"+strings.Join(names[1:], "-")+".html")
 	}
-	if err := writeFile(page, func(w io.Writer) error { return report.WriteHTML(w, seen) }); err != nil {
+	if err := publish.WriteFile(page, func(w io.Writer) error { return report.WriteHTML(w, seen) }); err != nil {
 		return fmt.Errorf("-o: %w", err)
 	}
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return printRun(a.stdout, seen, output, page)
+	return publish.Print(a.stdout, seen, output.printing(page))
 }
 
 // runNames are short names of runs that tell them apart: of their directories, with a number

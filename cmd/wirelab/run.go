@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/peer"
 )
 
@@ -19,7 +19,7 @@ import (
 type study struct {
 	quick    bool
 	only     []string
-	named    named
+	named    plan.Named
 	patience patienceFlag
 	until    untilFlags
 	probes   probeFlag
@@ -51,7 +51,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
   wirelab run --resume results`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return studyNames(), cobra.ShellCompDirectiveDefault
+			return plan.StudyNames(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
@@ -62,7 +62,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 				return a.resume(cmd, args, job{patience: s.patience, fleet: machines, output: s.output}, resume)
 			}
 			if len(args) == 0 {
-				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(studyNames(), ", ")))
+				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(plan.StudyNames(), ", ")))
 			}
 			job, err := s.job(a, cmd, args[0])
 			if err != nil {
@@ -74,22 +74,22 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	f := cmd.Flags()
 	f.BoolVar(&s.quick, "quick", false, "a smaller version of it, as the scenario defines")
 	f.StringSliceVar(&s.only, "only", nil, "the `parts` to run, by name or pattern, as in table-*")
-	f.StringSliceVar(&s.named.yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(yardstickNames(), ", "))
-	f.StringSliceVar(&s.named.peers, "peers", nil, "`workers` in other languages to compare with, in parts that do: "+strings.Join(peer.Names(), ", "))
+	f.StringSliceVar(&s.named.Yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(plan.YardstickNames(), ", "))
+	f.StringSliceVar(&s.named.Peers, "peers", nil, "`workers` in other languages to compare with, in parts that do: "+strings.Join(peer.Names(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
 	s.patience.register(f)
 	s.until.register(cmd)
 	s.probes.register(cmd)
 	s.fleet.register(cmd)
 	s.output.register(cmd)
-	complete(cmd, "yardstick", yardstickNames())
+	complete(cmd, "yardstick", plan.YardstickNames())
 	complete(cmd, "peers", peer.Names())
 	return cmd
 }
 
 // job reads the scenario and makes of it what the flags say.
 func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
-	what, err := readScenario(name)
+	what, err := scenarios.Scenario(name)
 	if err != nil {
 		return job{}, err
 	}
@@ -98,7 +98,7 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 			return job{}, fmt.Errorf("--only: %w", err)
 		}
 	}
-	if err := s.named.check(what); err != nil {
+	if err := s.named.Check(what); err != nil {
 		return job{}, err
 	}
 	if s.quick {
@@ -110,9 +110,9 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	}
 	var warnings []string
 	if s.output.dryRun { // which builds nothing
-		what = s.named.apply(what)
+		what = s.named.Apply(what)
 	} else {
-		what, warnings = a.with(cmd.Context(), what, s.named)
+		what, warnings = s.named.Install(cmd.Context(), what, a.stderr)
 	}
 	goal, err := s.until.read(cmd, what)
 	if err != nil {
@@ -120,44 +120,6 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	}
 	machines, err := s.fleet.wanted(false)
 	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, fleet: machines, output: s.output}, err
-}
-
-// readScenario finds a study by its name, or reads a file.
-func readScenario(name string) (*scenario.Scenario, error) {
-	study, err := readStudy(name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return study, err
-	}
-	data, err := readFile(name, maxScenarioBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		hint := ""
-		if meant, found := scenario.Meant(name, studyNames()); found {
-			hint = "; did you mean " + meant + "?"
-		}
-		return nil, fmt.Errorf("%s is neither a study (%s) nor a file%s", name, strings.Join(studyNames(), ", "), hint)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return scenario.Parse(name, data, vocabulary())
-}
-
-// maxScenarioBytes bounds what is read as a scenario, or as the CSV file that one names:
-// another's scenario may name a device that never ends.
-const maxScenarioBytes = 8 << 20
-
-// readFile reads a file, or what a process writes into one, up to a limit.
-func readFile(name string, most int) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
-	if err == nil && len(data) > most {
-		err = fmt.Errorf("%s has more than %d MiB, which is more than such a file needs", name, most>>20)
-	}
-	return data, err
 }
 
 // isImported reports whether other programs measured the run: it has no scenario.
@@ -179,7 +141,7 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 	if run.Manifest.Name == loadName {
 		return usage(fmt.Errorf("--resume: %s is a load: what was asked of a service is not asked again; load it anew", directory))
 	}
-	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, vocabulary())
+	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, scenarios.Vocabulary())
 	if err != nil {
 		return usage(fmt.Errorf("--resume: %w", err))
 	}

@@ -59,7 +59,7 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 			if s.program, err = os.Executable(); err != nil {
 				return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
 			}
-			if err := a.withNetworks(cmd.Context()); err != nil {
+			if err := a.inUserNamespace(cmd.Context(), true); err != nil {
 				return err
 			}
 			return a.selftest(cmd.Context(), &s)

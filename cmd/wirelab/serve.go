@@ -55,7 +55,7 @@ the services asks who calls.`,
 			if err != nil {
 				return usage(fmt.Errorf("--stack: %w", err))
 			}
-			if err := vocabulary().CheckWorkload(s.workload); err != nil {
+			if err := scenarios.Vocabulary().CheckWorkload(s.workload); err != nil {
 				return usage(fmt.Errorf("--workload: %w", err))
 			}
 			if err := checkLoopback(s.address, anywhere); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/run/plan"
 )
 
 // untilFlags are --until and --at-most.
@@ -40,153 +40,7 @@ func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Unt
 		}
 		return nil, nil
 	}
-	goal := &record.Until{Width: float64(u.goal), TimeNS: int64(u.most.time)}
-	first := 0
-	for _, p := range s.Parts {
-		if isRepeated(goal)(p) && (first == 0 || p.Repeats < first) {
-			first = p.Repeats
-		}
-	}
-	if first == 0 {
-		return nil, errors.New("--until: no part that is measured can answer it: verdict takes two variants or more, a width one, as in --until 3%")
-	}
-	first = max(first, leastRepeats)
-	if u.most.repeats <= first {
-		return nil, fmt.Errorf("--at-most %d: want more repeats than the %d that come before the first look", u.most.repeats, first)
-	}
-	goal.Looks, goal.Begun = analysis.Looks(first, u.most.repeats), 1
-	return goal, nil
-}
-
-// leastRepeats is the fewest that give a verdict or an interval.
-const leastRepeats = 3
-
-// isRepeated tells the parts that can bring a run nearer to its goal.
-func isRepeated(u *record.Until) func(scenario.Part) bool {
-	return func(p scenario.Part) bool { return p.Profile == "" && (u.Width > 0 || len(p.Stacks) > 1) }
-}
-
-// planFor is the plan of the looks that have begun, or of all of a scenario's trials where
-// nothing is looked for.
-func planFor(s *scenario.Scenario, u *record.Until) []scenario.Planned {
-	if u == nil {
-		return s.Plan()
-	}
-	return s.PlanLooks(each(u.Looks[:u.Begun], func(l record.Look) int { return l.Repeats }), repeatedBy(s, u))
-}
-
-// repeatedBy tells the cells that a look repeats: those of parts that can bring the run
-// nearer to its goal, and of claims that are still open.
-func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
-	if !u.Claims {
-		repeated := map[string]bool{}
-		for _, p := range s.Parts {
-			repeated[p.Name] = isRepeated(u)(p)
-		}
-		return func(_ int, c scenario.Cell) bool { return repeated[c.Part] }
-	}
-	needed := make([]func(scenario.Cell) bool, len(u.Looks))
-	return func(look int, c scenario.Cell) bool {
-		if look == 0 {
-			return true
-		}
-		if needed[look] == nil {
-			needed[look] = s.NeededBy(u.Looks[look-1].Again)
-		}
-		return needed[look](c)
-	}
-}
-
-// sayGoal says what a run repeats for.
-func sayGoal(u *record.Until) string {
-	if u.Claims {
-		return "every claim stands"
-	}
-	if u.Width > 0 {
-		return fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
-	}
-	return "every comparison of the mean is decided"
-}
-
-// look looks at a run whose plan has been measured, and reports whether to go on. It says
-// what it found.
-func (a *app) look(run *record.Run, s *scenario.Scenario) (goesOn bool, err error) {
-	u := run.Manifest.Until
-	if u == nil {
-		return false, nil
-	}
-	judged, took, err := a.judge(run)
-	if err != nil {
-		return false, err
-	}
-	found, again, err := analysis.TakeLook(&run.Manifest, judged.Records)
-	if err != nil {
-		return false, err
-	}
-	now := &u.Looks[u.Begun-1]
-	now.Open, now.Of, now.Again = &found.Open, &found.Of, again
-	u.Ended = ""
-	switch {
-	case found.Of == 0 || u.Claims && found.Open > 0 && len(again) == 0:
-		u.Ended = record.EndedNothing
-	case found.Open == 0:
-		u.Ended = record.EndedAnswered
-	case u.Begun == len(u.Looks):
-		u.Ended = record.EndedRepeats
-	default:
-		longer := *u
-		longer.Begun++
-		trials, more := len(planFor(s, u)), len(planFor(s, &longer))
-		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
-			u.Ended = record.EndedByTime
-			if found, _, err = analysis.TakeLook(&run.Manifest, judged.Records); err != nil { // at the level that this leaves it
-				return false, err
-			}
-		}
-	}
-	fmt.Fprintln(a.stderr, sayLook(u))
-	return u.Ended == "", nil
-}
-
-// judge judges the trials of a run, and says how long they took, with all waiting.
-func (a *app) judge(run *record.Run) (judged analysis.Judged, tookNS int64, err error) {
-	var records []*record.Record
-	for r, err := range run.Records() {
-		if err != nil {
-			return analysis.Judged{}, 0, err
-		}
-		records = append(records, &r)
-		tookNS += r.TookNS
-		for _, attempt := range r.Attempts {
-			tookNS += attempt.TookNS
-		}
-	}
-	if run.Manifest.WaitedNS != nil {
-		tookNS += *run.Manifest.WaitedNS
-	}
-	return analysis.Judge(records, a.limits), tookNS, nil
-}
-
-// sayLook says what the last look found, and what comes of it.
-func sayLook(u *record.Until) string {
-	now := u.Looks[u.Begun-1]
-	what := "comparisons decided"
-	if u.Claims {
-		what = "claims decided"
-	}
-	if u.Width > 0 {
-		what = fmt.Sprintf("means known within %.3g %%", 100*u.Width)
-	}
-	text := fmt.Sprintf("look %d of at most %d, after %d repeats: %d of %d %s", u.Begun, len(u.Looks), now.Repeats, *now.Of-*now.Open, *now.Of, what)
-	switch u.Ended {
-	case "":
-		return fmt.Sprintf("%s; on to %d repeats", text, u.Looks[u.Begun].Repeats)
-	case record.EndedNothing:
-		return text + "; more repeats would decide none of the others"
-	case record.EndedByTime:
-		return fmt.Sprintf("%s; the time is too short for %d repeats", text, u.Looks[u.Begun].Repeats)
-	}
-	return text
+	return plan.Until(s, plan.Goal{Width: float64(u.goal), Most: u.most.repeats, Time: u.most.time})
 }
 
 // goalFlag is a width; zero stands for the verdict.
@@ -226,12 +80,16 @@ type mostFlag struct {
 	time    time.Duration
 }
 
-// mostRepeats bounds what a slip of the finger plans.
-const mostRepeats = 1000
+const (
+	// leastMost is more than the repeats before the first look.
+	leastMost = 4
+	// mostRepeats bounds what a slip of the finger plans.
+	mostRepeats = 1000
+)
 
 // Set reads the flag. A time alone leaves the usual number of repeats.
 func (m *mostFlag) Set(text string) error {
-	wrong := fmt.Errorf("want repeats, from 4 to %d, a time, as in 20m, or both, as in 30,20m", mostRepeats)
+	wrong := fmt.Errorf("want repeats, from %d to %d, a time, as in 20m, or both, as in 30,20m", leastMost, mostRepeats)
 	read := mostFlag{repeats: usualMost}
 	count, limit, both := strings.Cut(text, ",")
 	repeats, err := strconv.Atoi(count)
@@ -245,7 +103,7 @@ func (m *mostFlag) Set(text string) error {
 			return wrong
 		}
 	}
-	if read.repeats <= leastRepeats || read.repeats > mostRepeats {
+	if read.repeats < leastMost || read.repeats > mostRepeats {
 		return wrong
 	}
 	*m = read

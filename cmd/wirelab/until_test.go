@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/run/plan"
 )
 
 func TestUntilFlags(t *testing.T) {
@@ -66,7 +69,7 @@ func measured(t *testing.T, u *record.Until, ratio, noise float64) *record.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, p := range planFor(twoStacks(t), u) {
+	for i, p := range plan.Trials(twoStacks(t), u) {
 		mean := 1e5 * math.Exp(noise*float64(i*i%5))
 		if p.Cell.Variant.Stack == "grpc" {
 			mean *= ratio
@@ -102,7 +105,6 @@ func TestALookEndsTheRunOrGoesOn(t *testing.T) {
 			u.Looks = analysis.Looks(3, 30)
 		}
 		var said bytes.Buffer
-		a := &app{stderr: &said, limits: patient()}
 		run := measured(t, &u, c.ratio, c.noise)
 		if c.ratio == 0 { // of no trial at all
 			var err error
@@ -110,7 +112,21 @@ func TestALookEndsTheRunOrGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		goesOn, err := a.look(run, twoStacks(t))
+		looks, errGoesOn := 0, errors.New("the run goes on")
+		course := plan.Course{
+			Run: run, Scenario: twoStacks(t), Limits: patient(), Say: func(line string) { fmt.Fprintln(&said, line) },
+			MeasureTrials: func([]scenario.Planned) error {
+				if looks++; looks > 1 {
+					return errGoesOn
+				}
+				return nil
+			},
+		}
+		err := course.Measure()
+		goesOn := errors.Is(err, errGoesOn)
+		if goesOn {
+			err = nil
+		}
 		if err != nil || goesOn != (c.ended == "") || u.Ended != c.ended || !strings.Contains(said.String(), c.says) {
 			t.Errorf("%s: goes on %v, ended %q, %v; it said %q", name, goesOn, u.Ended, err, said.String())
 		}

@@ -250,6 +250,7 @@ func (s *MetricsServer) Says() string {
 	return text
 }
 
+// Close ends the server.
 func (s *MetricsServer) Close() error {
 	err := s.server.Close()
 	<-s.ended

@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"encoding/json"
@@ -69,7 +69,7 @@ func TestOutlookLooksAtEarlierRunsOfThisMachine(t *testing.T) {
 	}
 	says := func(cells []record.Cell, want string) {
 		t.Helper()
-		if got := outlook(cells, nil, "out/now"); !strings.Contains(got, want) || want == "" && got != "" {
+		if got := Outlook(cells, nil, []string{"out", "wirelab-runs"}); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}

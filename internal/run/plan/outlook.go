@@ -1,9 +1,8 @@
-package main
+package plan
 
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,14 +19,13 @@ const (
 	earlierBytes = 16 << 20
 )
 
-// outlook says what a plan of cells could find, at the noise of the runs beside this one
-// and of those in their usual folder. One that cannot be read is no earlier run.
-func outlook(cells []record.Cell, until *record.Until, directory string) string {
+// Outlook says what a plan of cells could find, at the noise of earlier runs in the folders. A run
+// that cannot be read is left out.
+func Outlook(cells []record.Cell, until *record.Until, folders []string) string {
 	forecast := analysis.NewForecast(cells, until)
 	if forecast == nil {
 		return "" // it compares nothing
 	}
-	folders := slices.Compact([]string{filepath.Dir(directory), runsDirectory})
 	same, others := earlierHere(cells, folders)
 	for _, run := range same[:min(len(same), earlierRead)] {
 		if !forecast.KnowsEnough() {

@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"slices"
@@ -7,11 +7,10 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
-	"wirelab.dev/internal/show/view"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// estimate estimates the time that is left of a run.
+// An Estimate estimates the time that is left of a run.
 //
 // What a trial should take is known from its cell: the window, the warm-up, the start of two
 // processes. What trials took is held against that, cell by cell, also those of a run that
@@ -19,7 +18,7 @@ import (
 // that ratio over those that are most like it: of its stack and sizes, then of its sizes and
 // clients, then of its part, then all. So one slow cell moves its own repeats and those like
 // it alone.
-type estimate struct {
+type Estimate struct {
 	plan     []scenario.Planned
 	expected []time.Duration          // of each trial of the plan
 	cells    []string                 // of each trial of the plan
@@ -32,9 +31,9 @@ type estimate struct {
 	started time.Time // the running trial
 }
 
-// newEstimate reads what trials of the run took that are done; run is nil where none is.
-func newEstimate(plan []scenario.Planned, run *record.Run) *estimate {
-	e := &estimate{plan: plan, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, trials: map[string]int{}}
+// NewEstimate reads what trials of the run took that are done; run is nil where none is.
+func NewEstimate(plan []scenario.Planned, run *record.Run) *Estimate {
+	e := &Estimate{plan: plan, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, trials: map[string]int{}}
 	order := lab.Order(plan)
 	for i, t := range order {
 		e.expected, e.cells = append(e.expected, expectedTime(plan[i].Cell)), append(e.cells, t.Cell)
@@ -93,25 +92,26 @@ func expectedTime(c scenario.Cell) time.Duration {
 	return trialOverhead + warmUp + window
 }
 
-func (e *estimate) begins() { e.started = time.Now() }
+// TrialBegins starts the trial's clock.
+func (e *Estimate) TrialBegins() { e.started = time.Now() }
 
-// measured ends a trial that ran just now.
-func (e *estimate) measured(number int) {
+// TrialSetBack ends a trial that ran just now and will run again.
+func (e *Estimate) TrialSetBack(number int) {
 	e.took(number, time.Since(e.started))
 	e.started = time.Time{}
 }
 
-func (e *estimate) took(number int, took time.Duration) {
+func (e *Estimate) took(number int, took time.Duration) {
 	cell := e.cells[number]
 	e.spent[cell], e.trials[cell] = took, number
 }
 
-// ends ends a trial that has a record now. One that was given up did not run just now.
-func (e *estimate) ends(number int) {
+// TrialEnds ends a trial that has a record now. One that was given up did not run just now.
+func (e *Estimate) TrialEnds(number int) {
 	delete(e.open, number)
 	e.done++
 	if !e.started.IsZero() {
-		e.measured(number)
+		e.TrialSetBack(number)
 	}
 }
 
@@ -133,9 +133,9 @@ func likenesses(c scenario.Cell) []likeness {
 	}
 }
 
-// remaining is the time that the trials without a record will take. What waiting for a
+// Remaining returns the time that the trials without a record will take. What waiting for a
 // quiet machine will take is not known.
-func (e *estimate) remaining() time.Duration {
+func (e *Estimate) Remaining() time.Duration {
 	slower := e.slower()
 	var sum time.Duration
 	for number := range e.open {
@@ -156,7 +156,7 @@ func (e *estimate) remaining() time.Duration {
 }
 
 // slower is how many times longer than expected the cells of each likeness took, in the median.
-func (e *estimate) slower() map[likeness]float64 {
+func (e *Estimate) slower() map[likeness]float64 {
 	ratios := map[likeness][]float64{}
 	for cell, took := range e.spent {
 		number := e.trials[cell]
@@ -172,10 +172,20 @@ func (e *estimate) slower() map[likeness]float64 {
 	return medians
 }
 
-// all is how many trials the plan has.
-func (e *estimate) all() int { return len(e.cells) }
+// Done returns how many trials have a record.
+func (e *Estimate) Done() int { return e.done }
 
-// standing returns how far the run has come.
-func (e *estimate) standing() view.Standing {
-	return view.Standing{Done: e.done, Trials: e.all(), Left: e.remaining(), Took: time.Since(e.began)}
+// All returns how many trials the plan has.
+func (e *Estimate) All() int { return len(e.cells) }
+
+// Took returns the time since the estimate was made.
+func (e *Estimate) Took() time.Duration { return time.Since(e.began) }
+
+// OpenCells returns how many cells have trials without a record.
+func (e *Estimate) OpenCells() int {
+	cells := map[string]bool{}
+	for number := range e.open {
+		cells[e.cells[number]] = true
+	}
+	return len(cells)
 }

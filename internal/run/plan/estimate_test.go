@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"path/filepath"
@@ -24,8 +24,8 @@ func planned(t *testing.T, repeats int, windows ...time.Duration) []scenario.Pla
 func TestOneSlowCellMovesItsOwnRepeats(t *testing.T) {
 	const window = 400 * time.Millisecond // a second with the overhead
 	plan := planned(t, 2, window, window, window, window)
-	e := newEstimate(plan, nil)
-	if left := e.remaining(); left != 8*time.Second {
+	e := NewEstimate(plan, nil)
+	if left := e.Remaining(); left != 8*time.Second {
 		t.Errorf("before anything: %v left, want 8 s", left)
 	}
 	for number, trial := range plan[:3] {
@@ -37,7 +37,7 @@ func TestOneSlowCellMovesItsOwnRepeats(t *testing.T) {
 		delete(e.open, number)
 	}
 	// The slow cell once more, two more of the others, the fourth twice.
-	if left := e.remaining(); left != 14*time.Second {
+	if left := e.Remaining(); left != 14*time.Second {
 		t.Errorf("after three: %v left, want 14 s", left)
 	}
 }
@@ -53,7 +53,7 @@ func TestEstimateOfARunThatGoesOn(t *testing.T) {
 	if err := run.Append(record.Record{Version: record.Version, Trial: 0, Repeat: 1, TookNS: int64(7 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	if left := newEstimate(plan, run).remaining(); left != 7*time.Second {
+	if left := NewEstimate(plan, run).Remaining(); left != 7*time.Second {
 		t.Errorf("%v left, want what the first trial took", left)
 	}
 }
@@ -72,7 +72,7 @@ func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
 			}
 		}
 	}
-	e := newEstimate(plan, nil)
+	e := NewEstimate(plan, nil)
 	for number, trial := range plan[:4] { // those of one client: gRPC's large messages are slow
 		took := usual
 		if trial.Cell.Variant.Stack == "grpc" && trial.Cell.RequestBytes > 64 {
@@ -81,7 +81,7 @@ func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
 		e.took(number, took)
 		delete(e.open, number)
 	}
-	if left := e.remaining().Round(time.Millisecond); left != 9*usual+3*11*usual {
+	if left := e.Remaining().Round(time.Millisecond); left != 9*usual+3*11*usual {
 		t.Errorf("%v left, want 9 s and three times 11 s", left)
 	}
 }

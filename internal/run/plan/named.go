@@ -1,4 +1,4 @@
-package main
+package plan
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign"
-	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/filestack"
@@ -23,10 +22,14 @@ type yardstick struct {
 	prepare func(ctx context.Context, progress io.Writer) error // fetch and build it, or say why it cannot be had
 }
 
-var yardsticks = append([]yardstick{
-	{filestack.Caddy.Name, filestack.Caddy.Build},
-	{restjson.Gin, restjson.HasGin},
-}, each(foreign.Generators, func(g generator.Generator) yardstick { return yardstick{g.Name, g.Install} })...) // the load generators
+// yardsticks returns all of them; the load generators are last.
+func yardsticks() []yardstick {
+	all := []yardstick{{filestack.Caddy.Name, filestack.Caddy.Build}, {restjson.Gin, restjson.HasGin}}
+	for _, c := range foreign.Generators {
+		all = append(all, yardstick{c.Name, c.Install})
+	}
+	return all
+}
 
 // programOf is the name of the yardstick that a variant needs, or "".
 func programOf(v scenario.Variant) string {
@@ -42,16 +45,20 @@ func programOf(v scenario.Variant) string {
 	return ""
 }
 
-func yardstickNames() []string {
-	return each(yardsticks, func(y yardstick) string { return y.name })
+// YardstickNames returns the programs that a run may be compared with.
+func YardstickNames() (names []string) {
+	for _, y := range yardsticks() {
+		names = append(names, y.name)
+	}
+	return names
 }
 
 // checkYardsticks checks that the programs are known and that the scenario compares
 // with each.
 func checkYardsticks(s *scenario.Scenario, names []string) error {
 	for _, name := range names {
-		if !slices.Contains(yardstickNames(), name) {
-			return fmt.Errorf("--yardstick %s: %s", name, scenario.Suggest(name, yardstickNames()))
+		if !slices.Contains(YardstickNames(), name) {
+			return fmt.Errorf("--yardstick %s: %s", name, scenario.Suggest(name, YardstickNames()))
 		}
 		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
 			return slices.ContainsFunc(p.Yardsticks, func(v scenario.Variant) bool { return programOf(v) == name })
@@ -62,18 +69,18 @@ func checkYardsticks(s *scenario.Scenario, names []string) error {
 	return nil
 }
 
-// named are the programs and peers that a run is asked to measure, too.
-type named struct {
-	yardsticks []string
-	peers      []string
+// Named are the programs and peers that a run is asked to measure, too.
+type Named struct {
+	Yardsticks []string
+	Peers      []string
 }
 
-// check checks that the names are known, and that the scenario compares with each.
-func (n named) check(s *scenario.Scenario) error {
-	if err := checkYardsticks(s, n.yardsticks); err != nil {
+// Check checks that the names are known, and that the scenario compares with each.
+func (n Named) Check(s *scenario.Scenario) error {
+	if err := checkYardsticks(s, n.Yardsticks); err != nil {
 		return err
 	}
-	for _, name := range n.peers {
+	for _, name := range n.Peers {
 		if !slices.Contains(peer.Names(), name) {
 			return fmt.Errorf("--peers %s: %s", name, scenario.Suggest(name, peer.Names()))
 		}
@@ -83,7 +90,7 @@ func (n named) check(s *scenario.Scenario) error {
 			return fmt.Errorf("--peers %s: no selected part of %s compares with it", name, s.Name)
 		}
 	}
-	return checkSome(n.apply(s))
+	return checkSome(n.Apply(s))
 }
 
 // checkSome refuses a scenario that has only what nobody named.
@@ -102,16 +109,16 @@ func checkSome(s *scenario.Scenario) error {
 }
 
 // wants reports whether a variant's programs and peers are all named.
-func (n named) wants(v scenario.Variant) bool {
+func (n Named) wants(v scenario.Variant) bool {
 	peers, program := peerNames(v), programOf(v)
-	unnamed := func(name string) bool { return !slices.Contains(n.peers, name) }
-	return (len(peers) > 0 || program != "") && !slices.ContainsFunc(peers, unnamed) && (program == "" || slices.Contains(n.yardsticks, program))
+	unnamed := func(name string) bool { return !slices.Contains(n.Peers, name) }
+	return (len(peers) > 0 || program != "") && !slices.ContainsFunc(peers, unnamed) && (program == "" || slices.Contains(n.Yardsticks, program))
 }
 
-// apply adds the variants that are wanted. Where peers are named, those of others go.
-func (n named) apply(s *scenario.Scenario) *scenario.Scenario {
+// Apply adds the variants that are wanted. Where peers are named, those of others go.
+func (n Named) Apply(s *scenario.Scenario) *scenario.Scenario {
 	s = s.With(n.wants)
-	if len(n.peers) == 0 {
+	if len(n.Peers) == 0 {
 		return s
 	}
 	unnamed := func(_ scenario.Part, v scenario.Variant) bool { return len(peersOf(v)) > 0 && !n.wants(v) }
@@ -119,24 +126,28 @@ func (n named) apply(s *scenario.Scenario) *scenario.Scenario {
 }
 
 func peerNames(v scenario.Variant) []string {
-	return each(peersOf(v), func(p peer.Peer) string { return p.Name })
+	var names []string
+	for _, p := range peersOf(v) {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
-// with adds to a scenario the variants that need what is named. A program that cannot be
-// installed is left out, with a warning on standard error and in the report.
-func (a *app) with(ctx context.Context, s *scenario.Scenario, n named) (*scenario.Scenario, []string) {
-	had := named{peers: n.peers} // which are built with all others that are asked for
+// Install adds to a scenario the variants that need what is named. A program that cannot be
+// installed is left out, with a warning on progress and in the result.
+func (n Named) Install(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*scenario.Scenario, []string) {
+	had := Named{Peers: n.Peers} // Prepare builds peers
 	var warnings []string
-	for _, y := range yardsticks {
-		if !slices.Contains(n.yardsticks, y.name) {
+	for _, y := range yardsticks() {
+		if !slices.Contains(n.Yardsticks, y.name) {
 			continue
 		}
-		if err := y.prepare(ctx, a.stderr); err != nil {
+		if err := y.prepare(ctx, progress); err != nil {
 			warnings = append(warnings, fmt.Sprintf("the yardstick %s is left out: %v", y.name, err))
-			fmt.Fprintln(a.stderr, warnings[len(warnings)-1])
+			fmt.Fprintln(progress, warnings[len(warnings)-1])
 			continue
 		}
-		had.yardsticks = append(had.yardsticks, y.name)
+		had.Yardsticks = append(had.Yardsticks, y.name)
 	}
-	return had.apply(s), warnings
+	return had.Apply(s), warnings
 }

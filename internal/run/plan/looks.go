@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/run/lab"
+)
+
+// leastRepeats is the fewest that give a verdict or an interval.
+const leastRepeats = 3
+
+// A Goal says what a run repeats for.
+type Goal struct {
+	Width float64       // each mean is known so well, as a share; 0: every comparison is decided
+	Most  int           // repeats
+	Time  time.Duration // of all trials; 0: as long as the repeats take
+}
+
+// Until returns the looks that a scenario takes towards a goal.
+func Until(s *scenario.Scenario, g Goal) (*record.Until, error) {
+	u := &record.Until{Width: g.Width, TimeNS: int64(g.Time)}
+	first := 0
+	for _, p := range s.Parts {
+		if isRepeated(u)(p) && (first == 0 || p.Repeats < first) {
+			first = p.Repeats
+		}
+	}
+	if first == 0 {
+		return nil, errors.New("--until: no part that is measured can answer it: verdict takes two variants or more, a width one, as in --until 3%")
+	}
+	first = max(first, leastRepeats)
+	if g.Most <= first {
+		return nil, fmt.Errorf("--at-most %d: want more repeats than the %d that come before the first look", g.Most, first)
+	}
+	u.Looks, u.Begun = analysis.Looks(first, g.Most), 1
+	return u, nil
+}
+
+// isRepeated tells the parts that can bring a run nearer to its goal.
+func isRepeated(u *record.Until) func(scenario.Part) bool {
+	return func(p scenario.Part) bool { return p.Profile == "" && (u.Width > 0 || len(p.Stacks) > 1) }
+}
+
+// Trials returns the trials of the looks that have begun, or all trials of a scenario that has
+// no looks.
+func Trials(s *scenario.Scenario, u *record.Until) []scenario.Planned {
+	if u == nil {
+		return s.Plan()
+	}
+	return atLook(s, u, u.Begun)
+}
+
+// MostTrials returns the trials of all looks, if all are taken.
+func MostTrials(s *scenario.Scenario, u *record.Until) []scenario.Planned {
+	if u == nil {
+		return s.Plan()
+	}
+	return atLook(s, u, len(u.Looks))
+}
+
+// atLook returns the trials up to a look, counted from 1.
+func atLook(s *scenario.Scenario, u *record.Until, look int) []scenario.Planned {
+	var repeats []int
+	for _, l := range u.Looks[:look] {
+		repeats = append(repeats, l.Repeats)
+	}
+	return s.PlanLooks(repeats, repeatedBy(s, u))
+}
+
+// repeatedBy tells the cells that a look repeats: those of parts that can bring the run
+// nearer to its goal, and of claims that are still open.
+func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
+	if !u.Claims {
+		repeated := map[string]bool{}
+		for _, p := range s.Parts {
+			repeated[p.Name] = isRepeated(u)(p)
+		}
+		return func(_ int, c scenario.Cell) bool { return repeated[c.Part] }
+	}
+	needed := make([]func(scenario.Cell) bool, len(u.Looks))
+	return func(look int, c scenario.Cell) bool {
+		if look == 0 {
+			return true
+		}
+		if needed[look] == nil {
+			needed[look] = s.NeededBy(u.Looks[look-1].Again)
+		}
+		return needed[look](c)
+	}
+}
+
+// DescribeGoal says what a run repeats for.
+func DescribeGoal(u *record.Until) string {
+	if u.Claims {
+		return "every claim stands"
+	}
+	if u.Width > 0 {
+		return fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
+	}
+	return "every comparison of the mean is decided"
+}
+
+// A Course measures a scenario, look after look if it has looks.
+type Course struct {
+	Run      *record.Run
+	Scenario *scenario.Scenario
+	Limits   check.Limits // for judging the trials at each look
+	// MeasureTrials measures those of the trials that have no record.
+	MeasureTrials func(trials []scenario.Planned) error
+	// Say prints what a look found.
+	Say func(line string)
+}
+
+// Measure measures the trials of the first look, and of each further look until the goal is
+// reached or cannot be.
+func (c *Course) Measure() error {
+	for {
+		u := c.Run.Manifest.Until
+		if err := c.MeasureTrials(Trials(c.Scenario, u)); err != nil || u == nil {
+			return err
+		}
+		if err := c.look(u); err != nil || u.Ended != "" {
+			return err
+		}
+		u.Begun++
+		if err := c.Run.Replan(lab.Order(Trials(c.Scenario, u))); err != nil {
+			return err
+		}
+	}
+}
+
+// look judges what was measured and says what it found. Until.Ended then says why the run ends,
+// or is "".
+func (c *Course) look(u *record.Until) error {
+	judged, took, err := c.judge()
+	if err != nil {
+		return err
+	}
+	found, again, err := analysis.TakeLook(&c.Run.Manifest, judged.Records)
+	if err != nil {
+		return err
+	}
+	now := &u.Looks[u.Begun-1]
+	now.Open, now.Of, now.Again = &found.Open, &found.Of, again
+	u.Ended = ""
+	switch {
+	case found.Of == 0 || u.Claims && found.Open > 0 && len(again) == 0:
+		u.Ended = record.EndedNothing
+	case found.Open == 0:
+		u.Ended = record.EndedAnswered
+	case u.Begun == len(u.Looks):
+		u.Ended = record.EndedRepeats
+	default:
+		trials, more := len(Trials(c.Scenario, u)), len(atLook(c.Scenario, u, u.Begun+1))
+		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
+			u.Ended = record.EndedByTime
+			if found, _, err = analysis.TakeLook(&c.Run.Manifest, judged.Records); err != nil { // at the level that this leaves it
+				return err
+			}
+		}
+	}
+	c.Say(describeLook(u))
+	return nil
+}
+
+// judge judges the trials of the run, and returns how long they took, with all waiting.
+func (c *Course) judge() (judged analysis.Judged, tookNS int64, err error) {
+	var records []*record.Record
+	for r, err := range c.Run.Records() {
+		if err != nil {
+			return analysis.Judged{}, 0, err
+		}
+		records = append(records, &r)
+		tookNS += r.TookNS
+		for _, attempt := range r.Attempts {
+			tookNS += attempt.TookNS
+		}
+	}
+	if c.Run.Manifest.WaitedNS != nil {
+		tookNS += *c.Run.Manifest.WaitedNS
+	}
+	return analysis.Judge(records, c.Limits), tookNS, nil
+}
+
+// describeLook says what the last look found, and what comes of it.
+func describeLook(u *record.Until) string {
+	now := u.Looks[u.Begun-1]
+	what := "comparisons decided"
+	if u.Claims {
+		what = "claims decided"
+	}
+	if u.Width > 0 {
+		what = fmt.Sprintf("means known within %.3g %%", 100*u.Width)
+	}
+	text := fmt.Sprintf("look %d of at most %d, after %d repeats: %d of %d %s", u.Begun, len(u.Looks), now.Repeats, *now.Of-*now.Open, *now.Of, what)
+	switch u.Ended {
+	case "":
+		return fmt.Sprintf("%s; on to %d repeats", text, u.Looks[u.Begun].Repeats)
+	case record.EndedNothing:
+		return text + "; more repeats would decide none of the others"
+	case record.EndedByTime:
+		return fmt.Sprintf("%s; the time is too short for %d repeats", text, u.Looks[u.Begun].Repeats)
+	}
+	return text
+}

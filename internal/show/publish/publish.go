@@ -1,0 +1,109 @@
+// Package publish reads a run back, writes its files and prints it.
+//
+//	records ── Read, judged again ──> report.Run ── WriteFiles ──> report.html, cells.csv, …
+//	                                             └─ Print ──> table, claims and answer, on a terminal
+//
+// It only puts together what package report writes.
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/show/report"
+)
+
+// A Reader reads runs and judges their trials again.
+type Reader struct {
+	Limits check.Limits
+	// DeclareMissing adds to a manifest what older versions did not keep.
+	DeclareMissing func(*record.Manifest) error
+}
+
+// Read reads the run in a directory.
+func (r Reader) Read(directory string) (*report.Run, error) {
+	return r.ReadBy(analysis.UsualCategories(), directory)
+}
+
+// ReadBy reads a run, and sorts its CPU time into the categories of a table.
+func (r Reader) ReadBy(categories *analysis.Categories, directory string) (*report.Run, error) {
+	run, err := record.Open(directory)
+	if err != nil {
+		return nil, err
+	}
+	var records []*record.Record
+	for r, err := range run.Records() {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, &r)
+	}
+	if err := r.DeclareMissing(&run.Manifest); err != nil {
+		return nil, err
+	}
+	judged := analysis.Judge(records, r.Limits)
+	summary, err := analysis.SummarizeBy(categories, &run.Manifest, judged)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", directory, err)
+	}
+	summary.Warnings = append(summary.Warnings, run.Warnings...)
+	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Probe != "" })
+	return &report.Run{Summary: summary, Records: measured, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: directory}, nil
+}
+
+// PageOf returns where WriteFiles puts the page of a run.
+func PageOf(seen *report.Run) string { return filepath.Join(seen.Directory, "report.html") }
+
+// WriteFiles writes the report, the table of cells and the profiles into the run's directory.
+func WriteFiles(seen *report.Run) error {
+	files := map[string]func(io.Writer, *report.Run) error{
+		"report.html": report.WriteHTML,
+		"cells.csv":   report.WriteCSV,
+	}
+	if name, has := report.StudyTableFile(seen.Summary); has {
+		files[name] = report.WriteStudyTable
+	}
+	for name, write := range files {
+		if err := WriteFile(filepath.Join(seen.Directory, name), func(w io.Writer) error { return write(w, seen) }); err != nil {
+			return err
+		}
+	}
+	return writeProfiles(seen)
+}
+
+// writeProfiles writes the run's profiles for other tools, if it has any.
+func writeProfiles(seen *report.Run) error {
+	if len(seen.Summary.Profiles) == 0 {
+		return nil
+	}
+	folder := filepath.Join(seen.Directory, report.ProfilesFolder)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	return report.WriteProfiles(seen, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) })
+}
+
+// WriteFile writes another file and renames it, so that no reader finds half a report.
+func WriteFile(path string, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if err := errors.Join(write(file), file.Chmod(0o644), file.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(file.Name(), path)
+}
