@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
@@ -162,7 +163,7 @@ func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, 
 	if err != nil {
 		return usage(err)
 	}
-	machines, err := c.fleet.wanted(len(targets) > 0)
+	machines, err := fleet.Want(c.fleet.FleetWanted, len(targets) > 0)
 	if err != nil {
 		return usage(err)
 	}

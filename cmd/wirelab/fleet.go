@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -68,42 +66,9 @@ func completeHubs(cmd *cobra.Command) {
 	}
 }
 
-// credentials are the controller's: of a token that was given, or of a hub on this machine.
-func (w *whichFleet) credentials() (*fleet.Credentials, error) {
-	var (
-		c    *fleet.Credentials
-		err  error
-		text = os.Getenv("WIRELAB_TOKEN")
-	)
-	switch {
-	case w.tokenFile != "":
-		if c, err = fleet.ReadTokenFile(w.tokenFile); err != nil {
-			err = fmt.Errorf("--fleet-token: %w", err)
-		}
-	case text != "":
-		if c, err = fleet.ParseToken(text); err != nil {
-			err = fmt.Errorf("WIRELAB_TOKEN: %w", err)
-		}
-	default:
-		return fleet.FindFleet(w.hub)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if strings.Contains(w.hub, "://") {
-		c.URLs = []string{w.hub}
-	} else if w.hub != "" && w.hub != c.Project {
-		return nil, fmt.Errorf("--fleet %s: the token is of the fleet %s", w.hub, c.Project)
-	}
-	if c.Role() != fleet.RoleController {
-		return nil, errors.New("the token is an agent's, which sees no other: wirelab fleet token --role controller prints the one that is needed")
-	}
-	return c, nil
-}
-
 // look connects to the hub and reads who is there. The caller closes it.
 func (w *whichFleet) look(ctx context.Context) (*fleet.Visit, error) {
-	c, err := w.credentials()
+	c, err := fleet.ControllerCredentials(w.hub, w.tokenFile)
 	if err != nil {
 		return nil, usage(err)
 	}

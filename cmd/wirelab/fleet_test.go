@@ -13,7 +13,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet"
 )
 
@@ -35,32 +34,6 @@ func endFleets(env *testscript.Env) {
 			}
 		}
 	})
-}
-
-// Agents are named by their role, and numbered.
-func TestFleetAgentsArePlanned(t *testing.T) {
-	planned, err := planAgents([]string{"role=server", "role=client,zone=a*2", "zone=b,role=client", "zone=c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []plannedAgent{
-		{name: "server-1", labels: "role=server"},
-		{name: "client-1", labels: "role=client,zone=a"},
-		{name: "client-2", labels: "role=client,zone=a"},
-		{name: "client-3", labels: "zone=b,role=client"},
-		{name: "c-1", labels: "zone=c"},
-	}
-	if !slices.Equal(planned, want) {
-		t.Errorf("planned %v, want %v", planned, want)
-	}
-	for _, wrong := range []string{"", "role", "=client", "role=", "role=client*", "role=client*x", "role=client*65", "role=client*-1", "role=Client"} {
-		if _, err := planAgents([]string{wrong}); err == nil || !strings.Contains(err.Error(), "--agent") {
-			t.Errorf("--agent %q: %v", wrong, err)
-		}
-	}
-	if _, err := planAgents([]string{"role=a*64", "role=b"}); err == nil {
-		t.Error("65 agents were planned")
-	}
 }
 
 // A port that another program has is named. That --detach says the same is in fleet.txtar: here
@@ -88,15 +61,12 @@ func TestFleetDetachedFlags(t *testing.T) {
 	cmd := a.fleetUpCommand()
 	given := []string{
 		"--name=n", "--listen=0.0.0.0:1", "--advertise=h", "--agent=role=x,zone=y*2", "--hub=h1", "--cluster=127.0.0.1:2",
-		"--route=127.0.0.1:3", "--keys=/k", "--no-tls",
+		"--route=127.0.0.1:3", "--keys=/k", "--no-tls=true",
 	}
-	var f upFlags
-	cmd.ResetFlags()
-	f.register(cmd)
 	if err := cmd.ParseFlags(append(given, "--detach")); err != nil {
 		t.Fatal(err)
 	}
-	passed := f.arguments()
+	passed := upArguments(cmd.Flags())
 	for _, flag := range given {
 		if !slices.Contains(passed, flag) {
 			t.Errorf("%s is not passed on in %v", flag, passed)
@@ -104,24 +74,5 @@ func TestFleetDetachedFlags(t *testing.T) {
 	}
 	if slices.Contains(passed, "--detach") {
 		t.Error("it would detach for ever")
-	}
-}
-
-func TestAgentsOfOneMachineHaveTheirOwnCPUs(t *testing.T) {
-	planned, err := planAgents([]string{"role=server", "role=client*2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if warning := placeAgents(planned, host.Placement{Server: []int{6, 7}, Client: []int{0, 1, 2, 3, 4}}); warning != "" {
-		t.Error(warning)
-	}
-	for i, want := range []string{"6,7", "0,1", "2,3"} {
-		if got := planned[i].cpus; got != want {
-			t.Errorf("%s has the CPUs %s, want %s", planned[i].name, got, want)
-		}
-	}
-	warning := placeAgents(planned, host.Placement{Server: []int{1}, Client: []int{0}})
-	if !strings.Contains(warning, "2 clients share 1 CPU of") || planned[2].cpus != "0" {
-		t.Errorf("%q, %v", warning, planned)
 	}
 }

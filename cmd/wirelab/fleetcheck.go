@@ -3,30 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/fleet"
 )
-
-// checkedFleet is what check found.
-type checkedFleet struct {
-	HubRoundTripNS int64          `json:"hub_round_trip_ns"`
-	Agents         []checkedAgent `json:"agents"`
-}
-
-type checkedAgent struct {
-	Name    string       `json:"name"`
-	Version string       `json:"version"`
-	Clock   record.Clock `json:"clock"`
-	// Problem keeps it out of trials, Notice does not.
-	Problem string `json:"problem,omitempty"`
-	Notice  string `json:"notice,omitempty"`
-}
 
 func (a *app) fleetCheckCommand() *cobra.Command {
 	var (
@@ -43,7 +26,7 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 				return err
 			}
 			defer seen.Close()
-			found, err := checkFleet(seen.RoundTrip, seen.Check(cmd.Context()))
+			found, err := seen.Examine(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -55,7 +38,7 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return found.verdict()
+			return checkFit(found)
 		},
 	}
 	which.register(cmd)
@@ -63,36 +46,8 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 	return cmd
 }
 
-// farWall is how far an agent's time of day is off before it is worth a word.
-const farWall = time.Second
-
-// checkFleet says of each agent whether this program could measure with it.
-func checkFleet(roundTrip time.Duration, agents []fleet.Checked) (checkedFleet, error) {
-	found := checkedFleet{HubRoundTripNS: roundTrip.Nanoseconds(), Agents: []checkedAgent{}}
-	program, err := os.Executable()
-	if err != nil {
-		return found, err
-	}
-	own, err := fleet.HashOf(program)
-	if err != nil {
-		return found, err
-	}
-	for _, agent := range agents {
-		one := checkedAgent{Name: agent.Name, Version: agent.Version, Clock: agent.Clock}
-		switch wall := time.Duration(agent.Clock.WallNS); {
-		case agent.Err != nil:
-			one.Problem = agent.Err.Error()
-		case !agent.Has(own):
-			one.Problem = "it has another build of wirelab than this one: copy this program there"
-		case wall.Abs() > farWall:
-			one.Notice = fmt.Sprintf("its time of day is %v off, which no figure depends on", wall.Round(time.Millisecond))
-		}
-		found.Agents = append(found.Agents, one)
-	}
-	return found, nil
-}
-
-func (f checkedFleet) verdict() error {
+// checkFit fails where an agent cannot measure, or there is none.
+func checkFit(f fleet.Examined) error {
 	if len(f.Agents) == 0 {
 		return exitError{exitFailed, errors.New("no agents: start some by the line that wirelab fleet up prints")}
 	}
@@ -108,7 +63,7 @@ func (f checkedFleet) verdict() error {
 	return nil
 }
 
-func (a *app) printChecked(f checkedFleet) error {
+func (a *app) printChecked(f fleet.Examined) error {
 	fmt.Fprintf(a.stdout, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS).Round(10*time.Microsecond))
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, agent := range f.Agents {

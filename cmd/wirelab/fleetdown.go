@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +22,7 @@ func (a *app) fleetDownCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			if err := endHub(cmd.Context(), hub); err != nil {
+			if err := hub.End(cmd.Context()); err != nil {
 				return err
 			}
 			if asJSON {
@@ -40,26 +36,4 @@ func (a *app) fleetDownCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	completeHubs(cmd)
 	return cmd
-}
-
-// endHub asks a hub to end and waits until it has. Its process number is that of whoever holds
-// the state's lock.
-func endHub(ctx context.Context, hub fleet.Running) error {
-	const (
-		patience = 30 * time.Second
-		pause    = 20 * time.Millisecond
-	)
-	if err := syscall.Kill(hub.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("end the hub (process %d): %w", hub.PID, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for hub.Runs() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the hub (process %d) was told to end, and has not within %v", hub.PID, patience)
-		case <-time.After(pause):
-		}
-	}
-	return nil
 }

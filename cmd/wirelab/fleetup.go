@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/run/fleet"
 )
@@ -48,7 +47,7 @@ and what agents may do there is as you set it.`,
   wirelab fleet up --detach --agent role=server --agent 'role=client*2'
   wirelab fleet up --nats tls://nats.example:4222 --creds user.creds`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			agents, err := planAgents(f.agents)
+			agents, err := fleet.PlanAgents(f.agents)
 			if err != nil {
 				return usage(err)
 			}
@@ -59,7 +58,11 @@ and what agents may do there is as you set it.`,
 			case len(f.nats) > 0:
 				return a.prepareNATS(cmd.Context(), &f)
 			case f.detach:
-				return a.upDetached(cmd.Context(), &f)
+				var r upReport
+				if err := fleet.StartDetached(cmd.Context(), f.name, upArguments(cmd.Flags()), &r); err != nil {
+					return err
+				}
+				return a.printUp(&f, r)
 			}
 			return a.up(cmd.Context(), &f, agents)
 		},
@@ -132,7 +135,7 @@ type upReport struct {
 }
 
 // up is a hub till the context ends.
-func (a *app) up(ctx context.Context, f *upFlags, agents []plannedAgent) (err error) {
+func (a *app) up(ctx context.Context, f *upFlags, agents []fleet.LocalAgent) (err error) {
 	stateDir, err := fleet.StateDir(f.name)
 	if err != nil {
 		return err
@@ -150,14 +153,14 @@ func (a *app) up(ctx context.Context, f *upFlags, agents []plannedAgent) (err er
 			return err
 		}
 	}
-	started, err := a.startAgents(ctx, hub, stateDir, agents)
-	defer started.stop()
+	started, err := hub.StartAgents(ctx, agents)
+	defer started.Stop()
 	if err != nil {
 		return err
 	}
 	r := upReport{
 		Project: f.name, URLs: hub.URLs(), TLS: hub.TLS(), State: stateDir, PID: os.Getpid(),
-		Agents: namesOf(agents), Join: joinLine(hub.Credentials(fleet.RoleAgent)),
+		Agents: fleet.NamesOf(agents), Join: fleet.JoinLine(hub.Credentials(fleet.RoleAgent)),
 	}
 	if err := a.printUp(f, r); err != nil {
 		return err
@@ -166,9 +169,22 @@ func (a *app) up(ctx context.Context, f *upFlags, agents []plannedAgent) (err er
 	return nil
 }
 
-// joinLine makes another machine an agent. The token is no argument: others could see that.
-func joinLine(c *fleet.Credentials) string {
-	return fmt.Sprintf("WIRELAB_TOKEN=%s wirelab agent --nats %s --name NAME --labels role=client", c.Token(), strings.Join(c.URLs, ","))
+// upArguments returns the flags that were given, for a hub in the background that says in JSON
+// when it is up.
+func upArguments(given *pflag.FlagSet) []string {
+	args := []string{"fleet", "up", "--json"}
+	given.Visit(func(flag *pflag.Flag) {
+		values := []string{flag.Value.String()}
+		if list, is := flag.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if flag.Name != "detach" && flag.Name != "json" {
+				args = append(args, "--"+flag.Name+"="+value)
+			}
+		}
+	})
+	return args
 }
 
 func (a *app) printUp(f *upFlags, r upReport) error {
@@ -184,7 +200,7 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 		fmt.Fprintf(a.stdout, "agents on this machine: %s\n", strings.Join(r.Agents, ", "))
 	}
 	add := "To add another machine, run there"
-	if !r.TLS && onlyHere(r.URLs) {
+	if !r.TLS && fleet.AreLoopback(r.URLs) {
 		add = "To add an agent of this machine, run (others cannot reach it: --listen 0.0.0.0:4222 lets them)"
 	}
 	fmt.Fprintf(a.stdout, "\n%s, with role=server for the one that is to serve:\n\n  %s\n", add, r.Join)
@@ -195,20 +211,6 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "\n%s\n", end)
 	return err
-}
-
-// onlyHere reports whether only this machine reaches the URLs.
-func onlyHere(urls []string) bool {
-	for _, text := range urls {
-		u, err := url.Parse(text)
-		if err != nil {
-			return false
-		}
-		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
-			return false
-		}
-	}
-	return true
 }
 
 // prepareNATS prepares the user's own, and says where the tokens are.
@@ -227,7 +229,7 @@ func (a *app) prepareNATS(ctx context.Context, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	r := upReport{Project: f.name, URLs: f.nats, State: stateDir, Join: joinLine(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
+	r := upReport{Project: f.name, URLs: f.nats, State: stateDir, Join: fleet.JoinLine(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
 	if f.asJSON {
 		return a.printJSON(r)
 	}

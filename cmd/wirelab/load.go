@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
 )
@@ -153,7 +154,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l)); err != nil {
 		return usage(err)
 	}
-	machines, err := l.fleet.wanted(true)
+	machines, err := fleet.Want(l.fleet.FleetWanted, true)
 	if err != nil {
 		return usage(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/peer"
 )
@@ -55,7 +56,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
-				machines, err := s.fleet.wanted(false)
+				machines, err := fleet.Want(s.fleet.FleetWanted, false)
 				if err != nil {
 					return usage(err)
 				}
@@ -118,7 +119,7 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	machines, err := s.fleet.wanted(false)
+	machines, err := fleet.Want(s.fleet.FleetWanted, false)
 	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, fleet: machines, output: s.output}, err
 }
 

@@ -35,7 +35,7 @@ func readAllowance(root fs.FS, process string) (Allowance, error) {
 		if err != nil {
 			continue // it ended since it was listed
 		}
-		cpus, err := parseCPUList(labelled(status, "Cpus_allowed_list"))
+		cpus, err := ParseCPUList(labelled(status, "Cpus_allowed_list"))
 		if err != nil {
 			return Allowance{}, fmt.Errorf("read the CPUs of process %s: %w", process, err)
 		}

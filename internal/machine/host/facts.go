@@ -82,10 +82,10 @@ func chosen(selector string) string {
 	return word
 }
 
-// parseCPUList reads the kernel's list notation, "0-3,8,10-11"
+// ParseCPUList reads the kernel's list notation, "0-3,8,10-11"
 // (Documentation/admin-guide/kernel-parameters, "cpu lists"). It refuses a
 // list that names more CPUs than Linux can have.
-func parseCPUList(list string) ([]int, error) {
+func ParseCPUList(list string) ([]int, error) {
 	const mostCPUs = 8192 // the largest NR_CPUS that any architecture allows
 	cpus := []int{}
 	list = strings.TrimSpace(list)

@@ -39,14 +39,14 @@ func TestParseCPUList(t *testing.T) {
 		"0":             {0},
 		"0-3,8,10-11\n": {0, 1, 2, 3, 8, 10, 11},
 	} {
-		got, err := parseCPUList(list)
+		got, err := ParseCPUList(list)
 		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("parseCPUList(%q) = %v, %v; want %v", list, got, err, want)
+			t.Errorf("ParseCPUList(%q) = %v, %v; want %v", list, got, err, want)
 		}
 	}
 	for _, list := range []string{"a", "3-1", "-1", "0-", "0-99999999", "1,,2"} {
-		if got, err := parseCPUList(list); err == nil {
-			t.Errorf("parseCPUList(%q) = %v, want an error", list, got)
+		if got, err := ParseCPUList(list); err == nil {
+			t.Errorf("ParseCPUList(%q) = %v, want an error", list, got)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func FuzzParseCPUList(f *testing.F) {
 	f.Add("0-3,8,10-11")
 	f.Add("0")
 	f.Fuzz(func(t *testing.T, list string) {
-		cpus, err := parseCPUList(list)
+		cpus, err := ParseCPUList(list)
 		if err != nil && cpus != nil {
 			t.Errorf("both %d CPUs and %v", len(cpus), err)
 		}

@@ -55,7 +55,7 @@ const cpuFolder = "sys/devices/system/cpu"
 // readTopology describes every CPU that is online. Where sysfs does not say,
 // each CPU counts as a core of its own in one package.
 func readTopology(from *facts, allowed []int) Topology {
-	online, err := parseCPUList(from.text(cpuFolder + "/online"))
+	online, err := ParseCPUList(from.text(cpuFolder + "/online"))
 	if err != nil || len(online) == 0 {
 		online = allowed
 	}
@@ -79,7 +79,7 @@ func readCPU(root fs.FS, id int) CPU {
 	folder := fmt.Sprintf("%s/cpu%d/", cpuFolder, id)
 	siblings := []int{}
 	if list, err := readText(root, folder+"topology/thread_siblings_list"); err == nil {
-		siblings, _ = parseCPUList(list) // an odd list reads as "no siblings"
+		siblings, _ = ParseCPUList(list) // an odd list reads as "no siblings"
 	}
 	return CPU{
 		ID:       id,
@@ -96,7 +96,7 @@ func readCPU(root fs.FS, id int) CPU {
 func markEfficiency(root fs.FS, cpus []CPU) {
 	slow := []int{}
 	if list, err := readText(root, "sys/devices/cpu_atom/cpus"); err == nil {
-		slow, _ = parseCPUList(list)
+		slow, _ = ParseCPUList(list)
 	}
 	greatest := 0
 	for _, cpu := range cpus {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 	"net/url"
 	"strings"
 
@@ -229,3 +230,23 @@ func (c Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, c.
 
 // MarshalText keeps secrets out of JSON and of logs.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// JoinLine returns the command that makes another machine an agent. The token is no argument:
+// others could see that.
+func JoinLine(c *Credentials) string {
+	return fmt.Sprintf("WIRELAB_TOKEN=%s wirelab agent --nats %s --name NAME --labels role=client", c.Token(), strings.Join(c.URLs, ","))
+}
+
+// AreLoopback reports whether only this machine reaches the URLs.
+func AreLoopback(urls []string) bool {
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			return false
+		}
+		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
+			return false
+		}
+	}
+	return true
+}

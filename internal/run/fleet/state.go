@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,27 @@ type Running struct {
 func (r Running) Runs() bool {
 	now, ok := runningIn(r.Dir)
 	return ok && now.PID == r.PID
+}
+
+// End asks the hub to end and waits until it has. The process of PID holds the state's lock.
+func (r Running) End(ctx context.Context) error {
+	const (
+		patience = 30 * time.Second
+		pause    = 20 * time.Millisecond
+	)
+	if err := syscall.Kill(r.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("end the hub (process %d): %w", r.PID, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for r.Runs() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the hub (process %d) was told to end, and has not within %v", r.PID, patience)
+		case <-time.After(pause):
+		}
+	}
+	return nil
 }
 
 // StateDir is where the state of a fleet is.
@@ -149,6 +171,40 @@ func FindFleet(nameOrURL string) (*Credentials, error) {
 		return nil, err
 	}
 	return ReadTokenFile(TokenFile(hub.Dir, RoleController))
+}
+
+// ControllerCredentials returns the controller's credentials of a fleet, by its name or URL: from
+// the token in a file, or in TokenVariable, or from the hub on this machine. Errors name the flag.
+func ControllerCredentials(nameOrURL, tokenFile string) (*Credentials, error) {
+	var (
+		c    *Credentials
+		err  error
+		text = os.Getenv(TokenVariable)
+	)
+	switch {
+	case tokenFile != "":
+		if c, err = ReadTokenFile(tokenFile); err != nil {
+			err = fmt.Errorf("--fleet-token: %w", err)
+		}
+	case text != "":
+		if c, err = ParseToken(text); err != nil {
+			err = fmt.Errorf(TokenVariable+": %w", err)
+		}
+	default:
+		return FindFleet(nameOrURL)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(nameOrURL, "://") {
+		c.URLs = []string{nameOrURL}
+	} else if nameOrURL != "" && nameOrURL != c.Project {
+		return nil, fmt.Errorf("--fleet %s: the token is of the fleet %s", nameOrURL, c.Project)
+	}
+	if c.Role() != RoleController {
+		return nil, errors.New("the token is an agent's, which sees no other: wirelab fleet token --role controller prints the one that is needed")
+	}
+	return c, nil
 }
 
 // ReadTokenFile reads a token from a file.

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"context"
@@ -12,29 +12,28 @@ import (
 	"time"
 
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/run/fleet"
 )
 
-// plannedAgent is one that up starts on this machine.
-type plannedAgent struct {
-	name, labels string
-	cpus         string // as --cpus reads them; none: all
+// A LocalAgent is an agent on the machine of its hub.
+type LocalAgent struct {
+	Name, Labels string
+	CPUs         string // as AgentRequest has them; "": all
 }
 
-// mostAgentsHere is how many agents up starts at most.
-const mostAgentsHere = 64
+// mostLocalAgents is how many agents up starts at most.
+const mostLocalAgents = 64
 
-// planAgents reads --agent: labels, and how many. They are named by their role.
-func planAgents(texts []string) ([]plannedAgent, error) {
-	var planned []plannedAgent
+// PlanAgents reads --agent: labels, and how many. They are named by their role.
+func PlanAgents(texts []string) ([]LocalAgent, error) {
+	var planned []LocalAgent
 	of := map[string]int{} // how many have the name before the number
 	for _, text := range texts {
 		labels, times, several := strings.Cut(text, "*")
 		count := 1
 		if several {
 			var err error
-			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > mostAgentsHere {
-				return nil, fmt.Errorf("--agent %q: want how many after the *, 1 to %d", text, mostAgentsHere)
+			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > mostLocalAgents {
+				return nil, fmt.Errorf("--agent %q: want how many after the *, 1 to %d", text, mostLocalAgents)
 			}
 		}
 		base := ""
@@ -47,15 +46,15 @@ func planAgents(texts []string) ([]plannedAgent, error) {
 				base = value
 			}
 		}
-		if err := fleet.CheckName(base); err != nil {
+		if err := CheckName(base); err != nil {
 			return nil, fmt.Errorf("--agent %q: its agents are named by their role: %w", text, err)
 		}
 		for range count {
 			of[base]++
-			planned = append(planned, plannedAgent{name: base + "-" + strconv.Itoa(of[base]), labels: labels})
+			planned = append(planned, LocalAgent{Name: base + "-" + strconv.Itoa(of[base]), Labels: labels})
 		}
-		if len(planned) > mostAgentsHere {
-			return nil, fmt.Errorf("--agent: more than %d on one machine", mostAgentsHere)
+		if len(planned) > mostLocalAgents {
+			return nil, fmt.Errorf("--agent: more than %d on one machine", mostLocalAgents)
 		}
 	}
 	return planned, nil
@@ -63,9 +62,9 @@ func planAgents(texts []string) ([]plannedAgent, error) {
 
 // placeAgents gives each agent CPUs of its own, servers those that a server has on one machine.
 // Where there are too few for all, those of one kind share theirs, which the warning says.
-func placeAgents(agents []plannedAgent, placement host.Placement) (warning string) {
-	isServer := func(p plannedAgent) bool {
-		labels, err := fleet.ParseLabels(p.labels)
+func placeAgents(agents []LocalAgent, placement host.Placement) (warning string) {
+	isServer := func(p LocalAgent) bool {
+		labels, err := ParseLabels(p.Labels)
 		return err == nil && labels["role"] == "server"
 	}
 	for _, kind := range []struct {
@@ -83,9 +82,9 @@ func placeAgents(agents []plannedAgent, placement host.Placement) (warning strin
 			warning = fmt.Sprintf("%d %s share %s of this machine: they disturb one another, and trials of more than %d at a time will not be valid", len(own), kind.what, cpusInWords(len(kind.cpus)), len(kind.cpus))
 		}
 		for n, i := range own {
-			agents[i].cpus = listCPUs(kind.cpus)
+			agents[i].CPUs = listCPUs(kind.cpus)
 			if each := len(kind.cpus) / len(own); each > 0 {
-				agents[i].cpus = listCPUs(kind.cpus[n*each : (n+1)*each])
+				agents[i].CPUs = listCPUs(kind.cpus[n*each : (n+1)*each])
 			}
 		}
 	}
@@ -108,24 +107,25 @@ func listCPUs(cpus []int) string {
 	return strings.Join(list, ",")
 }
 
-func namesOf(agents []plannedAgent) []string {
+// NamesOf returns the names of agents.
+func NamesOf(agents []LocalAgent) []string {
 	var names []string
 	for _, agent := range agents {
-		names = append(names, agent.name)
+		names = append(names, agent.Name)
 	}
 	return names
 }
 
-// agentsHere are processes that end with this one.
-type agentsHere struct {
+// LocalAgents are agents in processes that end with this one.
+type LocalAgents struct {
 	running []*exec.Cmd
 	ended   chan error // one for each that has
 }
 
-// startAgents starts agents and returns when the hub has the cards of all. Those that were
+// StartAgents starts agents on this machine and returns when the hub has the cards of all. Those that were
 // started are returned even with an error.
-func (a *app) startAgents(ctx context.Context, hub *fleet.Hub, stateDir string, agents []plannedAgent) (*agentsHere, error) {
-	here := &agentsHere{ended: make(chan error, len(agents))}
+func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgents, error) {
+	here := &LocalAgents{ended: make(chan error, len(agents))}
 	if len(agents) == 0 {
 		return here, nil
 	}
@@ -134,22 +134,22 @@ func (a *app) startAgents(ctx context.Context, hub *fleet.Hub, stateDir string, 
 		return here, err
 	}
 	if warning := placeAgents(agents, host.Place(host.Describe().Topology, host.Want{})); warning != "" {
-		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
+		fmt.Fprintf(h.options.Log, "warning: %s\n", warning)
 	}
 	for _, agent := range agents {
-		cmd := exec.Command(program, "agent", "--nats", strings.Join(hub.URLs(), ","), "--name", agent.name,
-			"--labels", agent.labels, "--cpus", agent.cpus, "--token-file", fleet.TokenFile(stateDir, fleet.RoleAgent))
-		cmd.Stderr = a.stderr
+		cmd := exec.Command(program, "agent", "--nats", strings.Join(h.URLs(), ","), "--name", agent.Name,
+			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", TokenFile(h.options.StateDir, RoleAgent))
+		cmd.Stderr = h.options.Log
 		if _, err := host.StartPinned(cmd, host.Surroundings{}); err != nil {
-			return here, fmt.Errorf("start the agent %s: %w", agent.name, err)
+			return here, fmt.Errorf("start the agent %s: %w", agent.Name, err)
 		}
 		here.running = append(here.running, cmd)
-		go func() { // ends with the agent, which stop ends
+		go func() { // ends with the agent, which Stop ends
 			err := cmd.Wait()
-			here.ended <- fmt.Errorf("the agent %s ended: %w", agent.name, errors.Join(err, errEnded))
+			here.ended <- fmt.Errorf("the agent %s ended: %w", agent.Name, errors.Join(err, errEnded))
 		}()
 	}
-	return here, here.wait(ctx, hub, agents)
+	return here, here.wait(ctx, h, agents)
 }
 
 // errEnded stands for an exit code of zero.
@@ -159,10 +159,10 @@ var errEnded = errors.New("nobody had told it to")
 const agentsPatience = 30 * time.Second
 
 // wait returns when all agents have joined, or one has ended.
-func (h *agentsHere) wait(ctx context.Context, hub *fleet.Hub, agents []plannedAgent) error {
+func (h *LocalAgents) wait(ctx context.Context, hub *Hub, agents []LocalAgent) error {
 	ctx, cancel := context.WithTimeout(ctx, agentsPatience)
 	defer cancel()
-	seen, err := fleet.Look(ctx, hub.Credentials(fleet.RoleController))
+	seen, err := Look(ctx, hub.Credentials(RoleController))
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (h *agentsHere) wait(ctx context.Context, hub *fleet.Hub, agents []plannedA
 		}
 		missing := len(agents)
 		for _, agent := range agents {
-			if slices.ContainsFunc(seen.Cards, func(c fleet.Card) bool { return c.Name == agent.name }) {
+			if slices.ContainsFunc(seen.Cards, func(c Card) bool { return c.Name == agent.Name }) {
 				missing--
 			}
 		}
@@ -190,8 +190,8 @@ func (h *agentsHere) wait(ctx context.Context, hub *fleet.Hub, agents []plannedA
 	}
 }
 
-// stop ends the agents and waits for them, while they end their workers.
-func (h *agentsHere) stop() {
+// Stop ends the agents and waits for them, while they end their workers.
+func (h *LocalAgents) Stop() {
 	const grace = 5 * time.Second
 	for _, cmd := range h.running {
 		_ = cmd.Process.Signal(syscall.SIGTERM)

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"bytes"
@@ -12,25 +12,24 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"wirelab.dev/internal/run/fleet"
 )
 
-// upDetached starts the same command in the background, and returns when agents can join it.
-// What it says then, it says on standard output, once; errors go to its log.
-func (a *app) upDetached(ctx context.Context, f *upFlags) error {
+// StartDetached starts a hub in the background: wirelab's own program with the arguments, which
+// prints a JSON object when agents can join. The object is decoded into up. Errors of the hub
+// are in its log.
+func StartDetached(ctx context.Context, project string, arguments []string, up any) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find wirelab's own program: %w", err)
 	}
-	stateDir, err := fleet.StateDir(f.name)
+	stateDir, err := StateDir(project)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of the fleet's state: %w", err)
 	}
-	log, err := os.OpenFile(fleet.LogFile(stateDir), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(LogFile(stateDir), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the hub's log: %w", err)
 	}
@@ -39,7 +38,7 @@ func (a *app) upDetached(ctx context.Context, f *upFlags) error {
 	if err != nil {
 		return fmt.Errorf("open the hub's log: %w", err)
 	}
-	cmd := exec.Command(program, f.arguments()...)
+	cmd := exec.Command(program, arguments...)
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C at this terminal is not for it
 	output, err := cmd.StdoutPipe()
@@ -51,40 +50,14 @@ func (a *app) upDetached(ctx context.Context, f *upFlags) error {
 	}
 	heed := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer heed()
-	var r upReport
-	if err := json.NewDecoder(output).Decode(&r); err != nil {
+	if err := json.NewDecoder(output).Decode(up); err != nil {
 		_ = cmd.Wait()
-		return errors.New(lastError(fleet.LogFile(stateDir), began))
+		return errors.New(lastError(LogFile(stateDir), began))
 	}
-	if err := cmd.Process.Release(); err != nil {
-		return err
-	}
-	return a.printUp(f, r)
+	return cmd.Process.Release()
 }
 
-// arguments are the same flags, for a hub that says in JSON when it is up.
-func (f *upFlags) arguments() []string {
-	args := []string{"fleet", "up", "--json", "--name=" + f.name, "--listen=" + f.listen}
-	add := func(flag string, values ...string) {
-		for _, value := range values {
-			if value != "" {
-				args = append(args, flag+"="+value)
-			}
-		}
-	}
-	add("--advertise", f.advertise...)
-	add("--agent", f.agents...)
-	add("--hub", f.cluster.Name)
-	add("--cluster", f.cluster.Listen)
-	add("--route", f.cluster.Routes...)
-	add("--keys", f.keys)
-	if f.noTLS {
-		args = append(args, "--no-tls")
-	}
-	return args
-}
-
-// lastError is what a hub in the background said of why it ended.
+// lastError returns why a hub in the background ended, as its log has it.
 func lastError(log string, began int64) string {
 	text, _ := os.ReadFile(log) // without it, what follows says where to look
 	text = text[min(int(began), len(text)):]

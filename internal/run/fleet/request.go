@@ -1,0 +1,227 @@
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/wire/peer"
+)
+
+// An AgentRequest is what a person asks of an agent, as text.
+type AgentRequest struct {
+	Hub              string // "": the URLs in the token
+	Token, TokenFile string // neither: TokenVariable
+	Name             string // "": this machine's
+	Labels           string
+	Dial             []string // none: loopback, and the networks of this machine
+	Listen           string   // "": the address that the hub is reached from
+	Port             int
+	CPUs             string
+	Spool            string
+}
+
+// TokenVariable may have a token, other than a flag, which other users can read.
+const TokenVariable = "WIRELAB_TOKEN"
+
+// Read checks a request, and returns what an agent of this machine needs. Errors name the flag.
+func (f *AgentRequest) Read(log io.Writer, version string) (*Credentials, AgentOptions, error) {
+	o := AgentOptions{Name: f.Name, Port: f.Port, Spool: f.Spool, Nice: -20, Log: log, Version: version}
+	credentials, err := f.credentials()
+	if err != nil {
+		return nil, o, err
+	}
+	if credentials.Role() == RoleController {
+		return nil, o, errors.New("the token is the controller's, which no agent should have: whoever reads it there can give orders; `wirelab fleet token` prints an agent's")
+	}
+	if f.Hub != "" {
+		if err := CheckURL(f.Hub); err != nil {
+			return nil, o, fmt.Errorf("--nats: %w", err)
+		}
+		credentials.URLs = []string{f.Hub}
+	}
+	if o.Name == "" {
+		name, _ := os.Hostname()
+		name, _, _ = strings.Cut(strings.ToLower(name), ".")
+		o.Name = name
+	}
+	if err := CheckName(o.Name); err != nil {
+		return nil, o, fmt.Errorf("--name: %w", err)
+	}
+	if o.Labels, err = ParseLabels(f.Labels); err != nil {
+		return nil, o, fmt.Errorf("--labels: %w", err)
+	}
+	if o.Port < 0 || o.Port > 65535 {
+		return nil, o, fmt.Errorf("--port: there is no port %d", o.Port)
+	}
+	if o.Dial, err = dialRanges(f.Dial); err != nil {
+		return nil, o, fmt.Errorf("--dial: %w", err)
+	}
+	if o.Listen, err = listenAddress(f.Listen, credentials.URLs); err != nil {
+		return nil, o, fmt.Errorf("--listen: %w", err)
+	}
+	if err := tryListen(o.Listen, o.Port); err != nil {
+		return nil, o, err
+	}
+	if o.CPUs, err = parseCPUs(f.CPUs); err != nil {
+		return nil, o, fmt.Errorf("--cpus: %w", err)
+	}
+	o.Spool = cmp.Or(o.Spool, filepath.Join(os.TempDir(), "wirelab-spool-"+strconv.Itoa(os.Getuid())))
+	o.Programs, err = allowedPrograms()
+	_, _ = host.RaiseFileLimit() // workers inherit it
+	return credentials, o, err
+}
+
+func (f *AgentRequest) credentials() (*Credentials, error) {
+	text := f.Token
+	switch {
+	case f.Token != "" && f.TokenFile != "":
+		return nil, errors.New("--token and --token-file: give one of them")
+	case f.TokenFile != "":
+		c, err := ReadTokenFile(f.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		return c, nil
+	case text == "":
+		text = strings.TrimSpace(os.Getenv(TokenVariable))
+	}
+	if text == "" {
+		return nil, fmt.Errorf("there is no token: give --token-file, or set %s; `wirelab fleet up` prints one, and `wirelab fleet token` prints it again", TokenVariable)
+	}
+	return ParseToken(text)
+}
+
+// allowedPrograms are this program and the peers that were built here.
+func allowedPrograms() ([]Program, error) {
+	own, err := lastingProgram()
+	if err != nil {
+		return nil, err
+	}
+	programs := []Program{{Name: "wirelab", Command: []string{own, "worker"}}}
+	for _, p := range peer.All() {
+		path, err := p.Path()
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(path); err == nil {
+			programs = append(programs, Program{Name: p.Name, Command: []string{path}})
+		}
+	}
+	return programs, nil
+}
+
+// lastingProgram is the path by which this process can start its own program as long as it
+// lives. `go run` removes the program that it made, but the kernel keeps what runs.
+func lastingProgram() (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find wirelab's own program: %w", err)
+	}
+	const running = "/proc/self/exe" // of a child too, until it starts another
+	if _, err := os.Stat(running); err == nil && strings.HasPrefix(own, filepath.Join(os.TempDir(), "go-build")) {
+		return running, nil
+	}
+	return own, nil
+}
+
+// dialRanges reads ranges; without any, they are loopback and the networks that this machine
+// is in.
+func dialRanges(texts []string) ([]netip.Prefix, error) {
+	var ranges []netip.Prefix
+	for _, text := range texts {
+		one, err := netip.ParsePrefix(text)
+		if single, wrong := netip.ParseAddr(text); wrong == nil {
+			one, err = single.Prefix(single.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("found %q: want a range of addresses, as in 10.0.0.0/8, or one address", text)
+		}
+		ranges = append(ranges, one.Masked())
+	}
+	if len(ranges) > 0 {
+		return ranges, nil
+	}
+	ranges = append(ranges, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+	networks, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range networks {
+		one, err := netip.ParsePrefix(n.String())
+		if err == nil && !one.Addr().IsLoopback() && !slices.Contains(ranges, one.Masked()) {
+			ranges = append(ranges, one.Masked())
+		}
+	}
+	return ranges, nil
+}
+
+// listenAddress is the address that was asked for, or the one that the hub is reached from.
+func listenAddress(text string, hubs []string) (netip.Addr, error) {
+	if text != "" {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return ip, fmt.Errorf("found %q: want an address of this machine, as in 10.0.0.6", text)
+		}
+		return ip, nil
+	}
+	loopback := netip.MustParseAddr("127.0.0.1")
+	for _, hub := range hubs {
+		_, address, _ := strings.Cut(hub, "://")
+		conn, err := net.DialTimeout("udp", cmp.Or(address, hub), time.Second) // sends nothing
+		if err != nil {
+			continue
+		}
+		own, err := netip.ParseAddrPort(conn.LocalAddr().String())
+		_ = conn.Close()
+		if err == nil {
+			return own.Addr().Unmap(), nil
+		}
+	}
+	return loopback, nil
+}
+
+// tryListen finds before any trial does that servers could not listen, or that no client could
+// be told where they do.
+func tryListen(ip netip.Addr, port int) error {
+	if ip.IsUnspecified() {
+		return fmt.Errorf("--listen: found %s, which clients cannot call: want one address of this machine, as in 10.0.0.6", ip)
+	}
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(ip, uint16(port)).String())
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("--listen: %s is no address of this machine", ip)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("--port: another program has port %d of %s: end it, or choose another port", port, ip)
+	case err != nil:
+		return fmt.Errorf("--listen: %w", err)
+	}
+	return listener.Close()
+}
+
+// parseCPUs reads 0,2-3, and checks that this process may use them.
+func parseCPUs(text string) ([]int, error) {
+	cpus, err := host.ParseCPUList(text)
+	if err != nil {
+		return nil, fmt.Errorf("found %q: want CPUs, as in 0,2-3", text)
+	}
+	allowed := host.Describe().Topology.Allowed
+	for _, cpu := range cpus {
+		if len(allowed) > 0 && !slices.Contains(allowed, cpu) {
+			return nil, fmt.Errorf("there is no CPU %d for this process: it may use %v", cpu, allowed)
+		}
+	}
+	slices.Sort(cpus)
+	return slices.Compact(cpus), nil
+}
