@@ -25,6 +25,7 @@ import (
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/link"
 	"wirelab.dev/internal/machine/rebuild"
+	"wirelab.dev/internal/run/doctor"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/show/report"
@@ -151,7 +152,9 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.initCommand(),
 		a.workerCommand(),
 		a.partCommand(plan.NetworksCommand, "Make a network of a trial's own, and end", func(context.Context, io.Reader, io.Writer) error { return link.Check() }),
-		a.linkCostCommand(),
+		a.partCommand(doctor.LinkCostCommand, "Measure what emulated links cost here, and end", func(ctx context.Context, _ io.Reader, out io.Writer) error {
+			return doctor.PrintLinkCost(ctx, out)
+		}),
 		a.partCommand("small-object", "Print the largest size that this program's allocator takes for a small object", func(_ context.Context, _ io.Reader, out io.Writer) error {
 			_, err := fmt.Fprintln(out, rebuild.SmallObject())
 			return err

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-
-	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/machine/host"
@@ -58,21 +56,20 @@ func judgeCost(c link.Cost) host.Finding {
 	return f
 }
 
-const linkCostCommand = "link-cost"
+// LinkCostCommand is the hidden command that prints link.MeasureCost as JSON.
+const LinkCostCommand = "link-cost"
 
-// linkCostCommand prints link.MeasureCost as JSON.
-func (a *app) linkCostCommand() *cobra.Command {
-	return a.partCommand(linkCostCommand, "Measure what emulated links cost here, and end", func(ctx context.Context, _ io.Reader, out io.Writer) error {
-		cost, err := link.MeasureCost(ctx)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(cost)
-	})
+// PrintLinkCost measures what emulated links cost here, and prints it as JSON.
+func PrintLinkCost(ctx context.Context, out io.Writer) error {
+	cost, err := link.MeasureCost(ctx)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(cost)
 }
 
 func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error) {
-	program, err := plan.InUserNamespace(ctx, linkCostCommand)
+	program, err := plan.InUserNamespace(ctx, LinkCostCommand)
 	if err != nil {
 		return cost, err
 	}
@@ -82,7 +79,7 @@ func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error)
 		return cost, fmt.Errorf("measure links in a user namespace: %w: %s", err, bytes.TrimSpace(said.Bytes()))
 	}
 	if err := json.Unmarshal(out.Bytes(), &cost); err != nil {
-		return cost, fmt.Errorf("read what %s printed: %w", linkCostCommand, err)
+		return cost, fmt.Errorf("read what %s printed: %w", LinkCostCommand, err)
 	}
 	return cost, nil
 }

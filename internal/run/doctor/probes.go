@@ -1,9 +1,8 @@
-package main
+package doctor
 
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
@@ -12,8 +11,8 @@ import (
 	"wirelab.dev/internal/machine/probe/price"
 )
 
-// probeFinding is what a probe sees on this machine, and what that costs.
-type probeFinding struct {
+// A Probe says what a probe sees on this machine, and what that costs.
+type Probe struct {
 	Name    string      `json:"name"`
 	Status  host.Status `json:"status"`
 	Method  string      `json:"method,omitempty"`
@@ -23,8 +22,8 @@ type probeFinding struct {
 }
 
 // examineProbes tries all of them, in about a second.
-func examineProbes(ctx context.Context) []probeFinding {
-	var all []probeFinding
+func examineProbes(ctx context.Context) []Probe {
+	var all []Probe
 	for _, name := range record.Probes {
 		if ctx.Err() != nil {
 			break
@@ -34,9 +33,9 @@ func examineProbes(ctx context.Context) []probeFinding {
 	return all
 }
 
-func examineProbe(name string) probeFinding {
+func examineProbe(name string) Probe {
 	ability, err := probes.Ability(name)
-	found := probeFinding{Name: name, Status: host.OK, Method: ability.Method, Missing: ability.Missing}
+	found := Probe{Name: name, Status: host.OK, Method: ability.Method, Missing: ability.Missing}
 	switch {
 	case err != nil:
 		found.Status, found.Missing = host.Missing, []string{err.Error()}
@@ -55,22 +54,4 @@ func examineProbe(name string) probeFinding {
 		found.Missing = append(found.Missing, "its price: "+err.Error())
 	}
 	return found
-}
-
-func (a *app) printProbes(all []probeFinding) {
-	fmt.Fprintf(a.stdout, "\nThe probes (--probe), and what each adds to a system call, and to a byte to another thread and back:\n")
-	for _, p := range all {
-		cost := ""
-		if p.Price != nil {
-			cost = fmt.Sprintf(": %+.0f ns of %.0f, %+.1f µs of %.1f", p.Price.Syscall.AddedNS(), p.Price.Syscall.BareNS,
-				p.Price.Switch.AddedNS()/1e3, p.Price.Switch.BareNS/1e3)
-		}
-		if p.Method != "" {
-			cost = ": " + p.Method + cost
-		}
-		fmt.Fprintf(a.stdout, "%-8s %s%s\n", p.Status, p.Name, cost)
-		for _, missing := range p.Missing {
-			fmt.Fprintf(a.stdout, "%-8s   without %s\n", "", missing)
-		}
-	}
 }
