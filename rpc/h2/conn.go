@@ -201,6 +201,9 @@ func (c *Conn) Usable() bool {
 // lastStream is three quarters of all identifiers, where grpc-go ends a connection too.
 const lastStream = maxWindow / 4 * 3
 
+// EachStream calls f for every open stream. f may reset the stream.
+func (c *Conn) EachStream(f func(*Stream)) { c.streams.each(f) }
+
 // DropStreams removes every stream, calling f for each.
 func (c *Conn) DropStreams(f func(*Stream)) {
 	c.streams.each(func(s *Stream) {

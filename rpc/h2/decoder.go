@@ -13,10 +13,11 @@ import (
 // for the same bytes until the dynamic table changes. Handlers may cache in Memo what they
 // derive from it. Fields must not be changed.
 type FieldSet struct {
-	Fields []hpack.HeaderField
-	Memo   any
-	size   uint32
-	check  fieldCheck
+	Fields  []hpack.HeaderField
+	Memo    any
+	encoded string // its key in the cache; empty if it is not there
+	size    uint32
+	check   fieldCheck
 }
 
 // Block is a decoded header block: the fields of Fixed, then Rest. Rest is valid only
@@ -39,8 +40,10 @@ type decoder struct {
 	hpack   *hpack.Decoder
 	maxList uint32
 	sets    map[string]*FieldSet
-	cost    int        // bytes of memory that sets cost
-	seen    [16]uint64 // hashes of blocks that may come again
+	recent  [4]*FieldSet // of sets, which were the whole of recent blocks
+	next    int          // the place in recent to use next
+	cost    int          // bytes of memory that sets cost
+	seen    [16]uint64   // hashes of blocks that may come again
 	block   Block
 	scratch []byte
 }
@@ -65,6 +68,13 @@ func newDecoder(maxList uint32) *decoder {
 // decode decodes a whole block. The result is valid until the next call. After an error,
 // the two ends' tables may differ, so the connection must end (section 4.3).
 func (d *decoder) decode(block []byte) (*Block, error) {
+	// Most blocks of a connection are one of a few. Comparing costs less than hashing.
+	for _, set := range d.recent {
+		if set != nil && set.encoded == string(block) {
+			d.reset(set, len(block))
+			return &d.block, nil
+		}
+	}
 	n := indexedPrefix(block)
 	rest := block[n:]
 	kinds, err := scanBlock(rest)
@@ -78,29 +88,39 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	whole := kinds == 0 && len(rest) > 0 && len(block) <= maxCachedBlock // may be cached
 	if whole {
 		if set := d.sets[string(block)]; set != nil {
-			n, rest = len(block), nil
+			return d.known(set, block), nil
 		}
 	}
 	fixed, err := d.fixedSet(block[:n])
 	if err != nil {
 		return nil, err
 	}
-	d.reset(fixed)
-	d.block.WireLength = len(block)
 	if len(rest) == 0 {
-		return &d.block, nil
+		return d.known(fixed, block), nil
 	}
+	d.reset(fixed, len(block))
 	if err := d.run(rest); err != nil {
 		return nil, err
 	}
 	switch {
 	case kinds&(kindInsert|kindResize) != 0:
 		clear(d.sets)
+		clear(d.recent[:])
 		d.cost = 0
 	case whole && d.comesAgain(block):
 		d.cache(block, d.newSet())
 	}
 	return &d.block, nil
+}
+
+// known returns a block that consists of a set's fields.
+func (d *decoder) known(set *FieldSet, block []byte) *Block {
+	if set != nil && set.encoded != "" {
+		d.recent[d.next] = set
+		d.next = (d.next + 1) % len(d.recent)
+	}
+	d.reset(set, len(block))
+	return &d.block
 }
 
 var blockSeed = maphash.MakeSeed()
@@ -125,7 +145,8 @@ func (d *decoder) newSet() *FieldSet {
 
 func (d *decoder) cache(encoded []byte, set *FieldSet) {
 	if len(d.sets) < maxCachedSets && len(encoded) <= maxCachedBlock && !d.block.TooLarge {
-		d.sets[string(encoded)] = set
+		set.encoded = string(encoded)
+		d.sets[set.encoded] = set
 		d.cost += setCost + int(set.size) + len(set.Fields)*int(unsafe.Sizeof(hpack.HeaderField{}))
 	}
 }
@@ -142,8 +163,8 @@ func (d *decoder) forget() {
 	}
 }
 
-func (d *decoder) reset(fixed *FieldSet) {
-	d.block = Block{Fixed: fixed, Rest: d.block.Rest[:0]}
+func (d *decoder) reset(fixed *FieldSet, wireLength int) {
+	d.block = Block{Fixed: fixed, Rest: d.block.Rest[:0], WireLength: wireLength}
 	if fixed != nil {
 		d.block.check, d.block.size = fixed.check, fixed.size
 		d.block.TooLarge = fixed.size > d.maxList
@@ -157,7 +178,7 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	if set := d.sets[string(prefix)]; set != nil {
 		return set, nil
 	}
-	d.reset(nil)
+	d.reset(nil, len(prefix))
 	if err := d.run(prefix); err != nil {
 		return nil, err
 	}

@@ -71,47 +71,50 @@ func (e *encoder) appendBlock(dst []byte, fixed *FixedFields, extra []hpack.Head
 	if e.resized {
 		dst = e.appendResize(dst)
 	}
-	block, ok := e.blocks[fixed]
-	if !ok {
-		block = e.encode(fixed)
+	if block, ok := e.blocks[fixed]; ok {
+		dst = append(dst, block...)
+	} else {
+		dst = e.appendFixed(dst, fixed)
 	}
-	dst = append(dst, block...)
-	for _, f := range extra {
-		dst = appendLiteral(dst, f)
-	}
-	return dst
+	return appendLiterals(dst, extra)
 }
 
-// encode encodes fixed fields with the dynamic table. If that inserts an entry, the
+// appendFixed encodes fixed fields with the dynamic table. If that inserts an entry, the
 // indexes in all cached blocks are wrong, so it drops them. The block is cached when it
 // is next encoded, as indexes only.
-func (e *encoder) encode(fixed *FixedFields) []byte {
-	e.scratch.Reset()
+func (e *encoder) appendFixed(dst []byte, fixed *FixedFields) []byte {
+	start := len(dst)
 	if e.insertions >= maxInsertions {
-		block := []byte(nil)
-		for _, f := range fixed.Fields {
-			block = appendLiteral(block, f)
-		}
-		return e.cache(fixed, block)
+		dst = appendLiterals(dst, fixed.Fields)
+		e.cache(fixed, dst[start:])
+		return dst
 	}
+	e.scratch.Reset()
 	for _, f := range fixed.Fields {
 		// Writing to a bytes.Buffer cannot fail.
 		_ = e.hpack.WriteField(f)
 	}
-	block := bytes.Clone(e.scratch.Bytes())
-	if changesTable(block) {
+	dst = append(dst, e.scratch.Bytes()...)
+	if changesTable(dst[start:]) {
 		e.insertions++
 		clear(e.blocks)
-		return block
+	} else {
+		e.cache(fixed, dst[start:])
 	}
-	return e.cache(fixed, block)
+	return dst
 }
 
-func (e *encoder) cache(fixed *FixedFields, block []byte) []byte {
+func (e *encoder) cache(fixed *FixedFields, block []byte) {
 	if len(e.blocks) < maxCachedBlocks {
-		e.blocks[fixed] = block
+		e.blocks[fixed] = bytes.Clone(block)
 	}
-	return block
+}
+
+func appendLiterals(dst []byte, fields []hpack.HeaderField) []byte {
+	for _, f := range fields {
+		dst = appendLiteral(dst, f)
+	}
+	return dst
 }
 
 // appendLiteral encodes a field as a literal without indexing and without Huffman

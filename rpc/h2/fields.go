@@ -92,12 +92,12 @@ var pseudoKinds = map[string]pseudoFields{
 // request returns why a block is not a valid request header, or "".
 func (c *fieldCheck) request() string {
 	const required = pseudoMethod | pseudoScheme | pseudoPath
-	return c.expect(c.seen&required == required && c.seen&pseudoStatus == 0, "wrong set of request pseudo-headers")
+	return c.expect(c.seen&required == required && c.seen&pseudoStatus == 0, "request without :method, :scheme or :path, or with :status")
 }
 
 // response returns why a block is not a valid response header, or "".
 func (c *fieldCheck) response() string {
-	return c.expect(c.seen == pseudoStatus, "wrong set of response pseudo-headers")
+	return c.expect(c.seen == pseudoStatus, "response without :status, or with other pseudo-headers")
 }
 
 // trailers returns why a block is not valid trailers, or "".

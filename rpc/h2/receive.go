@@ -204,8 +204,12 @@ func (c *Conn) onBlock(id uint32, flags http2.Flags, compressed []byte) error {
 	if err != nil {
 		return c.fail(http2.ErrCodeCompression, err.Error())
 	}
-	defer c.dec.forget()
-	end := flags.Has(http2.FlagHeadersEndStream)
+	err = c.onFields(id, block, flags.Has(http2.FlagHeadersEndStream))
+	c.dec.forget()
+	return err
+}
+
+func (c *Conn) onFields(id uint32, block *Block, end bool) error {
 	switch s := c.streams.get(id); {
 	case s != nil:
 		return c.onStreamBlock(s, block, end)
@@ -274,7 +278,9 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 	case block.TooLarge:
 	default:
 		fault = block.check.response()
-		s.declared = block.check.contentLength
+		if !s.AnyLength {
+			s.declared = block.check.contentLength
+		}
 	}
 	if fault == "" && end && s.declared > 0 && s.received != s.declared-1 {
 		fault = "content does not match content-length"
@@ -367,6 +373,7 @@ func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 	last := binary.BigEndian.Uint32(p) & maxWindow
 	code := http2.ErrCode(binary.BigEndian.Uint32(p[4:]))
 	c.goAwayReceived = true
+	c.handler.OnGoAway(code, p[8:])
 	if c.cfg.Client && last < c.goAwayLast {
 		if err := c.spendWalk("GOAWAYs"); err != nil {
 			return err
@@ -379,7 +386,6 @@ func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 			}
 		})
 	}
-	c.handler.OnGoAway(code, p[8:])
 	return c.spend("GOAWAYs")
 }
 
@@ -391,12 +397,12 @@ func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 	if h.StreamID == 0 {
 		c.sendWindow += n
 		if n == 0 || c.sendWindow > maxWindow {
-			return c.fail(windowErrCode(n), "bad connection WINDOW_UPDATE")
+			return c.fail(windowErrCode(n), "connection WINDOW_UPDATE of 0, or beyond the largest window")
 		}
 	} else if s := c.streams.get(h.StreamID); s != nil {
 		s.sendWindow += n
 		if n == 0 || s.sendWindow > maxWindow {
-			return c.streamError(s, windowErrCode(n), "bad WINDOW_UPDATE")
+			return c.streamError(s, windowErrCode(n), "WINDOW_UPDATE of 0, or beyond the largest window")
 		}
 		c.scheduleIfSendable(s)
 	} else if c.isIdle(h.StreamID) {

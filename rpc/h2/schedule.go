@@ -2,6 +2,7 @@ package h2
 
 import (
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"wirelab.dev/rpc/batchio"
 )
@@ -137,7 +138,7 @@ func (c *Conn) sendTurn(s *Stream) bool {
 			item := s.queue[0]
 			s.queue[0] = pending{}
 			s.queue = s.queue[1:]
-			c.writeFields(s, item)
+			c.writeFields(s, item.fields, item.extra, item.end)
 			if len(s.queue) > 0 && len(s.queue[0].payload.Data) > quantum {
 				return false // a long message, which waits for its turn
 			}
@@ -203,16 +204,16 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 }
 
 // writeFields sends a header or trailers.
-func (c *Conn) writeFields(s *Stream, p pending) {
+func (c *Conn) writeFields(s *Stream, fixed *FixedFields, extra []hpack.HeaderField, end bool) {
 	if s.Streaming {
 		c.rested(s)
 	}
-	if !p.end {
-		c.appendBlock(s.id, p.fields, p.extra, 0)
+	if !end {
+		c.appendBlock(s.id, fixed, extra, 0)
 		return
 	}
 	s.localClosed = true
 	c.ending++
-	c.appendBlock(s.id, p.fields, p.extra, http2.FlagHeadersEndStream)
+	c.appendBlock(s.id, fixed, extra, http2.FlagHeadersEndStream)
 	c.finish(s)
 }

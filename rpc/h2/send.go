@@ -94,18 +94,18 @@ func (c *Conn) Release(s *Stream) {
 func (c *Conn) SendHeaders(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	if s.open && !s.sentHeaders {
 		s.sentHeaders = true
-		c.sendFields(s, pending{fields: fixed, extra: extra})
+		c.sendFields(s, fixed, extra, false)
 	}
 }
 
 // sendFields writes fields, or queues a server's while the output is full: as many
 // answers wait there as the peer does not read. A client's requests must be in order.
-func (c *Conn) sendFields(s *Stream, p pending) {
+func (c *Conn) sendFields(s *Stream, fixed *FixedFields, extra []hpack.HeaderField, end bool) {
 	if len(s.queue) == 0 && (c.cfg.Client || !c.outputFull()) {
-		c.writeFields(s, p)
+		c.writeFields(s, fixed, extra, end)
 		return
 	}
-	c.enqueue(s, p)
+	c.enqueue(s, pending{fields: fixed, extra: extra, end: end})
 }
 
 // SendData sends a payload in order, or queues it until flow control allows it.
@@ -122,14 +122,14 @@ func (c *Conn) SendData(s *Stream, p batchio.Payload, end bool) {
 	c.enqueue(s, pending{payload: p, end: end})
 }
 
-// SendTrailers ends the response; servers only. Without a header before, they are the
-// whole response.
+// SendTrailers ends the response. Without a header before, the fields are the whole
+// response, or on a client a request without content.
 func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	if !s.open || s.localClosed {
 		return
 	}
 	s.sentHeaders = true
-	c.sendFields(s, pending{fields: fixed, extra: extra, end: true})
+	c.sendFields(s, fixed, extra, true)
 }
 
 // CloseSend ends the request without more content; clients only.

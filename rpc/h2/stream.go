@@ -15,6 +15,9 @@ type Stream struct {
 	// Streaming means that the peer takes the answer in parts, and Short that the answer is
 	// likely to be short, see Begin and Unpark.
 	Streaming, Short bool
+	// AnyLength means that the owner checks content-length. Set it where a response may
+	// announce content that it does not have: after HEAD, and with status 304.
+	AnyLength bool
 
 	sendWindow   int64
 	recvWindow   int64
@@ -148,11 +151,11 @@ type table struct {
 }
 
 const (
-	minRing = 8
+	minRing = 8 // a power of two, as all sizes are
 	maxRing = 256
 )
 
-func (t *table) slot(id uint32) **Stream { return &t.ring[id/2%uint32(len(t.ring))] }
+func (t *table) slot(id uint32) **Stream { return &t.ring[id/2&uint32(len(t.ring)-1)] }
 
 func (t *table) get(id uint32) *Stream {
 	if t.n == 0 {
