@@ -60,8 +60,8 @@ func cheapHTTP2(t testing.TB, grpc bool, size int) service.Plan {
 	return plan
 }
 
-// serveHTTP2 answers each stream at its end, all that one read brings in one write.
-func serveHTTP2(conn net.Conn, grpc bool, size int) {
+// cheapAnswer returns the frames that answer stream 1.
+func cheapAnswer(grpc bool, size int) []byte {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	encoder.SetMaxDynamicTableSize(0)
@@ -83,6 +83,12 @@ func serveHTTP2(conn net.Conn, grpc bool, size int) {
 		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: encode(":status", "200", "content-type", "text/plain"), EndHeaders: true})
 		_ = framer.WriteData(1, true, make([]byte, size))
 	}
+	return answer.Bytes()
+}
+
+// serveHTTP2 answers each stream at its end, all that one read brings in one write.
+func serveHTTP2(conn net.Conn, grpc bool, size int) {
+	answer := cheapAnswer(grpc, size)
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}
@@ -115,7 +121,7 @@ func serveHTTP2(conn net.Conn, grpc bool, size int) {
 			case kind == http2.FrameHeaders:
 				if flags.Has(http2.FlagDataEndStream) {
 					begin := len(out)
-					out = append(out, answer.Bytes()...)
+					out = append(out, answer...)
 					for f := begin; f < len(out); f += header + (int(out[f])<<16 | int(out[f+1])<<8 | int(out[f+2])) {
 						copy(out[f+5:], id)
 					}

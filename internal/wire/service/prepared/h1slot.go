@@ -107,13 +107,7 @@ func (s *slot) look(w *watch, now int64) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	why := idle
-	switch {
-	case w.isLate(int64(stamp>>sequenceBits), now):
-		why = late
-	case s.ctx.Err() != nil:
-		why = cancelled
-	}
+	why := w.judge(s.ctx, int64(stamp>>sequenceBits), now)
 	if why != idle && s.call.CompareAndSwap(stamp, uint64(why)) {
 		_ = s.nc.SetDeadline(time.Unix(1, 0)) // long past
 	}

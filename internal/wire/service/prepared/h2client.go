@@ -8,19 +8,17 @@ import (
 	"sync"
 	"sync/atomic"
 
-	framing "golang.org/x/net/http2"
+	"golang.org/x/net/http2"
 
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
-	"wirelab.dev/internal/wire/service/prepared/http2"
 )
 
 // h2Client carries calls over HTTP/2, many at a time on a connection.
 type h2Client struct {
 	*dialer
-	requests requests[http2.Request]
+	requests requests[h2Request]
 	watch    *watch
-	kind     http2.Kind
 	links    []*link
 	next     atomic.Uint32 // the link of the next caller
 	running  sync.WaitGroup
@@ -28,7 +26,7 @@ type h2Client struct {
 
 // h2Seat is a caller's stream, and the link that carries all its calls.
 type h2Seat struct {
-	http2.Stream
+	h2Stream
 	client *h2Client
 	link   *link
 }
@@ -37,7 +35,7 @@ func openHTTP2(ctx context.Context, plan service.Plan, d *dialer) (service.Clien
 	c := &h2Client{dialer: d, watch: newWatch(plan.Timeout)}
 	encode := encodeHTTP2
 	if plan.Wire == service.GRPC {
-		c.kind, encode = http2.GRPC, encodeGRPC
+		encode = encodeGRPC
 	}
 	var err error
 	if c.requests, err = encodeAll(plan.Definition, encode); err != nil {
@@ -67,26 +65,26 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 	seat, _ := answer.Seat.(*h2Seat)
 	if seat == nil || seat.client != c {
 		seat = &h2Seat{client: c, link: c.links[int(c.next.Add(1)-1)%len(c.links)]}
-		seat.Done = make(chan struct{}, 1)
+		seat.done = make(chan struct{}, 1)
 		answer.Seat = seat
 	}
-	seat.Began, seat.Context = c.watch.now.Load(), ctx
+	seat.began, seat.ctx = c.watch.now.Load(), ctx
 	for {
 		conn, err := seat.link.get(ctx)
 		if err != nil {
 			return err
 		}
-		err = conn.call(&seat.Stream, r)
+		err = conn.call(&seat.h2Stream, r)
 		switch {
 		case err == nil:
-			answer.Status, answer.Message = seat.Status, seat.Message
-			answer.Bytes, answer.Messages = seat.Bytes, seat.Messages
+			answer.Status, answer.Message = seat.status, seat.message
+			answer.Bytes, answer.Messages = seat.bytes, seat.messages
 			return nil
 		case c.isServersDeadline(err): // which the watch may see later, if it is not let run
 			return c.watch.err(ctx, late)
-		case !errors.Is(err, http2.ErrNotSent):
+		case !errors.Is(err, errNotSent):
 			return err
-		case c.watch.isLate(seat.Began, c.watch.now.Load()):
+		case c.watch.isLate(seat.began, c.watch.now.Load()):
 			return c.watch.err(ctx, late)
 		case ctx.Err() != nil:
 			return c.watch.err(ctx, cancelled)
@@ -97,8 +95,8 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 // isServersDeadline reports whether a server of gRPC ended a call whose time was over: it was
 // told how long that is, and then resets the stream (gRPC over HTTP2, "Errors").
 func (c *h2Client) isServersDeadline(err error) bool {
-	reset, is := errors.AsType[framing.StreamError](err)
-	return is && reset.Code == framing.ErrCodeCancel && c.kind == http2.GRPC && c.watch.timeout > 0
+	reset, is := errors.AsType[http2.StreamError](err)
+	return is && reset.Code == http2.ErrCodeCancel && c.Wire == service.GRPC && c.watch.timeout > 0
 }
 
 // look ends the calls that are late or cancelled.
@@ -203,7 +201,8 @@ func (c *h2Client) openConn(ctx context.Context) (*h2Conn, error) {
 	if err != nil {
 		return nil, c.ifClosed(err)
 	}
-	conn := newH2Conn(nc, c.kind, c.dialer.Callers/max(1, c.dialer.Connections), &c.running)
+	conn := newH2Conn(nc, c.Callers/max(1, c.Connections))
+	conn.Start(&c.running)
 	if err := conn.lostBefore(ctx); err != nil {
 		conn.Close(err)
 		if errors.Is(err, io.EOF) {

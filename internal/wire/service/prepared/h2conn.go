@@ -1,95 +1,208 @@
 package prepared
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"wirelab.dev/internal/wire/service/prepared/http2"
+	"golang.org/x/net/http2"
+
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/h2"
 )
 
-// h2Conn is a connection of HTTP/2: a machine, and what carries it over a socket.
+// An h2Conn carries calls over one connection: a state machine, and the socket below it.
 type h2Conn struct {
 	batchio.Conn
-	machine *http2.Machine
+	machine *h2.Conn
+	waiting []*h2Stream // for the server to accept more streams
+	goAway  string      // the server's GOAWAY, as a part of an error
+	head    answerHead  // scratch space of readHead
 
-	gone      atomic.Bool // it takes no further call
+	gone      atomic.Bool // the connection takes no further call
 	settled   chan struct{}
-	isSettled bool            // settled is closed: the server has spoken HTTP/2, or the connection has ended
-	ended     []*http2.Stream // in the last Feed; the reader wakes their callers
+	isSettled bool        // settled is closed: the server has spoken HTTP/2, or the connection has ended
+	ended     []*h2Stream // whose callers are to be woken
+	fedEnded  []*h2Stream // the same, of the last Feed; only the reader uses it
 }
 
-// fed is what the reader feeds.
-type fed struct {
-	*http2.Machine
+// A fedMachine is the machine as the reader sees it.
+type fedMachine struct {
+	*h2.Conn
 	conn *h2Conn
 }
 
 var (
-	_ batchio.Machine = fed{}
+	_ batchio.Machine = fedMachine{}
 	_ batchio.Role    = (*h2Conn)(nil)
 )
 
-// manyCallers is from how many callers on a connection its reads sleep: looking for answers
-// took a fifth of a call's CPU time with 50, and saves a wake-up with one.
-const manyCallers = 8
+const (
+	// manyCallers is the number of callers on a connection from which its reads sleep.
+	// Polling for answers took a fifth of a call's CPU time with 50 callers, and saves a
+	// wake-up with one.
+	manyCallers = 8
+	// maxWindow is the largest window that HTTP/2 allows (RFC 9113, section 6.9.1).
+	// Answers are counted and dropped, so that no window need be smaller.
+	maxWindow = math.MaxInt32
+	// maxHeaderList bounds a header, before and after its decompression.
+	maxHeaderList = 256 << 10
+	// maxFrame is the longest frame that the server may send.
+	maxFrame = 64 << 10
+	// controlRate is how many frames of no use the server may sustain per second.
+	controlRate = 1000
+	// memoryLimit is of no consequence: this end keeps nothing of an answer.
+	memoryLimit = 1 << 30
+)
 
-// newH2Conn starts a connection's goroutines, which end when it is closed. callers are those
-// that share it.
-func newH2Conn(nc net.Conn, kind http2.Kind, callers int, running *sync.WaitGroup) *h2Conn {
+// newH2Conn returns a connection, which Start runs. callers is the number of callers that
+// share it.
+func newH2Conn(nc net.Conn, callers int) *h2Conn {
 	c := &h2Conn{settled: make(chan struct{})}
 	c.Init(nc)
 	if callers >= manyCallers {
 		c.SleepToRead()
 	}
-	c.machine = http2.New(http2.Config{Kind: kind, MinReference: c.MinReference()})
-	c.Attach(fed{c.machine, c}, c)
-	c.Start(running)
+	c.machine = h2.NewConn(h2.Config{
+		Client: true, StreamWindow: maxWindow, ConnWindow: maxWindow, MemoryLimit: memoryLimit,
+		MaxFrameSize: maxFrame, MaxHeaderList: maxHeaderList, ControlRate: controlRate,
+		OutputLimit: batchio.MinOutput, MinReferenceLen: c.MinReference(),
+	}, c)
+	c.Attach(fedMachine{c.machine, c}, c)
 	return c
 }
 
 // Feed implements batchio.Machine.
-func (f fed) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
-	used, err := f.Machine.Feed(now, buf, maxFrames)
-	f.conn.ended = f.TakeEnded(f.conn.ended)
+func (f fedMachine) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
+	if !f.SettingsReceived() {
+		if err := checkFirst(buf); err != nil {
+			return 0, err
+		}
+	}
+	used, err := f.Conn.Feed(now, buf, maxFrames)
+	f.conn.fedEnded, f.conn.ended = f.conn.ended, f.conn.fedEnded
+	if fault, is := errors.AsType[*h2.ConnError](err); is {
+		err = wrongHTTP2(fault)
+	}
 	return used, err
 }
 
-// StartCalls implements batchio.Role: the reader wakes callers without the lock, for which
-// they would wait.
-func (c *h2Conn) StartCalls() {
-	for i, s := range c.ended {
-		c.ended[i] = nil
-		s.Done <- struct{}{}
+// checkFirst returns an error if the server does not speak HTTP/2 at all.
+func checkFirst(buf []byte) error {
+	switch {
+	case bytes.HasPrefix(buf, []byte("\x15\x03")): // a TLS record with an alert (RFC 8446, section 5.1)
+		return failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client cleartext"))
+	case len(buf) < h2.FrameHeaderLen:
+		return nil
+	case bytes.HasPrefix(buf, []byte("HTTP/")):
+		line, _, _ := bytes.Cut(buf, []byte("\r\n"))
+		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: it answered %.60q", line))
 	}
-	c.ended = c.ended[:0]
+	if f := h2.ParseFrameHeader(buf); f.Type != http2.FrameSettings || f.Flags.Has(http2.FlagSettingsAck) || f.Length > maxFrame {
+		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: it begins with %.40q, and not with SETTINGS", buf))
+	}
+	return nil
 }
 
-// wake wakes the callers of streams that ended otherwise. The lock is held.
-func (c *h2Conn) wake() {
-	for _, s := range c.machine.TakeEnded(nil) {
-		s.Done <- struct{}{}
+// wrongHTTP2 returns the error of calls on a connection whose server broke the protocol.
+func wrongHTTP2(fault *h2.ConnError) error {
+	err := fmt.Errorf("the server does not keep to HTTP/2: %s (%w)", fault.Reason, http2.ConnectionError(fault.Code))
+	if fault.Code == http2.ErrCodeFlowControl {
+		return err
 	}
+	return failure.As(failure.WrongProtocol, err)
+}
+
+// StartCalls implements batchio.Role. The reader wakes callers without the lock, because
+// they would wait for it.
+func (c *h2Conn) StartCalls() {
+	c.fedEnded = wakeCallers(c.fedEnded)
+}
+
+// wake wakes the callers of streams that ended outside Feed. The lock is held.
+func (c *h2Conn) wake() { c.ended = wakeCallers(c.ended) }
+
+func wakeCallers(ended []*h2Stream) []*h2Stream {
+	for i, s := range ended {
+		ended[i] = nil
+		s.done <- struct{}{}
+	}
+	return ended[:0]
+}
+
+// end ends a stream's call. Its caller wakes after the machine has returned.
+func (c *h2Conn) end(s *h2Stream, err error) {
+	s.err = err
+	c.ended = append(c.ended, s)
+}
+
+// errNotSent is the error of a call that was not sent because the connection takes no
+// more calls. Another connection may carry it.
+var errNotSent = errors.New("the connection takes no further call")
+
+// start sends a call's request, or lets it wait until the server accepts more streams.
+func (c *h2Conn) start(s *h2Stream, r *h2Request) error {
+	if c.Err() != nil || !c.machine.Usable() {
+		return errNotSent
+	}
+	s.begin(r)
+	if len(c.waiting) > 0 || c.machine.Slots() <= 0 {
+		c.waiting = append(c.waiting, s)
+	} else {
+		c.send(s)
+	}
+	return nil
+}
+
+func (c *h2Conn) send(s *h2Stream) {
+	c.machine.Open(&s.stream)
+	r := s.request
+	if len(r.body) == 0 {
+		c.machine.SendTrailers(&s.stream, r.fields, nil)
+		return
+	}
+	c.machine.SendHeaders(&s.stream, r.fields, nil)
+	c.machine.SendData(&s.stream, batchio.Payload{Data: r.body}, true)
 }
 
 // StreamsChanged implements batchio.Role.
 func (c *h2Conn) StreamsChanged() {
-	if !c.isSettled && c.machine.Settled() {
+	if !c.isSettled && c.machine.SettingsReceived() {
 		c.settle()
 	}
-	if !c.machine.Closing() {
+	for len(c.waiting) > 0 && c.machine.Slots() > 0 {
+		s := c.waiting[0]
+		c.waiting = slices.Delete(c.waiting, 0, 1)
+		c.send(s)
+	}
+	if c.machine.Usable() || c.Err() != nil {
 		return
 	}
 	c.gone.Store(true)
-	if c.machine.Idle() {
+	c.dropWaiting()
+	if c.machine.OpenStreams() == 0 {
 		c.CloseLocked(errDrained)
 	}
+}
+
+// dropWaiting leaves the calls that were not sent to another connection.
+func (c *h2Conn) dropWaiting() {
+	if len(c.waiting) == 0 {
+		return
+	}
+	for _, s := range c.waiting {
+		c.end(s, errNotSent)
+	}
+	c.waiting = nil
+	c.wake()
 }
 
 func (c *h2Conn) settle() {
@@ -106,7 +219,11 @@ func (c *h2Conn) ConnLost(err error) {
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("the server closed the connection: %w", io.ErrUnexpectedEOF)
 	}
-	c.machine.Lose(err)
+	if c.goAway != "" {
+		err = failure.As(failure.GoAway, fmt.Errorf("the server ended the connection%s: %w", c.goAway, err))
+	}
+	c.machine.DropStreams(func(stream *h2.Stream) { c.end(stream.Owner.(*h2Stream), err) })
+	c.dropWaiting()
 	if !c.isSettled {
 		c.settle()
 	}
@@ -116,42 +233,49 @@ func (c *h2Conn) ConnLost(err error) {
 // OnClosed implements batchio.Role.
 func (c *h2Conn) OnClosed() {}
 
-// call carries a call whose stream has what the watch must know. http2.ErrNotSent means
-// that another connection may carry it.
-func (c *h2Conn) call(s *http2.Stream, r *http2.Request) error {
+// call carries a call whose stream already has what the watch needs. After errNotSent,
+// another connection may carry it.
+func (c *h2Conn) call(s *h2Stream, r *h2Request) error {
 	c.Mu.Lock()
-	err := c.machine.Start(s, r)
+	err := c.start(s, r)
 	if err == nil {
 		c.FlushBatch()
 	} else {
-		c.wake() // those that waited to be sent
+		c.StreamsChanged() // the connection may have given its last stream away
 	}
 	c.Mu.Unlock()
 	if err != nil {
 		return err
 	}
-	<-s.Done
-	return s.Err
+	<-s.done
+	return s.err
 }
 
 // look ends the calls that are late or cancelled.
 func (c *h2Conn) look(w *watch, now int64) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	c.machine.Each(func(s *http2.Stream) {
-		switch {
-		case w.isLate(s.Began, now):
-			c.machine.Cancel(s, w.err(s.Context, late))
-		case s.Context.Err() != nil:
-			c.machine.Cancel(s, w.err(s.Context, cancelled))
+	c.machine.EachStream(func(stream *h2.Stream) {
+		s := stream.Owner.(*h2Stream)
+		if why := w.judge(s.ctx, s.began, now); why != idle {
+			c.machine.Reset(stream, http2.ErrCodeCancel)
+			c.end(s, w.err(s.ctx, why))
 		}
+	})
+	c.waiting = slices.DeleteFunc(c.waiting, func(s *h2Stream) bool {
+		why := w.judge(s.ctx, s.began, now)
+		if why != idle {
+			c.end(s, w.err(s.ctx, why))
+		}
+		return why != idle
 	})
 	c.wake()
 	c.StreamsChanged()
 	c.Flush()
 }
 
-// lostBefore is why a connection ended that had not settled, or nil.
+// lostBefore waits until the server has spoken HTTP/2, and returns an error if the
+// connection ended before.
 func (c *h2Conn) lostBefore(ctx context.Context) error {
 	select {
 	case <-c.settled:

@@ -9,11 +9,21 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http2/hpack"
+
 	"wirelab.dev/internal/wire/service"
-	"wirelab.dev/internal/wire/service/prepared/http2"
+	"wirelab.dev/rpc/h2"
 )
 
-func encodeHTTP2(d *service.Definition, r *service.Request) (*http2.Request, error) {
+// An h2Request is a request as HTTP/2 carries it.
+type h2Request struct {
+	fields *h2.FixedFields
+	body   []byte
+	grpc   bool
+	head   bool // the answer has no body
+}
+
+func encodeHTTP2(d *service.Definition, r *service.Request) (*h2Request, error) {
 	if err := checkRequest(d, r); err != nil {
 		return nil, err
 	}
@@ -27,25 +37,23 @@ func encodeHTTP2(d *service.Definition, r *service.Request) (*http2.Request, err
 		case "user-agent":
 			agent = true
 		}
-		fields = append(fields, http2.Field{Name: name, Value: f.Value})
+		fields = append(fields, hpack.HeaderField{Name: name, Value: f.Value})
 	}
 	if !agent {
-		fields = append(fields, http2.Field{Name: "user-agent", Value: service.UserAgent})
+		fields = append(fields, hpack.HeaderField{Name: "user-agent", Value: service.UserAgent})
 	}
 	if saysLength(r) {
-		fields = append(fields, http2.Field{Name: "content-length", Value: strconv.Itoa(len(r.Body))})
+		fields = append(fields, hpack.HeaderField{Name: "content-length", Value: strconv.Itoa(len(r.Body))})
 	}
-	encoded := http2.NewRequest(fields, r.Body)
-	encoded.Head = r.Method == http.MethodHead
-	return encoded, nil
+	return &h2Request{fields: h2.NewFixedFields(fields...), body: r.Body, head: r.Method == http.MethodHead}, nil
 }
 
-func pseudoFields(d *service.Definition, r *service.Request, method string) []http2.Field {
+func pseudoFields(d *service.Definition, r *service.Request, method string) []hpack.HeaderField {
 	scheme := "http"
 	if d.TLS != nil {
 		scheme = "https"
 	}
-	return []http2.Field{
+	return []hpack.HeaderField{
 		{Name: ":method", Value: method},
 		{Name: ":scheme", Value: scheme},
 		{Name: ":path", Value: r.Path},
@@ -58,16 +66,16 @@ func pseudoFields(d *service.Definition, r *service.Request, method string) []ht
 const serverLater = 10 * time.Millisecond
 
 // encodeGRPC encodes a unary call (grpc/grpc, doc/PROTOCOL-HTTP2.md).
-func encodeGRPC(d *service.Definition, r *service.Request) (*http2.Request, error) {
+func encodeGRPC(d *service.Definition, r *service.Request) (*h2Request, error) {
 	post := *r
 	post.Method = http.MethodPost
 	if err := checkRequest(d, &post); err != nil {
 		return nil, err
 	}
 	fields, agent := pseudoFields(d, r, post.Method), service.UserAgent
-	fields = append(fields, http2.Field{Name: "content-type", Value: "application/grpc"}, http2.Field{Name: "te", Value: "trailers"})
+	fields = append(fields, hpack.HeaderField{Name: "content-type", Value: "application/grpc"}, hpack.HeaderField{Name: "te", Value: "trailers"})
 	if d.Timeout > 0 {
-		fields = append(fields, http2.Field{Name: "grpc-timeout", Value: grpcTimeout(d.Timeout + d.Timeout/16 + serverLater)})
+		fields = append(fields, hpack.HeaderField{Name: "grpc-timeout", Value: grpcTimeout(d.Timeout + d.Timeout/16 + serverLater)})
 	}
 	for _, f := range r.Header {
 		name, value := strings.ToLower(f.Name), f.Value
@@ -82,16 +90,16 @@ func encodeGRPC(d *service.Definition, r *service.Request) (*http2.Request, erro
 		case strings.HasSuffix(name, "-bin"):
 			value = base64.RawStdEncoding.EncodeToString([]byte(value))
 		}
-		fields = append(fields, http2.Field{Name: name, Value: value})
+		fields = append(fields, hpack.HeaderField{Name: name, Value: value})
 	}
-	fields = append(fields, http2.Field{Name: "user-agent", Value: agent})
+	fields = append(fields, hpack.HeaderField{Name: "user-agent", Value: agent})
 	var message []byte
 	if len(r.Messages) > 0 {
 		message = r.Messages[0]
 	}
 	const flag = 1
 	body := binary.BigEndian.AppendUint32(make([]byte, flag, flag+4+len(message)), uint32(len(message)))
-	return http2.NewRequest(fields, append(body, message...)), nil
+	return &h2Request{fields: h2.NewFixedFields(fields...), body: append(body, message...), grpc: true}, nil
 }
 
 // grpcTimeout is what the server is told, in at most 8 digits and a unit.
