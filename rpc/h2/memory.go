@@ -167,7 +167,7 @@ func (c *Conn) onSettingsAck() error {
 // ConsumePartial returns n bytes of an incomplete message to the stream's window, like
 // Consume, so that the message can grow. It lacks missing bytes.
 func (c *Conn) ConsumePartial(s *Stream, n, missing int) {
-	s.missing = missing
+	s.missing, s.waited = missing, true
 	if !c.smallWindows() {
 		c.consume(s, n)
 		return

@@ -45,7 +45,7 @@ func (c *Conn) nothingScheduled() bool {
 
 func (c *Conn) enqueue(s *Stream, p pending) {
 	c.queueGrown(s, &p)
-	s.queue = append(s.queue, p)
+	s.queue, s.waited = append(s.queue, p), true
 	c.schedule(s)
 	c.sendScheduled()
 }

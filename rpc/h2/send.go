@@ -30,6 +30,14 @@ func (c *Conn) remove(s *Stream) {
 	}
 	s.open = false
 	c.streams.remove(s)
+	if s.waited {
+		c.endWaits(s)
+	}
+	c.end(s)
+	c.GrantContent()
+}
+
+func (c *Conn) endWaits(s *Stream) {
 	for i := range s.queue {
 		// The output may refer to a payload that was sent in part.
 		if owner := s.queue[i].payload.Owner; owner != nil {
@@ -44,8 +52,6 @@ func (c *Conn) remove(s *Stream) {
 		l.drop(s)
 	}
 	c.Complete(s)
-	c.end(s)
-	c.GrantContent()
 }
 
 // end is called when a stream has been closed or released: both end what it costs.

@@ -19,21 +19,6 @@ type Stream struct {
 	// announce content that it does not have: after HEAD, and with status 304.
 	AnyLength bool
 
-	sendWindow   int64
-	recvWindow   int64
-	uncredited   int // consumed, not yet returned to the stream window
-	unread       int
-	deferred     int   // consumed when the message is complete, see ConsumePartial
-	missing      int   // bytes that an incomplete message lacks
-	granted      int   // bytes of it that may come and have not
-	advance      int   // bytes that were offered before others were consumed
-	received     int64 // content bytes so far, against content-length
-	declared     int64 // content-length plus one, or 0
-	record       int   // what its record and metadata cost
-	queued       int   // what its queue costs
-	queue        []pending
-	links        [3]link
-	stint        int  // bytes of its queue sent in this stint, see schedule
 	open         bool // in the Conn's table
 	begun        bool // its call has begun, see Begin
 	working      bool // it is at work, see rested
@@ -42,6 +27,23 @@ type Stream struct {
 	sentHeaders  bool
 	gotHeaders   bool
 	holdsSlot    bool // occupies a slot until Release
+	waited       bool // something of what stands below advance was used
+	sendWindow   int64
+	recvWindow   int64
+	uncredited   int // consumed, not yet returned to the stream window
+	unread       int
+	received     int64 // content bytes so far, against content-length
+	declared     int64 // content-length plus one, or 0
+	record       int   // what its record and metadata cost
+	queue        []pending
+	advance      int // bytes that were offered before others were consumed
+
+	deferred int // consumed when the message is complete, see ConsumePartial
+	missing  int // bytes that an incomplete message lacks
+	granted  int // bytes of it that may come and have not
+	queued   int // what its queue costs
+	links    [3]link
+	stint    int // bytes of its queue sent in this stint, see schedule
 }
 
 // ID returns the stream's identifier; it is 0 before the stream is opened.
@@ -86,6 +88,7 @@ type link struct {
 }
 
 func (l *list) push(s *Stream) {
+	s.waited = true
 	l.n++
 	s.links[l.kind] = link{in: l, prev: l.tail}
 	if l.tail != nil {
