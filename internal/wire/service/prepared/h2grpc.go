@@ -18,10 +18,10 @@ func (s *h2Stream) completeGRPC(trailers *answerHead) error {
 		if codes.Code(s.status) == codes.OK && s.reader.inMessage() {
 			return fmt.Errorf("the answer ended within a message: %w", io.ErrUnexpectedEOF)
 		}
-	case s.header.status != http.StatusOK:
-		s.status = int(codeOfHTTP(s.header.status))
-		s.message = fmt.Sprintf("the server answered with the HTTP status %d %s and none of gRPC", s.header.status, http.StatusText(s.header.status))
-	case !s.header.grpc:
+	case s.code != http.StatusOK:
+		s.status = int(codeOfHTTP(s.code))
+		s.message = fmt.Sprintf("the server answered with the HTTP status %d %s and none of gRPC", s.code, http.StatusText(s.code))
+	case !s.isGRPC:
 		s.status, s.message = int(codes.Unknown), "the server's answer is not of gRPC: its content-type is not application/grpc"
 	default:
 		s.status, s.message = int(codes.Internal), "the server's answer has no grpc-status"

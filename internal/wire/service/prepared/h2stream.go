@@ -26,8 +26,10 @@ type h2Stream struct {
 	bytes    int64
 	messages int
 
-	answered bool // the header has come
-	header   answerHead
+	answered bool  // the header has come
+	isGRPC   bool  // its content-type is one of gRPC's
+	code     int   // its HTTP status
+	length   int64 // its Content-Length, or noLength
 	reader   messageReader
 }
 
@@ -48,24 +50,24 @@ func (s *h2Stream) onHead(head *answerHead) error {
 	if s.answered {
 		return nil
 	}
-	s.answered, s.header = true, *head
+	s.answered, s.isGRPC, s.code, s.length = true, head.grpc, head.status, head.length
 	if s.request.head || head.status == http.StatusNotModified {
-		s.header.length = noLength // it describes a body that is not sent
+		s.length = noLength // it describes a body that is not sent
 	}
 	return nil
 }
 
 // onData counts the bytes of a body, or of messages.
 func (s *h2Stream) onData(p []byte) error {
-	if s.request.grpc && s.header.grpc {
+	if s.request.grpc && s.isGRPC {
 		n, whole, err := s.reader.read(p)
 		s.bytes += n
 		s.messages += whole
 		return err
 	}
 	s.bytes += int64(len(p))
-	if s.header.length != noLength && s.bytes > s.header.length {
-		return fmt.Errorf("the answer's body is longer than its Content-Length of %d", s.header.length)
+	if s.length != noLength && s.bytes > s.length {
+		return fmt.Errorf("the answer's body is longer than its Content-Length of %d", s.length)
 	}
 	return nil
 }
@@ -76,9 +78,9 @@ func (s *h2Stream) complete(last *answerHead) error {
 	if s.request.grpc {
 		return s.completeGRPC(last)
 	}
-	s.status = s.header.status
-	if s.header.length != noLength && s.bytes < s.header.length {
-		return fmt.Errorf("the answer ended after %d of %d bytes: %w", s.bytes, s.header.length, io.ErrUnexpectedEOF)
+	s.status = s.code
+	if s.length != noLength && s.bytes < s.length {
+		return fmt.Errorf("the answer ended after %d of %d bytes: %w", s.bytes, s.length, io.ErrUnexpectedEOF)
 	}
 	return nil
 }
