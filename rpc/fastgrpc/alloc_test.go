@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // bytesEcho is a service like a generated one, whose messages have one bytes field.
@@ -32,7 +34,7 @@ func callEcho(ctx context.Context, c grpc.ClientConnInterface, in *wrapperspb.By
 // the request and the request's bytes.
 func TestAllocations(t *testing.T) {
 	most := 6 + 8.0
-	if checkAliases {
+	if message.CheckAliases {
 		most += 4 // under the race detector, pools forget a quarter of what they get
 	}
 	s := NewServer()

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	rpccall "wirelab.dev/rpc/call"
-
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // callInfo holds the call options of one call.
@@ -23,7 +23,7 @@ type callInfo struct {
 	rpccall.CallOptions // message limits are unset until the service config is read
 	maxReplay           int
 	alias               bool
-	codec               codec
+	codec               message.Codec
 	subtype             string
 	authority           string
 	compressor          encoding.Compressor
@@ -40,7 +40,7 @@ const unset = math.MinInt
 // readOptions applies options to a zero callInfo, in order. It ignores those that are
 // not grpc-go's: they are for the program's interceptors.
 func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
-	i.MaxReceive, i.MaxSend, i.maxReplay = unset, unset, maxReplay
+	i.MaxReceive, i.MaxSend, i.maxReplay = unset, unset, message.MaxReplay
 	for _, list := range lists {
 		for _, o := range list {
 			if err := i.apply(o); err != nil {
@@ -86,9 +86,9 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 	case grpc.ContentSubtypeCallOption:
 		i.subtype = o.ContentSubtype
 	case grpc.ForceCodecCallOption:
-		i.codec = codecV1{o.Codec}
+		i.codec = message.CodecV1{Codec: o.Codec}
 	case grpc.ForceCodecV2CallOption:
-		i.codec = codecV2{o.CodecV2}
+		i.codec = message.CodecV2{CodecV2: o.CodecV2}
 	default: // also those that a later grpc-go adds
 		return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported; the package page says what to use", option)
 	}

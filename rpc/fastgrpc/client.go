@@ -23,6 +23,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -36,7 +37,7 @@ type Client struct {
 	target    string
 	authority string
 	scheme    string // http or https, for the :scheme of requests
-	codec     codec
+	codec     message.Codec
 	unary     grpc.UnaryInvoker // the interceptors, or nil
 	stream    grpc.Streamer
 
@@ -199,7 +200,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 	if err != nil {
 		return out, err
 	}
-	b, err := encodeMessage(info.codec, info.compressor, in.req, info.MaxSend)
+	b, err := message.Encode(info.codec, info.compressor, in.req, info.MaxSend)
 	if err != nil {
 		return out, err
 	}
@@ -212,7 +213,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 		return out, err
 	}
 	out.final = len(b.Data) > info.maxReplay
-	size := sizesOf(b)
+	size := message.SizesOf(b)
 	cc.h2.SendData(&u.h2, batchio.Payload{Data: b.Data, Owner: b}, true)
 	cc.FlushBatch()
 	cc.Mu.Unlock()
@@ -243,11 +244,15 @@ func (c *Client) readReply(u *clientCall, reply any, info *callInfo) error {
 	if u.end.kind != succeeded {
 		return u.end.err
 	}
-	m, ok := u.take()
+	m, ok := u.inbox.Take()
 	if !ok {
 		return status.Error(codes.Internal, "fastgrpc: response without a message")
 	}
-	return decodeMessage(info.codec, u.received, &m, reply, decodeOptions{limit: info.MaxReceive, observer: u.observer})
+	size, err := message.Decode(info.codec, u.received, &m, reply, message.DecodeOptions{Limit: info.MaxReceive})
+	if err == nil {
+		u.observer.received(reply, size)
+	}
+	return err
 }
 
 // openStream opens the call's stream on a connection that the balancer picks. On
@@ -334,7 +339,7 @@ const maxFixedFields = 1024
 func (c *Client) fixedFields(method, authority string, info *callInfo) *h2.FixedFields {
 	key := method // the common case needs no new string
 	if authority != c.authority || info.subtype != "" || info.compressor != nil {
-		key = strings.Join([]string{method, authority, info.subtype, compressorName(info.compressor)}, "\x00")
+		key = strings.Join([]string{method, authority, info.subtype, message.CompressorName(info.compressor)}, "\x00")
 	}
 	if fixed := (*c.fixed.Load())[key]; fixed != nil {
 		return fixed
@@ -374,7 +379,7 @@ func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.Fixe
 	if info.compressor != nil {
 		fields = append(fields, hpack.HeaderField{Name: wire.FieldEncoding, Value: info.compressor.Name()})
 	}
-	if names := acceptedCompressors(c.opts.compressors, info.compressor); names != "" {
+	if names := message.AcceptedCompressors(c.opts.compressors, info.compressor); names != "" {
 		fields = append(fields, hpack.HeaderField{Name: wire.FieldAcceptEncoding, Value: names})
 	}
 	return h2.NewFixedFields(fields...)

@@ -15,6 +15,7 @@ import (
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -30,7 +31,7 @@ type clientCall struct {
 	headers   chan struct{} // closed when the response's header has come; streams only
 
 	received encoding.Compressor
-	inbox
+	inbox    message.Inbox
 
 	wantMetadata                bool // keep the response's metadata
 	gotHeader                   bool
@@ -56,7 +57,7 @@ func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
 		u = &clientCall{signal: make(chan struct{}, 1)}
 		u.h2.Owner = u
 	}
-	u.inbox.init(info.MaxReceive)
+	u.inbox.Init(info.MaxReceive)
 	u.observer = o
 	u.wantMetadata = info.Header != nil || info.Trailer != nil || o != nil || info.retry != nil
 	return u
@@ -65,7 +66,7 @@ func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
 // recycle returns a call to the pool. The call has ended and its caller knows, or it
 // was never opened.
 func (c *Client) recycle(u *clientCall) {
-	u.drop()
+	u.inbox.Drop()
 	signal := u.signal
 	*u = clientCall{signal: signal}
 	u.h2.Owner = u
@@ -204,7 +205,7 @@ func (c *clientCall) endOf(head *responseHead) ending {
 		return endBadResponse(codes.Internal, "response without grpc-status")
 	}
 	end := endFromServer(head.code, head.message, head.details)
-	if end.kind == succeeded && c.assembler.prefixRead > 0 {
+	if end.kind == succeeded && c.inbox.Unfinished() {
 		return endBadResponse(codes.Internal, "response ended within a message")
 	}
 	return end
@@ -235,9 +236,9 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 func (c *clientCall) onData(data []byte, end bool) {
 	if c.end.done() {
 		c.conn.h2.Consume(&c.h2, len(data))
-	} else if err := c.receive(&c.conn.conn, &c.h2, data, c.streaming); err != nil {
+	} else if err := c.inbox.Receive(c.conn.source(), &c.h2, data, c.streaming); err != nil {
 		c.fail(unsuccessful(badResponse, err))
-	} else if c.streaming && c.queue.Len() > 0 {
+	} else if c.streaming && c.inbox.Len() > 0 {
 		rpccall.WakeOne(c.signal)
 	}
 	if end {

@@ -263,10 +263,10 @@ func (cc *clientConn) cancel(c *clientCall, err error) {
 	cc.Mu.Lock()
 	end := endContext(err)
 	c.fail(end)
-	if c.streaming && c.queue.Len() > 0 {
+	if c.streaming && c.inbox.Len() > 0 {
 		// Unread messages are dropped, even if the call had succeeded.
 		c.end = end
-		c.drop()
+		c.inbox.Drop()
 	}
 	cc.callsEnded()
 	cc.Flush()

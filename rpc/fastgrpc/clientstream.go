@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // clientStream is a streaming call. It makes another attempt when a server refuses the
@@ -24,7 +25,7 @@ type clientStream struct {
 	cancel     context.CancelFunc // ends the method's timeout
 	desc       *grpc.StreamDesc
 	info       callInfo
-	alias      aliased
+	alias      message.Aliased
 	gotMessage bool // the single response of a client-streaming call has come
 	finishOnce sync.Once
 
@@ -37,7 +38,7 @@ type clientStream struct {
 	// Guarded by the lock of the current attempt's connection, and changed only until
 	// that attempt ends.
 	sentAll bool
-	sent    replayBuffer
+	sent    message.ReplayBuffer
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -92,7 +93,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 func (c *clientCall) initStream(info *callInfo) {
 	c.streaming, c.wantMetadata = true, true
 	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	c.inbox.init(info.MaxReceive)
+	c.inbox.Init(info.MaxReceive)
 	c.h2.Owner = c
 }
 
@@ -144,7 +145,7 @@ func (s *clientStream) finish(end ending) {
 		c, stop := s.current.Load(), s.stop
 		if c.conn != nil {
 			c.conn.Mu.Lock()
-			s.sent.drop()
+			s.sent.Drop()
 			c.conn.Mu.Unlock()
 			c.reportDone(end.err)
 		}
@@ -159,7 +160,7 @@ func (s *clientStream) finish(end ending) {
 		if end.err == nil {
 			s.info.throttle.succeeded()
 		}
-		s.alias.end()
+		s.alias.End()
 		s.info.Finished(end.err)
 		c.observer.end(end.err)
 	})
@@ -238,14 +239,14 @@ func (s *clientStream) SendMsg(m any) error {
 	case sentAll:
 		return status.Error(codes.Internal, "fastgrpc: SendMsg after CloseSend")
 	}
-	b, err := encodeMessage(s.info.codec, s.info.compressor, m, s.info.MaxSend)
+	b, err := message.Encode(s.info.codec, s.info.compressor, m, s.info.MaxSend)
 	if err != nil {
 		end := endAbandoned(err)
 		s.abort(end)
 		s.finish(end)
 		return err
 	}
-	s.current.Load().observer.sent(m, sizesOf(b))
+	s.current.Load().observer.sent(m, message.SizesOf(b))
 	for {
 		c := s.current.Load()
 		c.conn.Mu.Lock()
@@ -274,7 +275,10 @@ func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 	cc := c.conn
 	last := !s.desc.ClientStreams
 	s.sentAll = s.sentAll || last
-	s.sent.add(c, b, s.info.maxReplay)
+	if c.answered { // there will be no other attempt
+		s.sent.Drop()
+	}
+	s.sent.Add(b, s.info.maxReplay)
 	cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, last)
 	cc.Flush()
 	for c.h2.Queued() && !c.end.done() {
@@ -293,7 +297,7 @@ func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 // RecvMsg receives a message. It returns io.EOF when the call has succeeded, and its
 // status when it has failed.
 func (s *clientStream) RecvMsg(v any) error {
-	s.alias.release()
+	s.alias.Release()
 	m, end := s.nextMessage()
 	if !end.done() {
 		if end = s.read(&m, v); end.kind == open || end.kind == succeeded {
@@ -310,24 +314,26 @@ func (s *clientStream) RecvMsg(v any) error {
 }
 
 // read decodes a message. If the response has only one, read also waits for the end.
-func (s *clientStream) read(m *message, v any) (end ending) {
+func (s *clientStream) read(m *message.Message, v any) (end ending) {
 	s.gotMessage = true
 	c, info := s.current.Load(), &s.info
 	c.observer.headerReceived(c)
-	how := decodeOptions{limit: info.MaxReceive, observer: c.observer}
+	how := message.DecodeOptions{Limit: info.MaxReceive}
 	if info.alias {
-		how.alias = &s.alias
+		how.Alias = &s.alias
 	}
-	if err := decodeMessage(info.codec, c.received, m, v, how); err != nil {
+	size, err := message.Decode(info.codec, c.received, m, v, how)
+	if err != nil {
 		end = endAbandoned(err)
 		s.abort(end)
 		return end
 	}
+	c.observer.received(v, size)
 	if s.desc.ServerStreams {
 		return ending{}
 	}
 	if *m, end = s.nextMessage(); !end.done() {
-		m.release()
+		m.Release()
 		end = endBadResponse(codes.Internal, "more than one message in a unary response")
 		s.abort(end)
 	} else if end.kind == succeeded {
@@ -347,13 +353,13 @@ func (s *clientStream) abort(end ending) {
 	c.decided = true
 	c.fail(end)
 	c.end = end // even if the server's status had come
-	c.drop()
+	c.inbox.Drop()
 	cc.callsEnded()
 	cc.Flush()
 }
 
 // nextMessage waits for a message, or for the end of the call.
-func (s *clientStream) nextMessage() (message, ending) {
+func (s *clientStream) nextMessage() (message.Message, ending) {
 	for {
 		c := s.current.Load()
 		m, end, undecided := s.nextFrom(c)
@@ -364,21 +370,21 @@ func (s *clientStream) nextMessage() (message, ending) {
 	}
 }
 
-func (s *clientStream) nextFrom(c *clientCall) (m message, end ending, undecided bool) {
+func (s *clientStream) nextFrom(c *clientCall) (m message.Message, end ending, undecided bool) {
 	cc := c.conn
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()
 	for {
-		if m, ok := c.take(); ok {
-			s.sent.drop()
+		if m, ok := c.inbox.Take(); ok {
+			s.sent.Drop()
 			if !c.end.done() {
-				cc.h2.Consume(&c.h2, m.credit)
+				cc.h2.Consume(&c.h2, m.Credit)
 				cc.Flush()
 			}
 			return m, ending{}, false
 		}
 		if c.end.done() {
-			c.assembler.drop()
+			c.inbox.DropPartial()
 			return m, c.end, c.undecided()
 		}
 		cc.Mu.Unlock()

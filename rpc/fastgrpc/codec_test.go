@@ -2,20 +2,18 @@ package fastgrpc
 
 import (
 	"context"
-	"math"
 	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // vtValue has vtprotobuf's methods and counts their use.
@@ -42,11 +40,11 @@ func TestVTMethods(t *testing.T) {
 	for uses, options := range []limits{{}, {vt: true}} {
 		codec := options.codecFor("")
 		v := &vtValue{BytesValue: wrapperspb.Bytes([]byte("content"))}
-		b, err := encodeMessage(codec, nil, v, 100)
+		b, err := message.Encode(codec, nil, v, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := codec.unmarshal(b.Data[wire.PrefixLen:], v, false); err != nil || string(v.Value) != "content" {
+		if err := codec.Decode(b.Data[wire.PrefixLen:], v, false); err != nil || string(v.Value) != "content" {
 			t.Errorf("%+v: %q came back: %v", codec, v.Value, err)
 		}
 		if v.written != uses || v.read != uses {
@@ -99,54 +97,20 @@ func TestVTOption(t *testing.T) {
 
 // TestReusedMessageIsCleared checks that decoding into a used message drops its content.
 func TestReusedMessageIsCleared(t *testing.T) {
-	empty, err := encodeMessage(protoCodec{}, nil, wrapperspb.Bytes(nil), 100)
+	empty, err := message.Encode(message.ProtoCodec{}, nil, wrapperspb.Bytes(nil), 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer empty.Release()
 	for _, v := range []proto.Message{wrapperspb.Bytes([]byte("old")), &vtValue{BytesValue: wrapperspb.Bytes([]byte("old"))}, vtAliased{wrapperspb.Bytes([]byte("old"))}} {
 		for _, alias := range []bool{false, true} {
-			if err := (protoCodec{vt: true}).unmarshal(empty.Data[wire.PrefixLen:], v, alias); err != nil {
+			if err := (message.ProtoCodec{VT: true}).Decode(empty.Data[wire.PrefixLen:], v, alias); err != nil {
 				t.Fatal(err)
 			}
 			if n := proto.Size(v); n != 0 {
 				t.Errorf("%T, aliased %v: %d bytes are left", v, alias, n)
 			}
 		}
-	}
-}
-
-// TestLongestMessage checks the longest message that a prefix can tell.
-func TestLongestMessage(t *testing.T) {
-	for _, c := range []struct {
-		size, limit int64
-		ok          bool
-	}{
-		{math.MaxUint32, math.MaxInt64, true},
-		{math.MaxUint32 + 1, math.MaxInt64, false},
-		{math.MaxUint32, math.MaxUint32 - 1, false},
-		{0, 0, true},
-		{1, 0, false},
-		{0, -1, false},
-	} {
-		if c.size > math.MaxInt || c.limit > math.MaxInt {
-			continue // a 32-bit system has no such message
-		}
-		err := checkSendSize(int(c.size), int(c.limit))
-		if (err == nil) != c.ok || err != nil && status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("%d bytes with a limit of %d: %v", c.size, c.limit, err)
-		}
-	}
-}
-
-// TestNilIsEmpty checks that nil is an empty message, with every codec, as for grpc-go.
-func TestNilIsEmpty(t *testing.T) {
-	for _, c := range []codec{protoCodec{}, codecV2{}, codecV1{}} {
-		b, err := encodeMessage(c, nil, nil, 0)
-		if err != nil || string(b.Data) != "\x00\x00\x00\x00\x00" {
-			t.Fatalf("%T: %v, %v", c, b, err)
-		}
-		b.Release()
 	}
 }
 

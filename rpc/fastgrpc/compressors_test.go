@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
+
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // ownCompressor is gzip by a name that nobody knows.
@@ -96,7 +98,7 @@ func TestSetSendCompressor(t *testing.T) {
 	if _, err := fastClient("x:1", WithCompressors("unheard-of")); err == nil {
 		t.Error("a compressor is announced that is not registered")
 	}
-	if got := acceptedCompressors(nil, encoding.GetCompressor("own")); got != "gzip,own" {
+	if got := message.AcceptedCompressors(nil, encoding.GetCompressor("own")); got != "gzip,own" {
 		t.Errorf("a call that uses a compressor announces %q", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -44,6 +45,9 @@ func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *li
 	c.h2 = h2.NewConn(cfg, role)
 	c.Attach(c.h2, role)
 }
+
+// source returns the connection for the inboxes of its calls.
+func (c *conn) source() message.Source { return message.Source{Conn: &c.Conn, H2: c.h2} }
 
 // connRole is what clients and servers do differently on a connection.
 type connRole interface {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // observer reports one call to a stats handler. A call without a handler has a nil
@@ -38,18 +39,18 @@ func newObserver(ctx context.Context, h stats.Handler, tag *stats.RPCTagInfo, be
 
 func (o *observer) report(event stats.RPCStats) { o.handler.HandleRPC(o.ctx, event) }
 
-func (o *observer) sent(m any, size sizes) {
+func (o *observer) sent(m any, size message.Sizes) {
 	if o != nil {
 		o.report(&stats.OutPayload{
-			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + wire.PrefixLen, SentTime: time.Now(),
+			Client: o.client, Payload: m, Length: size.Plain, CompressedLength: size.Packed, WireLength: size.Packed + wire.PrefixLen, SentTime: time.Now(),
 		})
 	}
 }
 
-func (o *observer) received(m any, size sizes) {
+func (o *observer) received(m any, size message.Sizes) {
 	if o != nil {
 		o.report(&stats.InPayload{
-			Client: o.client, Payload: m, Length: size.plain, CompressedLength: size.packed, WireLength: size.packed + wire.PrefixLen, RecvTime: time.Now(),
+			Client: o.client, Payload: m, Length: size.Plain, CompressedLength: size.Packed, WireLength: size.Packed + wire.PrefixLen, RecvTime: time.Now(),
 		})
 	}
 }
@@ -67,7 +68,7 @@ func (o *observer) opened(cc *clientConn, info *callInfo) {
 		md, _ := metadata.FromOutgoingContext(o.ctx)
 		o.report(&stats.OutHeader{
 			Client: true, FullMethod: o.method, Header: metadata.Join(md, metadata.Pairs(wire.FieldUserAgent, cc.client.userAgent())),
-			Compression: compressorName(info.compressor), Authority: cmp.Or(info.authority, cc.serverName),
+			Compression: message.CompressorName(info.compressor), Authority: cmp.Or(info.authority, cc.serverName),
 			RemoteAddr: cc.peer.Addr, LocalAddr: cc.peer.LocalAddr,
 		})
 	}
@@ -81,7 +82,7 @@ func (o *observer) headerReceived(c *clientCall) {
 	o.headerOnce.Do(func() {
 		if len(c.header) > 0 {
 			o.report(&stats.InHeader{
-				Client: true, WireLength: c.headerLength, Compression: compressorName(c.received), Header: toMetadata(c.header),
+				Client: true, WireLength: c.headerLength, Compression: message.CompressorName(c.received), Header: toMetadata(c.header),
 			})
 		}
 	})
@@ -113,7 +114,7 @@ func (s *serverCall) observe() context.Context {
 	s.observer = newObserver(s.context(), c.stats, &stats.RPCTagInfo{FullMethodName: s.method.Name}, begin)
 	s.observer.report(&stats.InHeader{
 		FullMethod: s.method.Name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
-		WireLength: s.headerLength, Compression: compressorName(s.received), Header: s.incoming(),
+		WireLength: s.headerLength, Compression: message.CompressorName(s.received), Header: s.incoming(),
 	})
 	s.observer.report(begin)
 	return s.observer.ctx
@@ -128,7 +129,7 @@ func (o *observer) headerSent(s *serverCall) {
 		s.conn.Mu.Lock()
 		md := s.header.Copy()
 		s.conn.Mu.Unlock()
-		o.report(&stats.OutHeader{Header: md, Compression: compressorName(s.sent)})
+		o.report(&stats.OutHeader{Header: md, Compression: message.CompressorName(s.sent)})
 	})
 }
 

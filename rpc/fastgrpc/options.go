@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -29,7 +30,7 @@ import (
 type limits struct {
 	maxReceive, maxSend int
 	h2                  h2.Config
-	codec               codec
+	codec               message.Codec
 	vt                  bool // for the proto codec: use vtprotobuf's methods
 	alias               bool
 	stats               stats.Handler
@@ -74,11 +75,11 @@ func defaultLimits() limits {
 }
 
 // codecFor returns the forced codec, or the one for the content-subtype, or nil.
-func (l *limits) codecFor(subtype string) codec {
+func (l *limits) codecFor(subtype string) message.Codec {
 	if l.codec != nil {
 		return l.codec
 	}
-	return codecFor(subtype, l.vt)
+	return message.CodecFor(subtype, l.vt)
 }
 
 // ServerOption configures a server.
@@ -188,12 +189,12 @@ func InTapHandle(h tap.ServerInHandle) ServerOption {
 
 // ForceServerCodec sets the codec of all calls, whatever their content-subtype.
 func ForceServerCodec(c encoding.Codec) ServerOption {
-	return func(o *serverOptions) { o.codec = codecV1{c} }
+	return func(o *serverOptions) { o.codec = message.CodecV1{Codec: c} }
 }
 
 // ForceServerCodecV2 sets the codec of all calls, whatever their content-subtype.
 func ForceServerCodecV2(c encoding.CodecV2) ServerOption {
-	return func(o *serverOptions) { o.codec = codecV2{c} }
+	return func(o *serverOptions) { o.codec = message.CodecV2{CodecV2: c} }
 }
 
 // VTProto makes the server use vtprotobuf's methods for messages that have them, instead

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // refusingServer refuses streams on its first connection after they have sent a number
@@ -212,7 +214,7 @@ func TestRefusedTooOften(t *testing.T) {
 	})
 	t.Run("too much sent", func(t *testing.T) {
 		ends := 0
-		s, err := dialRefusing(t, &refusingServer{after: maxReplay + 100_000}).FullDuplexCall(testContext(t), grpc.OnFinish(func(error) { ends++ }))
+		s, err := dialRefusing(t, &refusingServer{after: message.MaxReplay + 100_000}).FullDuplexCall(testContext(t), grpc.OnFinish(func(error) { ends++ }))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/call/wire"
 )
 
@@ -124,4 +125,63 @@ func loadReport(trailer metadata.MD) any {
 		return nil
 	}
 	return report
+}
+
+// undecided reports whether a stream's attempt has failed without an answer, and nobody
+// has decided yet whether there is another one. The connection's lock is held.
+func (c *clientCall) undecided() bool {
+	return c.end.done() && c.end.kind != succeeded && !c.answered && !c.decided
+}
+
+// resend sends the kept messages on a new attempt, with its connection's lock held.
+func (s *clientStream) resend(cc *clientConn, c *clientCall) {
+	for _, b := range s.sent.Messages {
+		b.Retain()
+		cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, false)
+	}
+	if s.sentAll {
+		cc.h2.CloseSend(&c.h2)
+	}
+}
+
+// retry makes another attempt after c, which has failed. It returns false if there is
+// none; then c has the stream's final ending.
+func (s *clientStream) retry(c *clientCall) bool {
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
+	if s.current.Load() != c {
+		return true // another goroutine has retried
+	}
+	var out attemptEnd
+	c.conn.Mu.Lock()
+	out.read(c)
+	out.final = s.sent.Disabled || c.decided
+	err := c.end.err
+	c.conn.Mu.Unlock()
+	c.reportDone(err)
+	for {
+		last := err
+		if err = s.tries.next(s.ctx, s.client, &s.info, &out, last); err != nil {
+			break
+		}
+		c.reportTrailer()
+		c.observer.end(last)
+		next := new(clientCall)
+		next.initStream(&s.info)
+		if err = s.begin(next); err == nil {
+			if ended := s.ctx.Err(); ended != nil {
+				// The context's AfterFunc may have cancelled only the previous attempt.
+				next.conn.cancel(next, ended)
+			}
+			return true
+		}
+		out = attemptEnd{final: next.dropped}
+	}
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
+	c.decided = true
+	if err != c.end.err { //nolint:errorlint // whether it is the same one
+		c.end = endAbandoned(err)
+	}
+	return false
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // scripted is a service whose attempts end as a script says, and then succeed.
@@ -155,8 +156,8 @@ func TestRetriesMatchGRPCGo(t *testing.T) {
 		"told in riddles":         {setup{config: policy}, []string{"pushback=soon"}, unary(1), 0},
 		"told twice":              {setup{config: policy}, []string{"pushback=1+1"}, unary(1), 0},
 		"throttled":               {setup{config: throttled}, many[:8], unary(1), 6},
-		"too large":               {setup{config: policy}, many[:1], unary(maxReplay), 0},
-		"large and allowed":       {setup{config: policy}, many[:1], unary(maxReplay, grpc.MaxRetryRPCBufferSize(1<<20)), 0},
+		"too large":               {setup{config: policy}, many[:1], unary(message.MaxReplay), 0},
+		"large and allowed":       {setup{config: policy}, many[:1], unary(message.MaxReplay, grpc.MaxRetryRPCBufferSize(1<<20)), 0},
 		"nothing allowed":         {setup{config: policy}, many[:1], unary(1, grpc.MaxRetryRPCBufferSize(0)), 0},
 		"disabled":                {setup{config: policy, ours: []ClientOption{WithDisableRetry()}, theirs: []grpc.DialOption{grpc.WithDisableRetry()}}, many, unary(1), 0},
 		"fewer attempts":          {setup{config: policy, ours: []ClientOption{WithMaxCallAttempts(2)}, theirs: []grpc.DialOption{grpc.WithMaxCallAttempts(2)}}, many, unary(1), 0},

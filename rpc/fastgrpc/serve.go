@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -49,7 +50,7 @@ func (s *serverCall) decodeRequest(v any) error {
 	if s.requestErr != nil {
 		return s.failed(s.requestErr)
 	}
-	m, _ := s.take()
+	m, _ := s.inbox.Take()
 	return s.failed(s.decode(&m, v))
 }
 
@@ -68,20 +69,24 @@ func (s *serverCall) failed(err error) error {
 }
 
 // decode decodes a message, which v may alias if the server's options say so.
-func (s *serverCall) decode(m *message, v any) error {
+func (s *serverCall) decode(m *message.Message, v any) error {
 	opts := &s.conn.server.opts
-	how := decodeOptions{limit: opts.maxReceive, observer: s.observer}
+	how := message.DecodeOptions{Limit: opts.maxReceive}
 	if opts.alias {
-		how.alias = &s.alias
+		how.Alias = &s.alias
 	}
-	return decodeMessage(s.codec, s.received, m, v, how)
+	size, err := message.Decode(s.codec, s.received, m, v, how)
+	if err == nil {
+		s.observer.received(v, size)
+	}
+	return err
 }
 
 func (s *serverCall) encode(v any) (*batchio.Buffer, error) {
-	b, err := encodeMessage(s.codec, s.sent, v, s.conn.server.opts.maxSend)
+	b, err := message.Encode(s.codec, s.sent, v, s.conn.server.opts.maxSend)
 	if err == nil {
 		s.observer.headerSent(s)
-		s.observer.sent(v, sizesOf(b))
+		s.observer.sent(v, message.SizesOf(b))
 	}
 	return b, err
 }

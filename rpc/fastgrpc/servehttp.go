@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"wirelab.dev/rpc/batchio"
-
 	"wirelab.dev/rpc/call/wire"
 )
 

@@ -17,6 +17,7 @@ import (
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -28,17 +29,17 @@ type serverCall struct {
 	conn        *serverConn
 	method      *rpccall.Method
 	tapped      context.Context // what InTapHandle returned, if set
-	codec       codec
-	alias       aliased
+	codec       message.Codec
+	alias       message.Aliased
 
 	// The request's header: the fields that the decoder has cached, and the others.
 	fixed *h2.FieldSet
 	rest  []hpack.HeaderField
 
-	received encoding.Compressor // of the request's messages
-	sent     encoding.Compressor // of the response's messages
-	subtype  string
-	inbox
+	received   encoding.Compressor // of the request's messages
+	sent       encoding.Compressor // of the response's messages
+	subtype    string
+	inbox      message.Inbox
 	requestErr error // why the request's messages are invalid
 	gotHeader  bool  // the request's header has come
 	ended      bool  // the request has ended
@@ -178,7 +179,7 @@ func (s *serverCall) accept(head *requestHead, subtype string) bool {
 	if opts.tap != nil && !s.tap(opts.tap) {
 		return false
 	}
-	s.inbox.init(opts.maxReceive)
+	s.inbox.Init(opts.maxReceive)
 	return true
 }
 
@@ -288,7 +289,7 @@ func (s *serverCall) onData(data []byte) {
 	if s.requestErr != nil {
 		s.conn.h2.Consume(&s.h2, len(data))
 	} else {
-		s.requestErr = s.receive(&s.conn.conn, &s.h2, data, s.signal != nil)
+		s.requestErr = s.inbox.Receive(s.conn.source(), &s.h2, data, s.signal != nil)
 	}
 	if s.signal != nil {
 		rpccall.WakeOne(s.signal)
@@ -313,7 +314,7 @@ func (s *serverCall) requestEnded() {
 		rpccall.WakeOne(s.signal)
 		return
 	}
-	if s.requestErr == nil && (s.queue.Len() == 0 || s.assembler.prefixRead > 0) {
+	if s.requestErr == nil && (s.inbox.Len() == 0 || s.inbox.Unfinished()) {
 		s.requestErr = status.Error(codes.Internal, "fastgrpc: request ended within a message")
 	}
 	s.conn.ready = append(s.conn.ready, s)
@@ -360,10 +361,10 @@ func (s *serverCall) ContextEnded() {
 }
 
 func (s *serverCall) dropMessages() {
-	s.drop()
+	s.inbox.Drop()
 	if s.signal == nil {
-		s.alias.release() // a unary handler has returned
+		s.alias.Release() // a unary handler has returned
 	} else {
-		s.alias.end()
+		s.alias.End()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
 // serverStream is what the handler of a streaming call gets.
@@ -40,7 +41,7 @@ func (a *serverStream) SendMsg(m any) error {
 // RecvMsg receives a message. It returns io.EOF after the client's last message. Any
 // other error ends the call, see failed.
 func (a *serverStream) RecvMsg(v any) error {
-	a.alias.release()
+	a.alias.Release()
 	m, ended, err := a.nextMessage()
 	switch {
 	case err != nil:
@@ -56,25 +57,25 @@ func (a *serverStream) RecvMsg(v any) error {
 	}
 	// The only message must be followed by the end.
 	if m, ended, err = a.nextMessage(); err == nil && !ended {
-		m.release()
+		m.Release()
 		err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
 	}
 	return a.failed(err)
 }
 
 // nextMessage waits for a message of a streaming call, or for the request's end.
-func (s *serverCall) nextMessage() (m message, ended bool, err error) {
+func (s *serverCall) nextMessage() (m message.Message, ended bool, err error) {
 	c := s.conn
 	for {
 		c.Mu.Lock()
-		if m, ok := s.take(); ok {
-			c.h2.Consume(&s.h2, m.credit)
+		if m, ok := s.inbox.Take(); ok {
+			c.h2.Consume(&s.h2, m.Credit)
 			c.Flush()
 			c.Mu.Unlock()
 			return m, false, nil
 		}
 		fault, ended := s.requestErr, s.ended
-		unfinished := s.assembler.prefixRead > 0
+		unfinished := s.inbox.Unfinished()
 		c.Mu.Unlock()
 		if err := s.callContext.Err(); err != nil {
 			return m, false, status.FromContextError(err).Err()

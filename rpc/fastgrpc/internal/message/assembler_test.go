@@ -1,4 +1,4 @@
-package fastgrpc
+package message
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"wirelab.dev/rpc/batchio"
-
 	"wirelab.dev/rpc/call/wire"
 )
 
@@ -25,11 +24,11 @@ func FuzzAssembler(f *testing.F) {
 		for at := 0; at < len(stream) && gotErr == nil; {
 			end := min(len(stream), at+1+int(piece))
 			for data := stream[at:end]; len(data) > 0 && gotErr == nil; {
-				var m message
+				var m Message
 				var done bool
 				if m, data, done, gotErr = a.next(data, chunk); done {
-					got = append(got, bytes.Clone(m.data))
-					m.release()
+					got = append(got, bytes.Clone(m.Data))
+					m.Release()
 				}
 			}
 			at = end

@@ -1,4 +1,4 @@
-package fastgrpc
+package message
 
 import (
 	"math"
@@ -13,17 +13,17 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
-
 	"wirelab.dev/rpc/call/wire"
 )
 
-// codec encodes messages into buffers that have room for the gRPC prefix, and decodes
+// A Codec encodes messages into buffers that have room for the gRPC prefix, and decodes
 // messages without it.
-type codec interface {
-	// marshal returns a buffer whose first wire.PrefixLen bytes are free for the prefix.
-	marshal(v any) (*batchio.Buffer, error)
-	// unmarshal decodes a message; with alias, its bytes fields may point into data.
-	unmarshal(data []byte, v any, alias bool) error
+type Codec interface {
+	// Encode returns a buffer whose first wire.PrefixLen bytes are free for the prefix.
+	Encode(v any) (*batchio.Buffer, error)
+	// Decode decodes a message; with alias, its bytes fields may point into data.
+	Decode(data []byte, v any, alias bool) error
+	// Name returns the content-subtype.
 	Name() string
 }
 
@@ -34,24 +34,24 @@ type (
 	vtAliasUnmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
 )
 
-// protoCodec encodes protobuf messages straight into the buffer that is sent.
-type protoCodec struct {
-	vt bool // use vtprotobuf's methods if a message has them
+// ProtoCodec encodes protobuf messages straight into the buffer that is sent.
+type ProtoCodec struct {
+	VT bool // use vtprotobuf's methods if a message has them
 }
 
 // Name returns the content-subtype.
-func (protoCodec) Name() string { return grpcproto.Name }
+func (ProtoCodec) Name() string { return grpcproto.Name }
 
-func (c protoCodec) marshal(v any) (*batchio.Buffer, error) {
-	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: wire.PrefixLen, VT: c.vt})
+func (c ProtoCodec) Encode(v any) (*batchio.Buffer, error) {
+	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: wire.PrefixLen, VT: c.VT})
 }
 
-func (c protoCodec) unmarshal(data []byte, v any, alias bool) error {
+func (c ProtoCodec) Decode(data []byte, v any, alias bool) error {
 	m, err := rpccall.Message(v)
 	if err != nil {
 		return err
 	}
-	if c.vt {
+	if c.VT {
 		if read := vtMethod(v, alias); read != nil {
 			if err := checkDepth(data, m.ProtoReflect().Descriptor()); err != nil {
 				return err
@@ -85,10 +85,10 @@ func reset(v any) {
 	}
 }
 
-// codecV2 adapts a registered or forced encoding.CodecV2.
-type codecV2 struct{ encoding.CodecV2 }
+// CodecV2 adapts a registered or forced encoding.CodecV2.
+type CodecV2 struct{ encoding.CodecV2 }
 
-func (c codecV2) marshal(v any) (*batchio.Buffer, error) {
+func (c CodecV2) Encode(v any) (*batchio.Buffer, error) {
 	parts, err := c.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (c codecV2) marshal(v any) (*batchio.Buffer, error) {
 	return b, nil
 }
 
-func (c codecV2) unmarshal(data []byte, v any, alias bool) error {
+func (c CodecV2) Decode(data []byte, v any, alias bool) error {
 	if alias {
 		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, v)
 	}
@@ -109,10 +109,10 @@ func (c codecV2) unmarshal(data []byte, v any, alias bool) error {
 	return c.Unmarshal(copied, v)
 }
 
-// codecV1 adapts a registered or forced encoding.Codec.
-type codecV1 struct{ encoding.Codec }
+// CodecV1 adapts a registered or forced encoding.Codec.
+type CodecV1 struct{ encoding.Codec }
 
-func (c codecV1) marshal(v any) (*batchio.Buffer, error) {
+func (c CodecV1) Encode(v any) (*batchio.Buffer, error) {
 	data, err := c.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -122,27 +122,27 @@ func (c codecV1) marshal(v any) (*batchio.Buffer, error) {
 	return b, nil
 }
 
-func (c codecV1) unmarshal(data []byte, v any, alias bool) error {
+func (c CodecV1) Decode(data []byte, v any, alias bool) error {
 	if !alias {
 		data = append([]byte(nil), data...)
 	}
 	return c.Unmarshal(data, v)
 }
 
-// codecFor returns the codec for a content-subtype, or nil; "" is proto. If the program
+// CodecFor returns the codec for a content-subtype, or nil; "" is proto. If the program
 // has replaced grpc-go's proto codec, it returns that codec.
-func codecFor(subtype string, vt bool) codec {
+func CodecFor(subtype string, vt bool) Codec {
 	if subtype == "" {
 		subtype = grpcproto.Name
 	}
 	if v2 := encoding.GetCodecV2(subtype); v2 != nil {
 		if subtype == grpcproto.Name && isGRPCProto(v2) {
-			return protoCodec{vt}
+			return ProtoCodec{vt}
 		}
-		return codecV2{v2}
+		return CodecV2{v2}
 	}
 	if v1 := encoding.GetCodec(subtype); v1 != nil {
-		return codecV1{v1}
+		return CodecV1{v1}
 	}
 	return nil
 }
@@ -153,21 +153,22 @@ func isGRPCProto(c encoding.CodecV2) bool {
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "google.golang.org/grpc/encoding/proto"
 }
 
-func compressorName(c encoding.Compressor) string {
+// CompressorName returns a compressor's name, or "" for none.
+func CompressorName(c encoding.Compressor) string {
 	if c == nil {
 		return ""
 	}
 	return c.Name()
 }
 
-// encodeMessage marshals v, compresses it if compressor is not nil, and fills in the
+// Encode marshals v, compresses it if compressor is not nil, and fills in the
 // prefix. As for grpc-go, nil is an empty message.
-func encodeMessage(c codec, compressor encoding.Compressor, v any, limit int) (*batchio.Buffer, error) {
+func Encode(c Codec, compressor encoding.Compressor, v any, limit int) (*batchio.Buffer, error) {
 	var b *batchio.Buffer
 	var err error
 	if v == nil {
 		b = batchio.NewBuffer(wire.PrefixLen)
-	} else if b, err = c.marshal(v); err != nil {
+	} else if b, err = c.Encode(v); err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: %v", err)
 	}
 	plain := len(b.Data) - wire.PrefixLen
@@ -201,45 +202,38 @@ func checkSendSize(size, limit int) error {
 	return nil
 }
 
-// sizes holds a message's length before and after compression.
-type sizes struct{ plain, packed int }
-
-// sizesOf returns the sizes of the encoded message in b.
-func sizesOf(b *batchio.Buffer) sizes { return sizes{b.Plain, len(b.Data) - wire.PrefixLen} }
-
-// decodeMessage decompresses m if needed and unmarshals it into v. It releases m's
-// memory, or lets opts.alias hold it for v's bytes fields.
-func decodeMessage(c codec, compressor encoding.Compressor, m *message, v any, opts decodeOptions) error {
-	packed := len(m.data)
-	if m.compressed {
-		if compressor == nil {
-			m.release()
-			return status.Error(codes.Internal, "fastgrpc: compressed message, but its header has no grpc-encoding or one without a registered compressor")
-		}
-		unpacked, err := decompress(compressor, m.data, opts.limit)
-		m.release()
-		if err != nil {
-			return err
-		}
-		*m = message{data: unpacked.Data, owner: unpacked}
-	}
-	if opts.alias != nil {
-		opts.alias.hold(m)
-	}
-	plain := len(m.data)
-	err := c.unmarshal(m.data, v, opts.alias != nil)
-	if opts.alias == nil {
-		m.release()
-	}
-	if err != nil {
-		return status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
-	}
-	opts.observer.received(v, sizes{plain, packed})
-	return nil
+// DecodeOptions say how a message is decoded.
+type DecodeOptions struct {
+	Limit int      // bytes after decompression
+	Alias *Aliased // or nil: copy
 }
 
-type decodeOptions struct {
-	limit    int
-	alias    *aliased // or nil: copy
-	observer *observer
+// Decode decompresses m if needed and unmarshals it into v. It releases m's memory, or
+// lets o.Alias hold it for v's bytes fields.
+func Decode(c Codec, compressor encoding.Compressor, m *Message, v any, o DecodeOptions) (Sizes, error) {
+	size := Sizes{Packed: len(m.Data)}
+	if m.Compressed {
+		if compressor == nil {
+			m.Release()
+			return size, status.Error(codes.Internal, "fastgrpc: compressed message, but its header has no grpc-encoding or one without a registered compressor")
+		}
+		unpacked, err := decompress(compressor, m.Data, o.Limit)
+		m.Release()
+		if err != nil {
+			return size, err
+		}
+		*m = Message{Data: unpacked.Data, Owner: unpacked}
+	}
+	if o.Alias != nil {
+		o.Alias.hold(m)
+	}
+	size.Plain = len(m.Data)
+	err := c.Decode(m.Data, v, o.Alias != nil)
+	if o.Alias == nil {
+		m.Release()
+	}
+	if err != nil {
+		return size, status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
+	}
+	return size, nil
 }

@@ -1,4 +1,4 @@
-package fastgrpc
+package message
 
 import (
 	"io"

@@ -1,5 +1,0 @@
-//go:build race
-
-package fastgrpc
-
-func init() { checkAliases = true }
