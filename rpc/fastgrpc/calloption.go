@@ -3,7 +3,6 @@ package fastgrpc
 import (
 	"context"
 	"errors"
-	"math"
 
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
@@ -15,6 +14,7 @@ import (
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/config"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
@@ -28,19 +28,16 @@ type callInfo struct {
 	authority           string
 	compressor          encoding.Compressor
 	creds               credentials.PerRPCCredentials
-	retry               *retryPolicy
-	throttle            *throttle
+	retry               *config.RetryPolicy
+	throttle            *config.Throttle
 	on                  *subConn // make the call there, without stats and retries
 	resolutionDelay     bool     // the call had to wait for the target's addresses
 }
 
-// unset is the message limit that no option sets.
-const unset = math.MinInt
-
 // readOptions applies options to a zero callInfo, in order. It ignores those that are
 // not grpc-go's: they are for the program's interceptors.
 func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
-	i.MaxReceive, i.MaxSend, i.maxReplay = unset, unset, message.MaxReplay
+	i.MaxReceive, i.MaxSend, i.maxReplay = config.Unset, config.Unset, message.MaxReplay
 	for _, list := range lists {
 		for _, o := range list {
 			if err := i.apply(o); err != nil {
@@ -53,19 +50,19 @@ func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
 
 // applyConfig applies what a service config says of the method; m is nil if that is
 // nothing. It completes a callInfo whose options have been read.
-func (i *callInfo) applyConfig(c *Client, m *methodConfig) {
+func (i *callInfo) applyConfig(c *Client, m *config.Method) {
 	if m != nil {
 		if m.WaitForReady != nil && !i.WaitIsSet {
 			i.WaitForReady = *m.WaitForReady
 		}
-		i.MaxReceive = limit(i.MaxReceive, m.MaxResponseMessageBytes)
-		i.MaxSend = limit(i.MaxSend, m.MaxRequestMessageBytes)
+		i.MaxReceive = config.Limit(i.MaxReceive, m.MaxResponseMessageBytes)
+		i.MaxSend = config.Limit(i.MaxSend, m.MaxRequestMessageBytes)
 		i.retry = m.RetryPolicy
 	}
-	if i.MaxReceive == unset {
+	if i.MaxReceive == config.Unset {
 		i.MaxReceive = c.opts.maxReceive
 	}
-	if i.MaxSend == unset {
+	if i.MaxSend == config.Unset {
 		i.MaxSend = c.opts.maxSend
 	}
 }

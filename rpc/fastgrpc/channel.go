@@ -17,6 +17,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/fastgrpc/internal/config"
 )
 
 // channel holds a client's connections. Its resolver finds addresses, its balancer makes
@@ -36,7 +37,7 @@ type channel struct {
 	connSet[*clientConn]
 	session   *session // nil in idle mode
 	subConns  map[*subConn]struct{}
-	config    *serviceConfig // the last one applied
+	config    *config.Config // the last one applied
 	idleTimer *time.Timer
 
 	toResolver, toBalancer serializer
@@ -51,7 +52,7 @@ type picking struct {
 	state      connectivity.State
 	picker     balancer.Picker // nil before there is one
 	generation int             // of the picker
-	config     *appliedConfig  // nil before the first resolution
+	config     *config.Applied // nil before the first resolution
 	changed    chan struct{}
 }
 
@@ -174,7 +175,7 @@ func (ch *channel) close() error {
 	ch.endSession()
 	ch.publish(func(p *picking) {
 		p.setPicker(connectivity.Shutdown, base.NewErrPicker(errClosedStatus))
-		p.config = &appliedConfig{serviceConfig: &serviceConfig{}}
+		p.config = new(config.Config).Apply()
 	})
 	conns := ch.set.All()
 	ch.set.Mu.Unlock()
@@ -286,7 +287,7 @@ func (ch *channel) endWait() {
 }
 
 // waitForConfig waits until the target has been resolved, and reports whether it had to.
-func (c *Client) waitForConfig(ctx context.Context) (_ *appliedConfig, waited bool, err error) {
+func (c *Client) waitForConfig(ctx context.Context) (_ *config.Applied, waited bool, err error) {
 	c.channel.beginWait()
 	defer c.channel.endWait()
 	for ; ; waited = true {

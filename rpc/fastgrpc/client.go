@@ -149,14 +149,14 @@ func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts 
 // configure applies the service config to a call. The timeout is negative if there is
 // none.
 func (c *Client) configure(ctx context.Context, method string, info *callInfo) (timeout time.Duration, err error) {
-	config := c.pick.Load().config
-	if config == nil {
-		if config, info.resolutionDelay, err = c.waitForConfig(ctx); err != nil {
+	applied := c.pick.Load().config
+	if applied == nil {
+		if applied, info.resolutionDelay, err = c.waitForConfig(ctx); err != nil {
 			return 0, err
 		}
 	}
-	info.throttle = config.throttle
-	m := config.method(method)
+	info.throttle = applied.Throttle
+	m := applied.Method(method)
 	info.applyConfig(c, m)
 	if m == nil || m.Timeout == nil {
 		return -1, nil
@@ -177,7 +177,7 @@ func (c *Client) invoke(ctx context.Context, in *invocation) error {
 	for {
 		out, err := c.attempt(ctx, in)
 		if err == nil {
-			info.throttle.succeeded()
+			info.throttle.Succeeded()
 			return nil
 		}
 		if err = in.tries.next(ctx, c, info, &out, err); err != nil {

@@ -158,7 +158,7 @@ func (s *clientStream) finish(end ending) {
 			s.info.responded(c)
 		}
 		if end.err == nil {
-			s.info.throttle.succeeded()
+			s.info.throttle.Succeeded()
 		}
 		s.alias.End()
 		s.info.Finished(end.err)

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/fastgrpc/internal/config"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -245,7 +246,7 @@ type clientOptions struct {
 	resolvers          []resolver.Builder
 	noProxy, localDNS  bool
 	defaultConfig      string
-	serviceConfig      *serviceConfig // parsed from defaultConfig
+	serviceConfig      *config.Config // parsed from defaultConfig
 
 	disableServiceConfig, disableRetry, disableHealthCheck bool
 
@@ -295,7 +296,7 @@ func (o *clientOptions) finish() (err error) {
 	if len(recordersOf(o.stats)) > 1 {
 		return fmt.Errorf("fastgrpc: two stats handlers that record the metrics of balancers: %w: give one of them", ErrUnsupported)
 	}
-	if o.serviceConfig, err = parseServiceConfig(o.defaultConfig, o.maxAttempts); err != nil {
+	if o.serviceConfig, err = config.Parse(o.defaultConfig, o.maxAttempts); err != nil {
 		return fmt.Errorf("WithDefaultServiceConfig: %w", err)
 	}
 	return nil

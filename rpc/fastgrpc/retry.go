@@ -3,8 +3,6 @@ package fastgrpc
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -65,21 +63,21 @@ func (t *tries) next(ctx context.Context, c *Client, info *callInfo, e *attemptE
 	if len(e.pushback) > 0 {
 		ms, bad := strconv.Atoi(e.pushback[0])
 		if bad != nil || ms < 0 || len(e.pushback) > 1 {
-			info.throttle.failed()
+			info.throttle.Failed()
 			return err
 		}
 		pushback = time.Duration(ms) * time.Millisecond
 	}
 	policy := info.retry
 	switch {
-	case policy == nil || !slices.Contains(policy.RetryableStatusCodes, status.Code(err)) || info.throttle.failed():
+	case policy == nil || !slices.Contains(policy.RetryableStatusCodes, status.Code(err)) || info.throttle.Failed():
 		return err
 	case t.retries+1 >= policy.MaxAttempts:
 		return fmt.Errorf("max retries exhausted: failed after %d attempts: %w", t.retries+1, err)
 	case pushback >= 0:
 		t.sincePushback = 0
 	default:
-		pushback = policy.backoff(t.sincePushback)
+		pushback = policy.Backoff(t.sincePushback)
 		t.sincePushback++
 	}
 	c.channel.beginWait()
@@ -89,12 +87,6 @@ func (t *tries) next(ctx context.Context, c *Client, info *callInfo, e *attemptE
 	}
 	t.retries++
 	return nil
-}
-
-// backoff returns how long to wait before the next attempt.
-func (p *retryPolicy) backoff(retries int) time.Duration {
-	d := float64(p.InitialBackoff) * math.Pow(p.BackoffMultiplier, float64(retries))
-	return time.Duration(min(d, float64(p.MaxBackoff)) * (0.8 + 0.4*rand.Float64()))
 }
 
 // reportDone tells the balancer how an attempt ended that had a stream.

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/fastgrpc/internal/config"
 )
 
 // session is what a channel has outside idle mode: a resolver, to which it is the
@@ -80,12 +82,12 @@ func (s *session) UpdateState(state resolver.State) error {
 	}
 	s.last = state
 	usable, err := s.takeConfig(state.ServiceConfig)
-	config := s.ch.activeConfig()
+	active := s.ch.activeConfig()
 	s.ch.set.Mu.Unlock()
 	if !usable {
 		return err
 	}
-	says := s.updateBalancer(balancer.ClientConnState{ResolverState: state, BalancerConfig: config.balancer.config}, config.balancer.builder)
+	says := s.updateBalancer(balancer.ClientConnState{ResolverState: state, BalancerConfig: active.Balancer.Config}, active.Balancer.Builder)
 	return cmp.Or(err, says)
 }
 
@@ -114,18 +116,18 @@ func (s *session) ReportError(err error) {
 // NewAddress is the old form of UpdateState.
 func (s *session) NewAddress(addrs []resolver.Address) {
 	s.ch.set.Mu.Lock()
-	config := s.last.ServiceConfig
+	last := s.last.ServiceConfig
 	s.ch.set.Mu.Unlock()
-	_ = s.UpdateState(resolver.State{Addresses: addrs, ServiceConfig: config})
+	_ = s.UpdateState(resolver.State{Addresses: addrs, ServiceConfig: last})
 }
 
 // ParseServiceConfig parses a service config in JSON for UpdateState.
 func (s *session) ParseServiceConfig(js string) *serviceconfig.ParseResult {
-	config, err := parseServiceConfig(js, s.ch.client.opts.maxAttempts)
+	parsed, err := config.Parse(js, s.ch.client.opts.maxAttempts)
 	if err != nil {
 		return &serviceconfig.ParseResult{Err: err}
 	}
-	return &serviceconfig.ParseResult{Config: config}
+	return &serviceconfig.ParseResult{Config: parsed}
 }
 
 // takeConfig applies the service config of a resolver's update, with the lock held. A bad
@@ -136,10 +138,10 @@ func (s *session) takeConfig(result *serviceconfig.ParseResult) (usable bool, er
 		ch.applyConfig(ch.activeConfig())
 		return true, nil
 	}
-	config, ok := result.Config.(*serviceConfig)
+	parsed, ok := result.Config.(*config.Config)
 	switch {
 	case result.Err == nil && ok:
-		ch.applyConfig(config)
+		ch.applyConfig(parsed)
 		return true, nil
 	case ch.config != nil:
 		return true, balancer.ErrBadResolverState
@@ -149,23 +151,23 @@ func (s *session) takeConfig(result *serviceconfig.ParseResult) (usable bool, er
 		reason = fmt.Sprintf("illegal service config type: %T", result.Config)
 	}
 	ch.publish(func(p *picking) {
-		p.config = &appliedConfig{serviceConfig: &serviceConfig{}}
+		p.config = new(config.Config).Apply()
 		p.setPicker(connectivity.TransientFailure, base.NewErrPicker(status.Error(codes.Unavailable, reason)))
 	})
 	return false, balancer.ErrBadResolverState
 }
 
 // activeConfig returns the last config applied, or the program's default.
-func (ch *channel) activeConfig() *serviceConfig {
+func (ch *channel) activeConfig() *config.Config {
 	if ch.config != nil {
 		return ch.config
 	}
 	return ch.client.opts.serviceConfig
 }
 
-func (ch *channel) applyConfig(config *serviceConfig) {
-	ch.config = config
-	ch.publish(func(p *picking) { p.config = &appliedConfig{config, newThrottle(config.RetryThrottling)} })
+func (ch *channel) applyConfig(c *config.Config) {
+	ch.config = c
+	ch.publish(func(p *picking) { p.config = c.Apply() })
 }
 
 // updateBalancer waits until the balancer has taken the addresses and returns what it

@@ -1,10 +1,13 @@
-package fastgrpc
+// Package config parses gRPC service configs (grpc/doc/service_config.md) and holds those in
+// use, with the throttle of their retries. It must not know calls or connections.
+package config
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -17,71 +20,75 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// serviceConfig is a parsed service config (grpc/doc/service_config.md). Like grpc-go's,
-// it has no hedging: hedgingPolicy is read over.
-type serviceConfig struct {
+// A Config is a parsed service config (grpc/doc/service_config.md). Like grpc-go's,
+// it has no hedging: hedgingPolicy is ignored.
+type Config struct {
 	serviceconfig.Config // nil: only grpc-go's types may have the interface's unexported method
 
-	RetryThrottling   *retryThrottling
-	HealthCheckConfig *healthCheckConfig
-	balancer          balancerConfig
-	methods           map[string]*methodConfig // by /service/method, /service/ or ""
+	RetryThrottling   *RetryThrottling
+	HealthCheckConfig *HealthCheck
+	Balancer          Balancer
+	methods           map[string]*Method // by /service/method, /service/ or ""
 }
 
-type healthCheckConfig struct{ ServiceName string }
+// A HealthCheck names the service whose health decides whether a connection is used.
+type HealthCheck struct{ ServiceName string }
 
-// retryThrottling stops retries while most calls fail.
-type retryThrottling struct{ MaxTokens, TokenRatio float64 }
+// RetryThrottling stops retries while most calls fail.
+type RetryThrottling struct{ MaxTokens, TokenRatio float64 }
 
-type balancerConfig struct {
-	builder balancer.Builder
-	config  serviceconfig.LoadBalancingConfig // nil if the builder parses none
+// A Balancer is a balancing policy with its config.
+type Balancer struct {
+	Builder balancer.Builder
+	Config  serviceconfig.LoadBalancingConfig // nil if the builder parses none
 }
 
-// methodConfig is what a service config says of some methods. nil is not said.
-type methodConfig struct {
+// A Method holds the config of some methods. A nil field is not set.
+type Method struct {
 	Name                                            []methodName
 	WaitForReady                                    *bool
-	Timeout                                         *jsonDuration
+	Timeout                                         *Duration
 	MaxRequestMessageBytes, MaxResponseMessageBytes *int64
-	RetryPolicy                                     *retryPolicy
+	RetryPolicy                                     *RetryPolicy
 }
 
 type methodName struct{ Service, Method string }
 
-type retryPolicy struct {
+// A RetryPolicy says which failed calls are tried again, and when.
+type RetryPolicy struct {
 	MaxAttempts                int
-	InitialBackoff, MaxBackoff jsonDuration
+	InitialBackoff, MaxBackoff Duration
 	BackoffMultiplier          float64
 	RetryableStatusCodes       []codes.Code
 }
 
-// jsonDuration has protobuf's JSON form, such as "1.5s".
-type jsonDuration time.Duration
+// Duration has protobuf's JSON form, such as "1.5s".
+type Duration time.Duration
 
 // UnmarshalJSON reads protobuf's form. What time.Duration cannot hold becomes its bound.
-func (d *jsonDuration) UnmarshalJSON(js []byte) error {
+func (d *Duration) UnmarshalJSON(js []byte) error {
 	var p durationpb.Duration
 	if err := protojson.Unmarshal(js, &p); err != nil {
 		return fmt.Errorf("duration %s: want a string such as \"1.5s\"", js)
 	}
-	*d = jsonDuration(p.AsDuration())
+	*d = Duration(p.AsDuration())
 	return nil
 }
 
-// parseServiceConfig accepts and refuses what grpc-go does.
-func parseServiceConfig(js string, maxAttempts int) (*serviceConfig, error) {
+// Parse parses a service config. It accepts and refuses the same configs as grpc-go.
+// maxAttempts bounds the attempts of retry policies.
+func Parse(js string, maxAttempts int) (*Config, error) {
 	var in struct {
 		LoadBalancingPolicy *string
 		LoadBalancingConfig json.RawMessage
-		MethodConfig        []methodConfig
-		RetryThrottling     *retryThrottling
-		HealthCheckConfig   *healthCheckConfig
+		MethodConfig        []Method
+		RetryThrottling     *RetryThrottling
+		HealthCheckConfig   *HealthCheck
 	}
 	if err := json.Unmarshal([]byte(js), &in); err != nil {
 		return nil, fmt.Errorf("fastgrpc: service config: %w", err)
 	}
-	c := &serviceConfig{RetryThrottling: in.RetryThrottling, HealthCheckConfig: in.HealthCheckConfig}
+	c := &Config{RetryThrottling: in.RetryThrottling, HealthCheckConfig: in.HealthCheckConfig}
 	if len(in.LoadBalancingConfig) == 0 || string(in.LoadBalancingConfig) == "null" {
 		name := pickfirst.Name
 		if in.LoadBalancingPolicy != nil && balancer.Get(*in.LoadBalancingPolicy) != nil {
@@ -90,7 +97,7 @@ func parseServiceConfig(js string, maxAttempts int) (*serviceConfig, error) {
 		in.LoadBalancingConfig, _ = json.Marshal([]map[string]struct{}{{name: {}}})
 	}
 	var err error
-	if c.balancer, err = parseBalancerConfig(in.LoadBalancingConfig); err != nil {
+	if c.Balancer, err = parseBalancerConfig(in.LoadBalancingConfig); err != nil {
 		return nil, fmt.Errorf("fastgrpc: service config: %w", err)
 	}
 	for i := range in.MethodConfig {
@@ -105,14 +112,14 @@ func parseServiceConfig(js string, maxAttempts int) (*serviceConfig, error) {
 }
 
 // parseBalancerConfig takes the first registered policy of a list.
-func parseBalancerConfig(js json.RawMessage) (balancerConfig, error) {
+func parseBalancerConfig(js json.RawMessage) (Balancer, error) {
 	var list []map[string]json.RawMessage
 	if err := json.Unmarshal(js, &list); err != nil {
-		return balancerConfig{}, err
+		return Balancer{}, err
 	}
 	for i, entry := range list {
 		if len(entry) != 1 {
-			return balancerConfig{}, fmt.Errorf("loadBalancingConfig[%d] has %d policies, want one", i, len(entry))
+			return Balancer{}, fmt.Errorf("loadBalancingConfig[%d] has %d policies, want one", i, len(entry))
 		}
 		for name, js := range entry {
 			b := balancer.Get(name)
@@ -121,19 +128,19 @@ func parseBalancerConfig(js json.RawMessage) (balancerConfig, error) {
 			}
 			parser, ok := b.(balancer.ConfigParser)
 			if !ok {
-				return balancerConfig{builder: b}, nil
+				return Balancer{Builder: b}, nil
 			}
 			config, err := parser.ParseConfig(js)
 			if err != nil {
-				return balancerConfig{}, fmt.Errorf("policy %q: %w", name, err)
+				return Balancer{}, fmt.Errorf("policy %q: %w", name, err)
 			}
-			return balancerConfig{b, config}, nil
+			return Balancer{b, config}, nil
 		}
 	}
-	return balancerConfig{}, fmt.Errorf("no registered balancing policy in %s: import its package", js)
+	return Balancer{}, fmt.Errorf("no registered balancing policy in %s: import its package", js)
 }
 
-func (c *serviceConfig) addMethods(m *methodConfig, maxAttempts int) error {
+func (c *Config) addMethods(m *Method, maxAttempts int) error {
 	if m.Name == nil {
 		return nil
 	}
@@ -154,15 +161,15 @@ func (c *serviceConfig) addMethods(m *methodConfig, maxAttempts int) error {
 			return fmt.Errorf("name: %q has a config already", path)
 		}
 		if c.methods == nil {
-			c.methods = make(map[string]*methodConfig)
+			c.methods = make(map[string]*Method)
 		}
 		c.methods[path] = m
 	}
 	return nil
 }
 
-// method returns the config of a method, or nil.
-func (c *serviceConfig) method(path string) *methodConfig {
+// Method returns the config of a method, or nil.
+func (c *Config) Method(path string) *Method {
 	if len(c.methods) == 0 {
 		return nil
 	}
@@ -175,40 +182,50 @@ func (c *serviceConfig) method(path string) *methodConfig {
 	return c.methods[""]
 }
 
-// limit returns the lesser of an option's limit and a config's, of those that are set.
-func limit(option int, config *int64) int {
+// Backoff returns how long to wait before the next attempt.
+func (p *RetryPolicy) Backoff(retries int) time.Duration {
+	d := float64(p.InitialBackoff) * math.Pow(p.BackoffMultiplier, float64(retries))
+	return time.Duration(min(d, float64(p.MaxBackoff)) * (0.8 + 0.4*rand.Float64()))
+}
+
+// Unset is a message limit that no option sets.
+const Unset = math.MinInt
+
+// Limit returns the lesser of an option's limit and a config's, of those that are set.
+func Limit(option int, config *int64) int {
 	switch {
 	case config == nil:
 		return option
-	case option == unset:
+	case option == Unset:
 		return int(min(*config, math.MaxInt))
 	}
 	return int(min(int64(option), *config))
 }
 
-// appliedConfig is a config in use, with its state.
-type appliedConfig struct {
-	*serviceConfig
-	throttle *throttle
+// Applied is a config in use, with the state of its throttle.
+type Applied struct {
+	*Config
+	Throttle *Throttle
 }
 
-// throttle counts tokens: a failed call takes one, a successful one gives a part of one
+// A Throttle counts tokens: a failed call takes one, a successful one gives a part of one
 // back. With half of them or fewer, calls are not retried. nil allows all.
-type throttle struct {
-	retryThrottling
+type Throttle struct {
+	RetryThrottling
 	mu     sync.Mutex
 	tokens float64
 }
 
-func newThrottle(config *retryThrottling) *throttle {
-	if config == nil {
-		return nil
+// Apply returns the config in use.
+func (c *Config) Apply() *Applied {
+	if c.RetryThrottling == nil {
+		return &Applied{Config: c}
 	}
-	return &throttle{retryThrottling: *config, tokens: config.MaxTokens}
+	return &Applied{c, &Throttle{RetryThrottling: *c.RetryThrottling, tokens: c.RetryThrottling.MaxTokens}}
 }
 
-// failed takes a token and reports whether too few are left for a retry.
-func (t *throttle) failed() bool {
+// Failed takes a token and reports whether too few are left for a retry.
+func (t *Throttle) Failed() bool {
 	if t == nil {
 		return false
 	}
@@ -218,7 +235,8 @@ func (t *throttle) failed() bool {
 	return t.tokens <= t.MaxTokens/2
 }
 
-func (t *throttle) succeeded() {
+// Succeeded gives back a part of a token.
+func (t *Throttle) Succeeded() {
 	if t == nil {
 		return
 	}
