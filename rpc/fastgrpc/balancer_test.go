@@ -27,6 +27,8 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/serviceconfig"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
 // setup is how a client of either library is made.
@@ -362,8 +364,7 @@ func TestUnixTargets(t *testing.T) {
 		"passthrough:///unix:///slash":  "unix /slash",
 		"unix:relative":                 "unix relative",
 	} {
-		o := defaultClientOptions()
-		parsed, _, err := o.parseTarget(target)
+		parsed, _, err := connect.ParseTarget(target, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +372,7 @@ func TestUnixTargets(t *testing.T) {
 		if parsed.URL.Scheme == "unix" {
 			endpoint = parsed.URL.Opaque
 		}
-		if network, path := networkOf(parsed, endpoint); network+" "+path != want {
+		if network, path := connect.NetworkOf(parsed, endpoint); network+" "+path != want {
 			t.Errorf("%s is dialed as %s %s, want %s", target, network, path, want)
 		}
 	}

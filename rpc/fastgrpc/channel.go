@@ -18,6 +18,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/config"
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
 // channel holds a client's connections. Its resolver finds addresses, its balancer makes
@@ -25,7 +26,7 @@ import (
 // these are grpc-go's, or the program's, and run unchanged.
 //
 // A lock is taken only after those before it in this list: a balancer's own,
-// channel.set.Mu, a connection's, subConn.mu, serializer.mu. Balancers and resolvers are
+// channel.set.Mu, a connection's, subConn.mu, a serializer's. Balancers and resolvers are
 // called without any of them, on the serializers.
 type channel struct {
 	client  *Client
@@ -40,7 +41,7 @@ type channel struct {
 	config    *config.Config // the last one applied
 	idleTimer *time.Timer
 
-	toResolver, toBalancer serializer
+	toResolver, toBalancer connect.Serializer
 
 	waiting    atomic.Int32 // calls that have no stream yet
 	lastActive atomic.Int64 // when the last of them ended, in nanoseconds since epoch
@@ -66,10 +67,11 @@ func (ch *channel) init(c *Client) error {
 	ch.subConns = make(map[*subConn]struct{})
 	c.pick.Store(&picking{changed: make(chan struct{}), state: connectivity.Idle})
 	var err error
-	if ch.target, ch.builder, err = c.opts.parseTarget(c.target); err != nil {
+	if ch.target, ch.builder, err = connect.ParseTarget(c.target, c.opts.resolvers); err != nil {
 		return err
 	}
-	c.authority, err = c.opts.authorityOf(ch.target, ch.builder)
+	certified := c.opts.creds.Info().ServerName //nolint:staticcheck // deprecated, but grpc-go still takes the authority from it
+	c.authority, err = connect.AuthorityOf(ch.target, ch.builder, c.opts.authority, certified)
 	return err
 }
 
@@ -104,7 +106,7 @@ func (ch *channel) exitIdle() {
 	}
 	ch.set.Mu.Unlock()
 	built := make(chan struct{})
-	ch.toResolver.do(func() {
+	ch.toResolver.Do(func() {
 		defer close(built)
 		if err := s.startResolver(); err != nil {
 			s.ReportError(err)
@@ -155,10 +157,10 @@ func (ch *channel) endSession() {
 	if ch.idleTimer != nil {
 		ch.idleTimer.Stop()
 	}
-	ch.toResolver.do(s.closeResolver)
+	ch.toResolver.Do(s.closeResolver)
 	policies := []*policy{s.current, s.pending}
 	s.current, s.pending = nil, nil
-	ch.toBalancer.do(func() {
+	ch.toBalancer.Do(func() {
 		for _, p := range policies {
 			p.close()
 		}
@@ -182,8 +184,8 @@ func (ch *channel) close() error {
 	for _, cc := range conns {
 		cc.shutdown()
 	}
-	ch.toResolver.wait()
-	ch.toBalancer.wait()
+	ch.toResolver.Wait()
+	ch.toBalancer.Wait()
 	ch.set.Running.Wait() // for connections; one that is being dialed ends when its dialer returns
 	return nil
 }
@@ -316,7 +318,7 @@ func (c *Client) State() connectivity.State { return c.pick.Load().state }
 // Connect makes an idle client connect before its first call.
 func (c *Client) Connect() {
 	c.channel.exitIdle()
-	c.channel.toBalancer.do(func() {
+	c.channel.toBalancer.Do(func() {
 		if p := c.channel.latest(); p != nil {
 			p.balancer.ExitIdle()
 		}

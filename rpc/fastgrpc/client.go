@@ -23,6 +23,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -88,13 +89,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 
 // ErrUnsupported is wrapped by errors about features that this package lacks. errors.Is
 // finds errors.ErrUnsupported in it, too.
-var ErrUnsupported error = unsupportedError{}
-
-type unsupportedError struct{}
-
-func (unsupportedError) Error() string { return "not supported by fastgrpc" }
-
-func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+var ErrUnsupported = connect.ErrUnsupported
 
 // Target returns the target that NewClient was given.
 func (c *Client) Target() string { return c.target }

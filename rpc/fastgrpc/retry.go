@@ -15,6 +15,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
 // tries counts the attempts of a call and decides, as grpc-go does, whether there is
@@ -82,7 +83,7 @@ func (t *tries) next(ctx context.Context, c *Client, info *callInfo, e *attemptE
 	}
 	c.channel.beginWait()
 	defer c.channel.endWait()
-	if !sleep(ctx, pushback, nil) {
+	if !connect.Sleep(ctx, pushback, nil) {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	t.retries++

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/fastgrpc/internal/config"
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
 // session is what a channel has outside idle mode: a resolver, to which it is the
@@ -34,8 +35,10 @@ var _ resolver.ClientConn = (*session)(nil)
 func (s *session) startResolver() (err error) {
 	ch, o := s.ch, &s.ch.client.opts
 	var name string
-	if ch.proxy, name, err = o.proxyOf(ch.target); err != nil {
-		return err
+	if o.dialer == nil && !o.noProxy {
+		if ch.proxy, name, err = connect.ProxyOf(ch.target, o.proxyFromEnvironment, o.localDNS); err != nil {
+			return err
+		}
 	}
 	if name != "" {
 		return s.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: name}}})
@@ -55,7 +58,7 @@ func (s *session) closeResolver() {
 }
 
 func (s *session) resolveNow(o resolver.ResolveNowOptions) {
-	s.ch.toResolver.do(func() {
+	s.ch.toResolver.Do(func() {
 		if s.resolver != nil {
 			s.resolver.ResolveNow(o)
 		}
@@ -100,7 +103,7 @@ func (s *session) ReportError(err error) {
 		return
 	}
 	s.ch.applyConfig(s.ch.activeConfig())
-	s.ch.toBalancer.do(func() {
+	s.ch.toBalancer.Do(func() {
 		if p := s.latest(); p != nil {
 			p.balancer.ResolverError(err)
 			return
@@ -174,7 +177,7 @@ func (ch *channel) applyConfig(c *config.Config) {
 // says to them.
 func (s *session) updateBalancer(state balancer.ClientConnState, builder balancer.Builder) error {
 	answer := make(chan error, 1)
-	s.ch.toBalancer.do(func() {
+	s.ch.toBalancer.Do(func() {
 		p := s.latest()
 		if p == nil || p.builder.Name() != builder.Name() {
 			if p = s.switchTo(builder); p == nil {
@@ -284,7 +287,7 @@ func (p *policy) UpdateState(state balancer.State) {
 		if p == s.pending || state.ConnectivityState != connectivity.Ready {
 			old := s.current
 			s.current, s.pending = s.pending, nil
-			ch.toBalancer.do(old.close)
+			ch.toBalancer.Do(old.close)
 			state = s.current.last
 		}
 	}

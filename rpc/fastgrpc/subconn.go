@@ -2,19 +2,18 @@ package fastgrpc
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
 // subConn is what a balancer picks: at most one connection that takes new calls, to the
@@ -86,7 +85,7 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 func (sc *subConn) tell(f func()) {
 	p := sc.policy
 	ch := p.session.ch
-	ch.toBalancer.do(func() {
+	ch.toBalancer.Do(func() {
 		ch.set.Mu.Lock()
 		active := p.active()
 		ch.set.Mu.Unlock()
@@ -113,7 +112,7 @@ func (sc *subConn) Connect() {
 // begin. It ends when sc.ctx ends and the dialer has returned.
 func (sc *subConn) connectAndUnlock() {
 	ctx, addrs, o := sc.ctx, sc.addrs, &sc.client().opts
-	pause := backoffFor(&o.backoff, sc.failures)
+	pause := connect.Backoff(&o.backoff, sc.failures)
 	sc.setState(connectivity.Connecting, nil)
 	sc.mu.Unlock()
 	limit, cancel := context.WithTimeout(ctx, max(o.connectTimeout, pause))
@@ -132,7 +131,7 @@ func (sc *subConn) connectAndUnlock() {
 	sc.setState(connectivity.TransientFailure, err)
 	now := sc.retryNow
 	sc.mu.Unlock()
-	waited := sleep(ctx, pause, now)
+	waited := connect.Sleep(ctx, pause, now)
 	sc.mu.Lock()
 	if ctx.Err() != nil {
 		return
@@ -141,19 +140,6 @@ func (sc *subConn) connectAndUnlock() {
 		sc.failures++
 	}
 	sc.setState(connectivity.Idle, err)
-}
-
-// sleep reports whether all of d passed before ctx or now ended it.
-func sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-now:
-	case <-ctx.Done():
-	}
-	return false
 }
 
 // connected makes cc the subConn's connection, unless the attempt has been called off.
@@ -196,21 +182,6 @@ func (sc *subConn) takeConn() *clientConn {
 		sc.connEnd()
 	}
 	return cc
-}
-
-// backoffFor returns gRPC's connection backoff (grpc/doc/connection-backoff.md):
-// exponential, bounded, with jitter.
-func backoffFor(b *backoff.Config, failures int) time.Duration {
-	if failures == 0 {
-		return b.BaseDelay
-	}
-	d, most := float64(b.BaseDelay), float64(b.MaxDelay)
-	for ; failures > 0 && d < most; failures-- {
-		d *= b.Multiplier
-	}
-	d = min(d, most)
-	d *= 1 + b.Jitter*(2*rand.Float64()-1)
-	return time.Duration(max(d, 0))
 }
 
 func (sc *subConn) resetBackoff() {
@@ -262,6 +233,76 @@ func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 	}
 	if cc != nil {
 		cc.leave()
+	}
+}
+
+// healthService returns the service whose health decides whether a connection is used
+// (grpc/doc/health-checking.md). on is false if the service config names none.
+func (sc *subConn) healthService() (name string, on bool) {
+	c := sc.client()
+	config := c.pick.Load().config
+	if c.opts.disableHealthCheck || config == nil || config.HealthCheckConfig == nil {
+		return "", false
+	}
+	return config.HealthCheckConfig.ServiceName, true
+}
+
+// watchHealth lets the server's health decide the subConn's state, if the balancer asked
+// for that when it made the subConn. The lock is held.
+func (sc *subConn) watchHealth(cc *clientConn) bool {
+	service, on := sc.healthService()
+	if !on || !sc.options.HealthCheckEnabled {
+		return false
+	}
+	go connect.WatchHealth(sc.connCtx, sc, service, func(state connectivity.State, err error) {
+		sc.mu.Lock()
+		defer sc.mu.Unlock()
+		if sc.conn == cc {
+			sc.setState(state, err)
+		}
+	})
+	return true
+}
+
+// healthListener is a balancer's listener for the health of a subConn that is ready. It
+// counts while it is the subConn's.
+type healthListener struct{ cancel context.CancelFunc }
+
+// RegisterHealthListener reports the server's health to f until the state changes or
+// there is another listener. Without health checks it reports Ready once.
+func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.stopHealthListener()
+	if sc.reported != connectivity.Ready || sc.conn == nil || f == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(sc.connCtx)
+	l := &healthListener{cancel}
+	sc.health = l
+	report := func(state connectivity.State, err error) {
+		sc.tell(func() {
+			sc.mu.Lock()
+			counts := sc.health == l
+			sc.mu.Unlock()
+			if counts {
+				f(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
+			}
+		})
+	}
+	service, on := sc.healthService()
+	if !on {
+		report(connectivity.Ready, nil)
+		return
+	}
+	go connect.WatchHealth(ctx, sc, service, report)
+}
+
+// stopHealthListener ends the watch of a registered listener, with the lock held.
+func (sc *subConn) stopHealthListener() {
+	if sc.health != nil {
+		sc.health.cancel()
+		sc.health = nil
 	}
 }
 

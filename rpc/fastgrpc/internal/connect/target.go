@@ -1,4 +1,4 @@
-package fastgrpc
+package connect
 
 import (
 	"errors"
@@ -9,11 +9,21 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// parseTarget parses a target as grpc.NewClient does. Without a scheme that has a
-// resolver, it is a DNS name.
-func (o *clientOptions) parseTarget(s string) (resolver.Target, resolver.Builder, error) {
+// ErrUnsupported is wrapped by errors about features that fastgrpc lacks.
+var ErrUnsupported error = unsupportedError{}
+
+type unsupportedError struct{}
+
+func (unsupportedError) Error() string { return "not supported by fastgrpc" }
+
+func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// ParseTarget parses a target as grpc.NewClient does, and finds its resolver among the
+// program's and the registered ones. Without a scheme that has a resolver, the target is a
+// DNS name.
+func ParseTarget(s string, own []resolver.Builder) (resolver.Target, resolver.Builder, error) {
 	if u, err := url.Parse(s); err == nil {
-		if b := o.resolverFor(u.Scheme); b != nil {
+		if b := resolverFor(u.Scheme, own); b != nil {
 			return checkedTarget(u, b)
 		}
 		switch u.Scheme {
@@ -29,7 +39,7 @@ func (o *clientOptions) parseTarget(s string) (resolver.Target, resolver.Builder
 	if err != nil {
 		return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: %w", s, err)
 	}
-	b := o.resolverFor(u.Scheme)
+	b := resolverFor(u.Scheme, own)
 	if b == nil {
 		return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: no resolver for the default scheme %s", s, scheme)
 	}
@@ -48,8 +58,8 @@ func checkedTarget(u *url.URL, b resolver.Builder) (resolver.Target, resolver.Bu
 }
 
 // resolverFor returns the resolver for a scheme, or nil.
-func (o *clientOptions) resolverFor(scheme string) resolver.Builder {
-	for _, b := range o.resolvers {
+func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
+	for _, b := range own {
 		if b.Scheme() == scheme {
 			return b
 		}
@@ -61,18 +71,18 @@ func (o *clientOptions) resolverFor(scheme string) resolver.Builder {
 	return resolver.Get(scheme)
 }
 
-// authorityOf returns the name of the servers, which is the :authority of calls and the
-// name that TLS verifies.
-func (o *clientOptions) authorityOf(t resolver.Target, b resolver.Builder) (string, error) {
+// AuthorityOf returns the name of the servers, which is the :authority of calls and the
+// name that TLS verifies. own is the program's, certified that of the transport credentials.
+func AuthorityOf(t resolver.Target, b resolver.Builder, own, certified string) (string, error) {
 	endpoint := t.Endpoint()
 	overrider, _ := b.(resolver.AuthorityOverrider)
-	switch name := o.creds.Info().ServerName; { //nolint:staticcheck // deprecated, but grpc-go still takes the authority from it
-	case o.authority != "" && name != "" && name != o.authority:
-		return "", errors.New("fastgrpc: WithAuthority says " + o.authority + ", the transport credentials say " + name + ": give the name once")
-	case o.authority != "":
-		return o.authority, nil
-	case name != "":
-		return name, nil
+	switch {
+	case own != "" && certified != "" && certified != own:
+		return "", errors.New("fastgrpc: WithAuthority says " + own + ", the transport credentials say " + certified + ": give the name once")
+	case own != "":
+		return own, nil
+	case certified != "":
+		return certified, nil
 	case overrider != nil:
 		return overrider.OverrideAuthority(t), nil
 	case strings.HasPrefix(endpoint, ":"):
@@ -93,4 +103,21 @@ func escapeAuthority(s string) string {
 		}
 	}
 	return out.String()
+}
+
+// NetworkOf returns the network and the address of a resolver's address. The scheme of
+// the target or of the address decides, never the address's letters.
+func NetworkOf(target resolver.Target, addr string) (network, path string) {
+	switch target.URL.Scheme {
+	case "unix", "unix-abstract":
+		return "unix", addr
+	}
+	rest, isUnix := strings.CutPrefix(addr, "unix:")
+	if !isUnix {
+		return "tcp", addr
+	}
+	if u, err := url.Parse(addr); err == nil && u.Path != "" {
+		return "unix", u.Path
+	}
+	return "unix", rest
 }

@@ -1,17 +1,18 @@
-package fastgrpc
+package connect
 
 import "sync"
 
-// serializer runs functions one at a time, in order, on a goroutine that exists only
+// A Serializer runs functions one at a time, in order, on a goroutine that exists only
 // while there is something to run. Resolvers and balancers are called on one, because
 // they expect calls that do not overlap and come without any lock held.
-type serializer struct {
+type Serializer struct {
 	mu      sync.Mutex
 	queue   []func()
 	running chan struct{} // closed when the queue is empty; nil if it is
 }
 
-func (s *serializer) do(f func()) {
+// Do queues a function.
+func (s *Serializer) Do(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, f)
@@ -21,7 +22,7 @@ func (s *serializer) do(f func()) {
 	}
 }
 
-func (s *serializer) run() {
+func (s *Serializer) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) > 0 {
@@ -37,8 +38,8 @@ func (s *serializer) run() {
 	s.running = nil
 }
 
-// wait returns when all functions have run.
-func (s *serializer) wait() {
+// Wait returns when all functions have run.
+func (s *Serializer) Wait() {
 	s.mu.Lock()
 	running := s.running
 	s.mu.Unlock()
