@@ -19,6 +19,8 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/config"
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
+	"wirelab.dev/rpc/fastgrpc/internal/ending"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
 // channel holds a client's connections. Its resolver finds addresses, its balancer makes
@@ -58,7 +60,7 @@ type picking struct {
 }
 
 // ErrClientClosed is why calls on a closed client fail.
-var ErrClientClosed = errors.New("fastgrpc: the client is closed")
+var ErrClientClosed = ending.ErrClientClosed
 
 var errClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
 
@@ -101,7 +103,7 @@ func (ch *channel) exitIdle() {
 	ch.session = s
 	ch.publish(func(p *picking) { p.state = connectivity.Connecting })
 	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
-	if timeout := ch.client.opts.idleTimeout; timeout != forever {
+	if timeout := ch.client.opts.idleTimeout; timeout != lifetime.Forever {
 		ch.idleTimer = time.AfterFunc(timeout, func() { ch.checkIdle(s) })
 	}
 	ch.set.Mu.Unlock()
@@ -130,7 +132,7 @@ func (ch *channel) checkIdle(s *session) {
 	for cc := range ch.set.Open {
 		cc.Mu.Lock()
 		busy = busy || cc.h2.OpenStreams() > 0
-		since = max(since, cc.keepalive.idleSince)
+		since = max(since, cc.clock.IdleSince)
 		cc.Mu.Unlock()
 	}
 	switch idle := time.Since(batchio.Epoch) - since; {

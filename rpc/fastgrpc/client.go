@@ -24,6 +24,8 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
+	"wirelab.dev/rpc/fastgrpc/internal/ending"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -99,7 +101,7 @@ func (c *Client) Close() error { return c.channel.close() }
 
 // doublePingInterval reacts to a server's GOAWAY "too_many_pings".
 func (c *Client) doublePingInterval() {
-	if t := c.pingTime.Load(); t < int64(forever)/2 {
+	if t := c.pingTime.Load(); t < int64(lifetime.Forever)/2 {
 		c.pingTime.CompareAndSwap(t, 2*t)
 	}
 }
@@ -236,8 +238,8 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 // readReply reads the response of a unary call that has ended.
 func (c *Client) readReply(u *clientCall, reply any, info *callInfo) error {
 	info.responded(u)
-	if u.end.kind != succeeded {
-		return u.end.err
+	if u.end.Kind != ending.Succeeded {
+		return u.end.Err
 	}
 	m, ok := u.inbox.Take()
 	if !ok {

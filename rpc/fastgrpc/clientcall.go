@@ -15,6 +15,7 @@ import (
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/ending"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -39,7 +40,7 @@ type clientCall struct {
 	trailer                     []hpack.HeaderField
 	headerLength, trailerLength int // on the wire
 
-	end         ending
+	end         ending.Ending
 	unprocessed bool // the server did not process the call, so it may be retried
 	answered    bool // a header came before the trailers, so it may not
 	dropped     bool // the balancer ended the call
@@ -74,12 +75,12 @@ func (c *Client) recycle(u *clientCall) {
 }
 
 // finish ends the call, once, with the lock held.
-func (c *clientCall) finish(end ending) {
-	if c.end.done() {
+func (c *clientCall) finish(end ending.Ending) {
+	if c.end.Done() {
 		return
 	}
 	c.end = end
-	c.conn.CallEnded(end.kind == succeeded)
+	c.conn.CallEnded(end.Kind == ending.Succeeded)
 	c.conn.h2.Release(&c.h2)
 	if !c.streaming {
 		// The caller recycles the call as soon as it is signalled, but the state
@@ -93,8 +94,8 @@ func (c *clientCall) finish(end ending) {
 }
 
 // fail ends the call and cancels it on the server, with the lock held.
-func (c *clientCall) fail(end ending) {
-	if c.end.done() {
+func (c *clientCall) fail(end ending.Ending) {
+	if c.end.Done() {
 		return
 	}
 	c.conn.h2.Reset(&c.h2, http2.ErrCodeCancel)
@@ -159,12 +160,12 @@ func readFixedHead(set *h2.FieldSet) *responseHead {
 // onHeaders handles the response's header, its trailers, or both in one block.
 func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 	if block.TooLarge {
-		c.fail(endBadResponse(codes.Internal, "response header list too large"))
+		c.fail(ending.BadResponse(codes.Internal, "response header list too large"))
 		return
 	}
 	head := readResponseHead(block)
 	if !c.gotHeader {
-		if bad := c.checkHeader(head, end); bad.done() {
+		if bad := c.checkHeader(head, end); bad.Done() {
 			c.fail(bad)
 			return
 		}
@@ -184,29 +185,29 @@ func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 }
 
 // checkHeader returns how a call ends whose response is not gRPC.
-func (c *clientCall) checkHeader(head *responseHead, end bool) ending {
+func (c *clientCall) checkHeader(head *responseHead, end bool) ending.Ending {
 	if head.httpStatus != "200" && head.code == "" {
 		n, _ := strconv.Atoi(head.httpStatus)
-		return endBadResponse(wire.CodeOfHTTP(n), "unexpected HTTP status %s (%s)", head.httpStatus, http.StatusText(n))
+		return ending.BadResponse(wire.CodeOfHTTP(n), "unexpected HTTP status %s (%s)", head.httpStatus, http.StatusText(n))
 	}
 	if _, ok := wire.ContentSubtype(head.contentType); !ok && !(end && head.code != "") {
-		return endBadResponse(codes.Unknown, "response with content-type %q", head.contentType)
+		return ending.BadResponse(codes.Unknown, "response with content-type %q", head.contentType)
 	}
 	if name := head.encoding; name != "" && name != encoding.Identity {
 		// An unknown name is an error only if a message is compressed.
 		c.received = encoding.GetCompressor(name)
 	}
-	return ending{}
+	return ending.Ending{}
 }
 
 // endOf returns how a call ends whose response has these trailers.
-func (c *clientCall) endOf(head *responseHead) ending {
+func (c *clientCall) endOf(head *responseHead) ending.Ending {
 	if head.code == "" {
-		return endBadResponse(codes.Internal, "response without grpc-status")
+		return ending.BadResponse(codes.Internal, "response without grpc-status")
 	}
-	end := endFromServer(head.code, head.message, head.details)
-	if end.kind == succeeded && c.inbox.Unfinished() {
-		return endBadResponse(codes.Internal, "response ended within a message")
+	end := ending.FromServer(head.code, head.message, head.details)
+	if end.Kind == ending.Succeeded && c.inbox.Unfinished() {
+		return ending.BadResponse(codes.Internal, "response ended within a message")
 	}
 	return end
 }
@@ -234,14 +235,14 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 
 // onData splits content into messages.
 func (c *clientCall) onData(data []byte, end bool) {
-	if c.end.done() {
+	if c.end.Done() {
 		c.conn.h2.Consume(&c.h2, len(data))
 	} else if err := c.inbox.Receive(c.conn.source(), &c.h2, data, c.streaming); err != nil {
-		c.fail(unsuccessful(badResponse, err))
+		c.fail(ending.BadMessage(err))
 	} else if c.streaming && c.inbox.Len() > 0 {
 		rpccall.WakeOne(c.signal)
 	}
 	if end {
-		c.finish(endBadResponse(codes.Internal, "response ended without trailers"))
+		c.finish(ending.BadResponse(codes.Internal, "response ended without trailers"))
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/ending"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -51,8 +53,8 @@ var (
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
 	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
 	cc.conn.init(cc, nc, auth, &c.opts.limits)
-	cc.keepalive.ping = rpccall.PingTimer{Every: time.Duration(c.pingTime.Load()), Timeout: c.opts.keepalive.Timeout}
-	cc.keepalive.maxIdle = forever // the channel looks after that
+	cc.clock.Ping = rpccall.PingTimer{Every: time.Duration(c.pingTime.Load()), Timeout: c.opts.keepalive.Timeout}
+	cc.clock.MaxIdle = lifetime.Forever // the channel looks after that
 	return cc
 }
 
@@ -99,7 +101,7 @@ func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFi
 	}
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
 	cc.Counters.CallsStarted++
-	cc.keepalive.idleSince = 0
+	cc.clock.IdleSince = 0
 	return nil
 }
 
@@ -199,7 +201,7 @@ func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
 func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c := s.Owner.(*clientCall)
 	c.unprocessed = why.Unprocessed
-	c.finish(endReset(why, c.deadline))
+	c.finish(ending.Reset(why, c.deadline))
 }
 
 // OnDrained wakes the sender of a streaming call.
@@ -240,8 +242,8 @@ func (cc *clientConn) callsEnded() {
 	}
 	cc.ended = cc.ended[:0]
 	cc.grant()
-	if cc.keepalive.idleSince == 0 && cc.h2.OpenStreams() == 0 {
-		cc.keepalive.idleSince = time.Since(batchio.Epoch)
+	if cc.clock.IdleSince == 0 && cc.h2.OpenStreams() == 0 {
+		cc.clock.IdleSince = time.Since(batchio.Epoch)
 	}
 	if cc.isDraining && cc.h2.OpenStreams() == 0 && cc.reserved == 0 {
 		cc.CloseLocked(errDrained)
@@ -251,9 +253,9 @@ func (cc *clientConn) callsEnded() {
 func (cc *clientConn) StartCalls() {}
 
 func (cc *clientConn) ConnLost(err error) {
-	cc.keepalive.timer.Stop()
+	cc.timer.Stop()
 	cc.drain()
-	end := endConnLost(cc.peer.Addr, err)
+	end := ending.ConnLost(cc.peer.Addr, err)
 	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(end) })
 	cc.callsEnded()
 }
@@ -261,7 +263,7 @@ func (cc *clientConn) ConnLost(err error) {
 // cancel ends a call because its context ended with err.
 func (cc *clientConn) cancel(c *clientCall, err error) {
 	cc.Mu.Lock()
-	end := endContext(err)
+	end := ending.Context(err)
 	c.fail(end)
 	if c.streaming && c.inbox.Len() > 0 {
 		// Unread messages are dropped, even if the call had succeeded.
@@ -288,7 +290,7 @@ func (cc *clientConn) shutdown() {
 		return
 	}
 	cc.drain()
-	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(endClientClosed()) })
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(ending.ClientClosed()) })
 	cc.h2.GoAway(http2.ErrCodeNo, "")
 	cc.CloseLocked(ErrClientClosed) // and wakes them
 }

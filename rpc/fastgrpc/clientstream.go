@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	"wirelab.dev/rpc/fastgrpc/internal/ending"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
@@ -81,7 +82,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 			break
 		}
 		if err = s.tries.next(ctx, c, &s.info, &attemptEnd{final: s.initial.dropped}, err); err != nil {
-			s.finish(endAbandoned(err))
+			s.finish(ending.Abandoned(err))
 			return nil, err
 		}
 	}
@@ -139,7 +140,7 @@ func (s *clientStream) watch() {
 }
 
 // finish releases what the call holds and runs its end-of-call callbacks, once.
-func (s *clientStream) finish(end ending) {
+func (s *clientStream) finish(end ending.Ending) {
 	s.finishOnce.Do(func() {
 		s.retryMu.Lock()
 		c, stop := s.current.Load(), s.stop
@@ -147,7 +148,7 @@ func (s *clientStream) finish(end ending) {
 			c.conn.Mu.Lock()
 			s.sent.Drop()
 			c.conn.Mu.Unlock()
-			c.reportDone(end.err)
+			c.reportDone(end.Err)
 		}
 		s.retryMu.Unlock()
 		if stop != nil {
@@ -157,17 +158,17 @@ func (s *clientStream) finish(end ending) {
 		if c.conn != nil {
 			s.info.responded(c)
 		}
-		if end.err == nil {
+		if end.Err == nil {
 			s.info.throttle.Succeeded()
 		}
 		s.alias.End()
-		s.info.Finished(end.err)
-		c.observer.end(end.err)
+		s.info.Finished(end.Err)
+		c.observer.end(end.Err)
 	})
 }
 
 // ending returns how the call ended.
-func (s *clientStream) ending() ending {
+func (s *clientStream) ending() ending.Ending {
 	c := s.current.Load()
 	c.conn.Mu.Lock()
 	defer c.conn.Mu.Unlock()
@@ -212,7 +213,7 @@ func (s *clientStream) CloseSend() error {
 		c := s.current.Load()
 		cc := c.conn
 		cc.Mu.Lock()
-		if !c.end.done() && !s.sentAll && s.ctx.Err() == nil {
+		if !c.end.Done() && !s.sentAll && s.ctx.Err() == nil {
 			s.sentAll = true
 			cc.h2.CloseSend(&c.h2)
 			cc.Flush()
@@ -231,7 +232,7 @@ func (s *clientStream) CloseSend() error {
 func (s *clientStream) SendMsg(m any) error {
 	c := s.current.Load()
 	c.conn.Mu.Lock()
-	ended, sentAll := c.end.done() && !c.undecided(), s.sentAll
+	ended, sentAll := c.end.Done() && !c.undecided(), s.sentAll
 	c.conn.Mu.Unlock()
 	switch {
 	case ended || s.ctx.Err() != nil: // watch ends the call
@@ -241,7 +242,7 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 	b, err := message.Encode(s.info.codec, s.info.compressor, m, s.info.MaxSend)
 	if err != nil {
-		end := endAbandoned(err)
+		end := ending.Abandoned(err)
 		s.abort(end)
 		s.finish(end)
 		return err
@@ -250,7 +251,7 @@ func (s *clientStream) SendMsg(m any) error {
 	for {
 		c := s.current.Load()
 		c.conn.Mu.Lock()
-		if !c.end.done() {
+		if !c.end.Done() {
 			return s.send(c, b)
 		}
 		c.conn.Mu.Unlock()
@@ -281,12 +282,12 @@ func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 	s.sent.Add(b, s.info.maxReplay)
 	cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, last)
 	cc.Flush()
-	for c.h2.Queued() && !c.end.done() {
+	for c.h2.Queued() && !c.end.Done() {
 		cc.Mu.Unlock()
 		<-c.drained
 		cc.Mu.Lock()
 	}
-	ended, undecided := c.end.done(), c.undecided()
+	ended, undecided := c.end.Done(), c.undecided()
 	cc.Mu.Unlock()
 	if ended && !last && !(undecided && s.retry(c)) {
 		return io.EOF
@@ -299,22 +300,22 @@ func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 func (s *clientStream) RecvMsg(v any) error {
 	s.alias.Release()
 	m, end := s.nextMessage()
-	if !end.done() {
-		if end = s.read(&m, v); end.kind == open || end.kind == succeeded {
+	if !end.Done() {
+		if end = s.read(&m, v); end.Kind == ending.Open || end.Kind == ending.Succeeded {
 			return nil
 		}
-	} else if end.kind == succeeded && !s.desc.ServerStreams && !s.gotMessage {
-		end = endBadResponse(codes.Internal, "response without a message")
+	} else if end.Kind == ending.Succeeded && !s.desc.ServerStreams && !s.gotMessage {
+		end = ending.BadResponse(codes.Internal, "response without a message")
 	}
 	s.finish(end)
-	if end.kind == succeeded {
+	if end.Kind == ending.Succeeded {
 		return io.EOF
 	}
-	return end.err
+	return end.Err
 }
 
 // read decodes a message. If the response has only one, read also waits for the end.
-func (s *clientStream) read(m *message.Message, v any) (end ending) {
+func (s *clientStream) read(m *message.Message, v any) (end ending.Ending) {
 	s.gotMessage = true
 	c, info := s.current.Load(), &s.info
 	c.observer.headerReceived(c)
@@ -324,26 +325,26 @@ func (s *clientStream) read(m *message.Message, v any) (end ending) {
 	}
 	size, err := message.Decode(info.codec, c.received, m, v, how)
 	if err != nil {
-		end = endAbandoned(err)
+		end = ending.Abandoned(err)
 		s.abort(end)
 		return end
 	}
 	c.observer.received(v, size)
 	if s.desc.ServerStreams {
-		return ending{}
+		return ending.Ending{}
 	}
-	if *m, end = s.nextMessage(); !end.done() {
+	if *m, end = s.nextMessage(); !end.Done() {
 		m.Release()
-		end = endBadResponse(codes.Internal, "more than one message in a unary response")
+		end = ending.BadResponse(codes.Internal, "more than one message in a unary response")
 		s.abort(end)
-	} else if end.kind == succeeded {
+	} else if end.Kind == ending.Succeeded {
 		s.finish(end)
 	}
 	return end
 }
 
 // abort ends the call and drops its unread messages.
-func (s *clientStream) abort(end ending) {
+func (s *clientStream) abort(end ending.Ending) {
 	s.retryMu.Lock()
 	defer s.retryMu.Unlock()
 	c := s.current.Load()
@@ -359,7 +360,7 @@ func (s *clientStream) abort(end ending) {
 }
 
 // nextMessage waits for a message, or for the end of the call.
-func (s *clientStream) nextMessage() (message.Message, ending) {
+func (s *clientStream) nextMessage() (message.Message, ending.Ending) {
 	for {
 		c := s.current.Load()
 		m, end, undecided := s.nextFrom(c)
@@ -370,20 +371,20 @@ func (s *clientStream) nextMessage() (message.Message, ending) {
 	}
 }
 
-func (s *clientStream) nextFrom(c *clientCall) (m message.Message, end ending, undecided bool) {
+func (s *clientStream) nextFrom(c *clientCall) (m message.Message, end ending.Ending, undecided bool) {
 	cc := c.conn
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()
 	for {
 		if m, ok := c.inbox.Take(); ok {
 			s.sent.Drop()
-			if !c.end.done() {
+			if !c.end.Done() {
 				cc.h2.Consume(&c.h2, m.Credit)
 				cc.Flush()
 			}
-			return m, ending{}, false
+			return m, ending.Ending{}, false
 		}
-		if c.end.done() {
+		if c.end.Done() {
 			c.inbox.DropPartial()
 			return m, c.end, c.undecided()
 		}

@@ -2,9 +2,11 @@ package fastgrpc
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -12,6 +14,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -19,14 +22,15 @@ import (
 // conn is what connections of clients and servers have in common.
 type conn struct {
 	batchio.Conn
-	h2        *h2.Conn
-	role      connRole
-	isClient  bool
-	peer      *peer.Peer
-	stats     stats.Handler
-	ctx       context.Context // ends with the connection
-	end       context.CancelFunc
-	keepalive keepaliveTimer
+	h2       *h2.Conn
+	role     connRole
+	isClient bool
+	peer     *peer.Peer
+	stats    stats.Handler
+	ctx      context.Context // ends with the connection
+	end      context.CancelFunc
+	clock    lifetime.Clock
+	timer    *time.Timer // fires when the clock says so
 }
 
 func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits) {
@@ -63,6 +67,54 @@ func (c *conn) Start(running *sync.WaitGroup) {
 	c.startKeepalive()
 	c.Mu.Unlock()
 	c.Conn.Start(running)
+}
+
+var (
+	keepalivePing = [8]byte{'k', 'e', 'e', 'p'}
+	drainPing     = [8]byte{'d', 'r', 'a', 'i', 'n'}
+)
+
+var (
+	errPingTimeout = errors.New("fastgrpc: keepalive ping not answered before its timeout")
+	errConnAge     = errors.New("fastgrpc: connection reached MaxConnectionAge and its grace period")
+	errNoPreface   = errors.New("fastgrpc: peer sent no HTTP/2 SETTINGS before the timeout")
+)
+
+// startKeepalive starts the connection's clock and timer, with the lock held.
+func (c *conn) startKeepalive() {
+	now := time.Since(batchio.Epoch)
+	c.clock.Start(now)
+	c.LastRead.Store(int64(now))
+	c.timer = time.AfterFunc(lifetime.Forever, func() {
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
+		c.checkKeepalive()
+	})
+	c.checkKeepalive()
+}
+
+// checkKeepalive does what is due and sets the timer for what is due next.
+func (c *conn) checkKeepalive() {
+	if c.Err() != nil {
+		return
+	}
+	c.clock.Begin(time.Since(batchio.Epoch))
+	if c.role.checkTimes(); c.Err() != nil {
+		return
+	}
+	c.Flush()
+	c.timer.Reset(max(c.clock.Next, time.Millisecond))
+}
+
+// pingIfSilent pings a peer that has been silent, and closes the connection if the peer
+// does not answer.
+func (c *conn) pingIfSilent() {
+	switch c.clock.CheckPing(time.Duration(c.LastRead.Load())) {
+	case rpccall.PingLost:
+		c.CloseLocked(errPingTimeout)
+	case rpccall.PingNow:
+		c.h2.Ping(keepalivePing)
+	}
 }
 
 // contentFreed lets messages come that waited for memory.

@@ -12,6 +12,7 @@ import (
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
 // dialFirst connects to the first address that accepts a connection, or returns the
@@ -39,7 +40,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
 	}
-	limitSilence(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
+	lifetime.LimitSilence(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
 	name := c.serverName(addr)
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // for credentials that ignore ctx
 	secured, auth, err := c.opts.creds.ClientHandshake(ctx, name, nc)

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -404,25 +403,6 @@ func TestExtraResponseEndsCall(t *testing.T) {
 	case <-gone:
 	case <-testContext(t).Done():
 		t.Error("the handler goes on")
-	}
-}
-
-func TestResetCodes(t *testing.T) {
-	past, future := time.Now().Add(-time.Second), time.Now().Add(time.Hour)
-	for _, c := range []struct {
-		reset    http2.ErrCode
-		deadline time.Time
-		want     codes.Code
-	}{
-		{http2.ErrCodeCancel, time.Time{}, codes.Canceled},
-		{http2.ErrCodeCancel, future, codes.Canceled},
-		{http2.ErrCodeCancel, past, codes.DeadlineExceeded},
-		{http2.ErrCodeRefusedStream, past, codes.Unavailable},
-		{http2.ErrCodeInternal, past, codes.Internal},
-	} {
-		if got := codeOfReset(c.reset, c.deadline); got != c.want {
-			t.Errorf("reset with %s, deadline %v: got %s, want %s", c.reset, c.deadline, got, c.want)
-		}
 	}
 }
 

@@ -16,10 +16,6 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-
-	"wirelab.dev/rpc/batchio"
-	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/h2"
 )
 
 // errForeign is an error of the program that is an io.EOF.
@@ -167,30 +163,4 @@ func bidiError(ctx context.Context, stub testgrpc.TestServiceClient, opts []grpc
 	}
 	_, err = stream.Recv()
 	return err
-}
-
-// TestOnlyTrailersSucceed checks that each way to end a call but the server's OK has an
-// error, and a status that is not OK.
-func TestOnlyTrailersSucceed(t *testing.T) {
-	fine := status.FromProto(nil) // OK
-	for name, end := range map[string]ending{
-		"status":   endFromServer("14", "", ""),
-		"junk":     endFromServer("x", "", ""),
-		"response": endBadResponse(codes.OK, "odd"),
-		"reset":    endReset(h2.Reset{}, batchio.Epoch),
-		"lost":     endConnLost(&net.TCPAddr{}, io.EOF),
-		"closed":   endClientClosed(),
-		"context":  endContext(context.Canceled),
-		"OK error": endAbandoned(rpccall.WithCause(fine, io.EOF)),
-		"nil":      endAbandoned(nil),
-	} {
-		if end.err == nil || status.Code(end.err) == codes.OK || end.kind == succeeded || errors.Is(end.err, io.EOF) {
-			t.Errorf("%s ends a call with %+v", name, end)
-		}
-	}
-	for _, code := range []string{"0", "00"} {
-		if end := endFromServer(code, "", ""); end.err != nil || end.kind != succeeded {
-			t.Errorf("grpc-status %s ends a call with %+v", code, end)
-		}
-	}
 }

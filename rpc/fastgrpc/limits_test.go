@@ -12,6 +12,8 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
 // TestExtremeLimits sets the limits to what a program may pass, and compares the codes
@@ -51,7 +53,7 @@ func TestExtremeLimits(t *testing.T) {
 // TestExtremeOptions checks that servers and clients with the largest values of options
 // work, and that times near the end of time do not pass at once.
 func TestExtremeOptions(t *testing.T) {
-	for _, d := range []time.Duration{forever, forever - 1, forever - forever/20} {
+	for _, d := range []time.Duration{lifetime.Forever, lifetime.Forever - 1, lifetime.Forever - lifetime.Forever/20} {
 		s, target := startFast(t,
 			MaxConcurrentStreams(math.MaxUint32), MaxHeaderListSize(math.MaxUint32), Windows(math.MaxInt, math.MaxInt), ConnectionTimeout(d),
 			KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: d, MaxConnectionAge: d, MaxConnectionAgeGrace: d, Time: d, Timeout: d}),

@@ -23,6 +23,7 @@ import (
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/config"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -266,10 +267,10 @@ func defaultClientOptions() clientOptions {
 
 // finish checks the options and fills in what follows from them.
 func (o *clientOptions) finish() (err error) {
-	o.keepalive.Time = max(cmp.Or(o.keepalive.Time, forever), minClientPing)
-	o.keepalive.Timeout = cmp.Or(o.keepalive.Timeout, defaultPingTimeout)
+	o.keepalive.Time = max(cmp.Or(o.keepalive.Time, lifetime.Forever), lifetime.MinClientPing)
+	o.keepalive.Timeout = cmp.Or(o.keepalive.Timeout, lifetime.DefaultPingTimeout)
 	if o.idleTimeout <= 0 {
-		o.idleTimeout = forever
+		o.idleTimeout = lifetime.Forever
 	}
 	if o.bundle != nil {
 		if o.creds != nil {

@@ -16,6 +16,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
+	"wirelab.dev/rpc/fastgrpc/internal/ending"
 )
 
 // tries counts the attempts of a call and decides, as grpc-go does, whether there is
@@ -123,7 +124,7 @@ func loadReport(trailer metadata.MD) any {
 // undecided reports whether a stream's attempt has failed without an answer, and nobody
 // has decided yet whether there is another one. The connection's lock is held.
 func (c *clientCall) undecided() bool {
-	return c.end.done() && c.end.kind != succeeded && !c.answered && !c.decided
+	return c.end.Done() && c.end.Kind != ending.Succeeded && !c.answered && !c.decided
 }
 
 // resend sends the kept messages on a new attempt, with its connection's lock held.
@@ -149,7 +150,7 @@ func (s *clientStream) retry(c *clientCall) bool {
 	c.conn.Mu.Lock()
 	out.read(c)
 	out.final = s.sent.Disabled || c.decided
-	err := c.end.err
+	err := c.end.Err
 	c.conn.Mu.Unlock()
 	c.reportDone(err)
 	for {
@@ -173,8 +174,8 @@ func (s *clientStream) retry(c *clientCall) bool {
 	c.conn.Mu.Lock()
 	defer c.conn.Mu.Unlock()
 	c.decided = true
-	if err != c.end.err { //nolint:errorlint // whether it is the same one
-		c.end = endAbandoned(err)
+	if err != c.end.Err { //nolint:errorlint // whether it is the same one
+		c.end = ending.Abandoned(err)
 	}
 	return false
 }

@@ -1,14 +1,22 @@
 package fastgrpc
 
 import (
+	"context"
 	"errors"
+	"io"
+	"maps"
 	"net"
+	"net/http"
+	"net/url"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
 // ErrServerStopped is returned by Serve if it is called after Stop or GracefulStop. It
@@ -33,13 +41,13 @@ func NewServer(opts ...ServerOption) *Server {
 	for _, o := range opts {
 		o(&s.opts)
 	}
-	setServerKeepaliveDefaults(&s.opts.keepalive, &s.opts.policy)
+	lifetime.SetServerDefaults(&s.opts.keepalive, &s.opts.policy)
 	s.base.Workers.Serve = (*serverCall).serve
 	s.base.Init(rpccall.ServerConfig[*serverConn]{
 		Library: "fastgrpc", Creds: s.opts.creds, HandshakeTimeout: s.opts.connectionTimeout,
 		WaitForHandlers: s.opts.waitForHandlers, Stopping: errServerStopping,
 		Prepare: func(nc net.Conn) net.Conn {
-			limitSilence(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
+			lifetime.LimitSilence(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
 			return nc
 		},
 		NewConn: func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
@@ -91,3 +99,116 @@ func (s *Server) lookup(path string) (*rpccall.Method, string) {
 	}
 	return nil, s.base.WhyUnknown(path)
 }
+
+var _ http.Handler = (*Server)(nil)
+
+// ServeHTTP answers a call that a server of net/http has received, so that gRPC and other
+// handlers can share a port:
+//
+//	if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+//		grpcServer.ServeHTTP(w, r)
+//	}
+//
+// Each call gets an HTTP/2 connection of its own within the process, so everything works
+// as with Serve, but it costs several times as much as a call of a listener's connection.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 2 {
+		http.Error(w, "fastgrpc: gRPC requires HTTP/2", http.StatusHTTPVersionNotSupported)
+		return
+	}
+	inner, err := s.serveInner(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer func() { _ = inner.Close() }()
+	request := r.WithContext(r.Context())
+	request.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	request.ContentLength = -1 // the body is passed on as it comes
+	response, err := inner.RoundTrip(request)
+	if err == nil {
+		defer func() { _ = response.Body.Close() }()
+		err = forward(w, response)
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // resets the stream: this is no end of a response
+	}
+}
+
+// serveInner makes a connection to this server for a request.
+func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
+	near, far := net.Pipe()
+	var auth credentials.AuthInfo
+	if r.TLS != nil {
+		auth = credentials.TLSInfo{
+			State: *r.TLS, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+		}
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	outer := &outerConn{Conn: far, local: local, remote: outerAddr(r.RemoteAddr)}
+	if err := s.base.Add(newServerConn(s, outer, auth, time.Since(batchio.Epoch))); err != nil {
+		_, _ = near.Close(), far.Close()
+		return nil, err
+	}
+	t := &http.Transport{
+		Protocols: new(http.Protocols), DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
+	}
+	t.Protocols.SetUnencryptedHTTP2(true)
+	// It wants a port, which a request's host need not have, and gives both to the dialer.
+	inner, err := t.NewClientConn(r.Context(), "http", "unused:80")
+	if err != nil {
+		_ = near.Close()
+	}
+	return inner, err
+}
+
+// forward passes a response on as it comes.
+func forward(w http.ResponseWriter, response *http.Response) error {
+	maps.Copy(w.Header(), response.Header)
+	w.WriteHeader(response.StatusCode)
+	flush := http.NewResponseController(w)
+	if len(response.Header[http.CanonicalHeaderKey(wire.FieldStatus)]) == 0 {
+		if err := flush.Flush(); err != nil { // a header and trailers in one must not be split
+			return err
+		}
+	}
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			if err := flush.Flush(); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, values := range response.Trailer {
+		w.Header()[http.TrailerPrefix+name] = values
+	}
+	return nil
+}
+
+// outerConn is a connection within the process that has the addresses of the one from
+// which the request came.
+type outerConn struct {
+	net.Conn
+	local, remote net.Addr
+}
+
+func (c *outerConn) LocalAddr() net.Addr  { return c.local }
+func (c *outerConn) RemoteAddr() net.Addr { return c.remote }
+
+// outerAddr is a peer's address as net/http tells it.
+type outerAddr string
+
+func (outerAddr) Network() string  { return "tcp" }
+func (a outerAddr) String() string { return string(a) }

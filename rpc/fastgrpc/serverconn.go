@@ -2,7 +2,6 @@ package fastgrpc
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/h2"
 )
 
@@ -25,7 +25,7 @@ type serverConn struct {
 	ready   []*serverCall // calls that startCalls passes to the workers
 	halves  []*serverCall // unary calls with a deadline that have just begun
 	relief  *time.Timer   // runs while calls are parked
-	pings   pingGuard
+	pings   lifetime.Guard
 	maxAge  time.Duration // MaxConnectionAge, give or take a tenth
 	arrived time.Duration // before the handshake
 	drainAt time.Duration // when the drain began
@@ -35,10 +35,10 @@ type serverConn struct {
 var _ connRole = (*serverConn)(nil)
 
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
-	c := &serverConn{server: s, arrived: arrived, maxAge: jitter(s.opts.keepalive.MaxConnectionAge)}
+	c := &serverConn{server: s, arrived: arrived, maxAge: lifetime.Jitter(s.opts.keepalive.MaxConnectionAge)}
 	c.conn.init(c, nc, auth, &s.opts.limits)
 	p := &s.opts.keepalive
-	c.keepalive.ping, c.keepalive.maxIdle = rpccall.PingTimer{Every: p.Time, Timeout: p.Timeout}, p.MaxConnectionIdle
+	c.clock.Ping, c.clock.MaxIdle = rpccall.PingTimer{Every: p.Time, Timeout: p.Timeout}, p.MaxConnectionIdle
 	return c
 }
 
@@ -62,7 +62,7 @@ func (c *serverConn) OnOpen() *h2.Stream {
 	s.callContext.Init(s)
 	s.h2.Owner = s
 	c.Counters.CallsStarted++
-	c.keepalive.idleSince = 0
+	c.clock.IdleSince = 0
 	return &s.h2
 }
 
@@ -119,7 +119,7 @@ func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
 
 // OnPing enforces the ping policy.
 func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
-	return c.pings.onPing(now, c.h2, &c.server.opts.policy)
+	return c.pings.OnPing(now, c.h2, &c.server.opts.policy)
 }
 
 // OnPong sends the final GOAWAY if it answers the drain's ping.
@@ -139,8 +139,8 @@ func (c *serverConn) StreamsChanged() {
 	}
 	c.halves = c.halves[:0]
 	if c.h2.UnreleasedStreams() == 0 {
-		if c.keepalive.idleSince == 0 {
-			c.keepalive.idleSince = time.Since(batchio.Epoch)
+		if c.clock.IdleSince == 0 {
+			c.clock.IdleSince = time.Since(batchio.Epoch)
 		}
 		c.closeIfDrained()
 	}
@@ -198,7 +198,7 @@ func (c *serverConn) StartCalls() {
 }
 
 func (c *serverConn) ConnLost(error) {
-	c.keepalive.timer.Stop()
+	c.timer.Stop()
 	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverCall).abort(context.Canceled) })
 }
 
@@ -212,7 +212,7 @@ func (c *serverConn) Drain() {
 		return
 	}
 	c.beginDrain()
-	c.keepalive.timer.Reset(maxDrainPingWait)
+	c.timer.Reset(lifetime.MaxDrainPingWait)
 	c.Flush()
 }
 
@@ -229,22 +229,12 @@ func (c *serverConn) finishDrain() {
 	}
 }
 
-// jitter moves an age by up to a tenth, as grpc-go does, so that the connections of a
-// server that has just started do not all end together.
-func jitter(age time.Duration) time.Duration {
-	if age == forever {
-		return age
-	}
-	age -= age / 10
-	return age + min(time.Duration(rand.Float64()*float64(age)/4.5), forever-age)
-}
-
 // checkTimes closes a connection that is idle, too old or does not answer pings.
 func (c *serverConn) checkTimes() {
-	k, p := &c.keepalive, &c.server.opts.keepalive
-	old := k.due(k.began, c.maxAge)
+	k, p := &c.clock, &c.server.opts.keepalive
+	old := k.Due(k.Began, c.maxAge)
 	if !c.h2.SettingsReceived() {
-		if k.due(c.arrived, c.server.opts.connectionTimeout) {
+		if k.Due(c.arrived, c.server.opts.connectionTimeout) {
 			c.CloseLocked(errNoPreface)
 		}
 		return
@@ -252,16 +242,16 @@ func (c *serverConn) checkTimes() {
 	if c.pingIfSilent(); c.Err() != nil {
 		return
 	}
-	if c.drainAt == 0 && (old || k.idleTooLong()) {
+	if c.drainAt == 0 && (old || k.IdleTooLong()) {
 		c.beginDrain()
 	}
 	if c.drainAt == 0 {
 		return
 	}
-	if k.due(c.drainAt, maxDrainPingWait) {
+	if k.Due(c.drainAt, lifetime.MaxDrainPingWait) {
 		c.finishDrain()
 	}
-	if k.due(c.drainAt, p.MaxConnectionAgeGrace) {
+	if k.Due(c.drainAt, p.MaxConnectionAgeGrace) {
 		c.CloseLocked(errConnAge)
 		return
 	}

@@ -36,7 +36,7 @@ func TestIdleAfterCall(t *testing.T) {
 	eventually(t, "for a check while the call is open", func() bool {
 		conn.Mu.Lock()
 		defer conn.Mu.Unlock()
-		return conn.keepalive.now > began
+		return conn.clock.Now > began
 	})
 	close(g.gate)
 	if err := <-done; err != nil {
@@ -198,21 +198,6 @@ func TestStopInHandshake(t *testing.T) {
 			t.Error(err)
 		}
 		_ = nc.Close()
-	}
-}
-
-// TestAgeJitter checks that MaxConnectionAge is moved by up to a tenth, both ways.
-func TestAgeJitter(t *testing.T) {
-	least, most := forever, time.Duration(0)
-	for range 1000 {
-		age := jitter(time.Hour)
-		least, most = min(least, age), max(most, age)
-	}
-	if least < 54*time.Minute || least > 57*time.Minute || most > 66*time.Minute || most < 63*time.Minute {
-		t.Errorf("an hour became %v to %v", least, most)
-	}
-	if jitter(forever) != forever || jitter(0) != 0 {
-		t.Error("no age, and age 0, must stay")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/keepalive"
+
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
 // tcpUserTimeout is TCP_USER_TIMEOUT of <linux/tcp.h>, which package syscall lacks.
@@ -52,7 +54,7 @@ func TestUserTimeout(t *testing.T) {
 	}{
 		{keepalive.ServerParameters{}, 20_000},
 		{keepalive.ServerParameters{Timeout: 3 * time.Second}, 3_000},
-		{keepalive.ServerParameters{Time: forever}, 0},
+		{keepalive.ServerParameters{Time: lifetime.Forever}, 0},
 	} {
 		s := NewServer(KeepaliveParams(test.p))
 		lis, err := net.Listen("tcp", "127.0.0.1:0")
