@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// epoch is what was seen of the calls while one number of channels was in use.
+// An epoch sums up the calls that were made while one number of channels was in use.
 type epoch struct {
 	took     time.Duration
-	calls    int64         // unary ones that began and ended in it
-	latency  time.Duration // theirs, summed
-	messages int64         // of streams, received
-	inFlight int64         // calls and streams, at its end
+	calls    int64         // unary calls that began and ended in it
+	latency  time.Duration // the sum over these calls
+	messages int64         // messages of streams that were received
+	inFlight int64         // calls and streams at its end
 }
 
-// cost is what a call took, or a message where there are only streams. It is false where
-// there was too little to see.
+// cost returns the mean time of a call, or of a message if there are only streams. ok is
+// false if there were too few of both.
 func (e *epoch) cost() (seconds float64, ok bool) {
 	switch {
 	case e.calls >= fewestCalls:
@@ -28,46 +28,46 @@ func (e *epoch) cost() (seconds float64, ok bool) {
 }
 
 const (
-	// fewestCalls of an epoch make its mean worth comparing.
+	// fewestCalls is the number of calls from which an epoch's mean is compared.
 	fewestCalls = 50
-	// worth is the gain, as a logarithm, from which a channel more is kept: 3 %.
+	// worth is the gain, as a logarithm, from which more channels are kept: 3 %.
 	worth = 0.03
-	// A trial compares so many pairs of epochs.
+	// A trial compares at least fewestPairs and at most mostPairs pairs of epochs.
 	fewestPairs, mostPairs = 4, 60
-	// certain is how many standard errors a gain must lie beyond chance. More would keep fewer
-	// channels in vain, which costs little, and miss more gains.
+	// certain is the number of standard errors by which a gain must exceed 0. A larger number
+	// would keep fewer useless channels, which cost little, and miss more gains.
 	certain = 2.0
-	// harm ends a trial after two pairs.
+	// harm is the loss, as a logarithm, that ends a trial after two pairs.
 	harm = 0.25
-	// firstWait is how long nothing is tried after a trial that changed nothing. It doubles
-	// with each further one, up to longestWait.
+	// firstWait is the pause after a trial that changed nothing. It doubles with each further
+	// such trial, up to longestWait.
 	firstWait, longestWait = time.Second, 2 * time.Minute
-	// changed is the factor by which the load must grow for more channels to be tried before
-	// their time, and fall for fewer.
+	// changed is the factor of load that ends a pause early: if the load grows by it, more
+	// channels are tried; if it falls by it, fewer.
 	changed = 1.5
 )
 
-// decider decides how many channels to use. It sees one epoch after the other and has no
-// clock, so that it can be tested in worlds of every kind.
+// A decider decides how many channels to use. It gets one epoch after the other and has no
+// clock, so that tests can simulate every kind of load.
 type decider struct {
 	min, max int
-	size     int     // in use when nothing is tried
+	size     int     // channels in use outside of trials
 	load     float64 // calls in flight, averaged over some epochs
-	trial    *trial  // nil: none is under way
-	up, down patience
+	trial    *trial  // nil if none is under way
+	up, down pause
 }
 
-// patience is how long a direction is not tried.
-type patience struct {
+// A pause says until when more channels, or fewer, are not tried.
+type pause struct {
 	until time.Time
 	wait  time.Duration
-	load  float64 // when it was last tried in vain
-	leap  int     // by how many steps to go next: beyond what did not help, more may
+	load  float64 // at the last trial that changed nothing
+	leap  int     // steps to add to the next trial: more may help where few did not
 }
 
-// over reports whether it is time to try again. It is sooner where the load has changed so that
-// the direction is more promising than before.
-func (p *patience) over(now time.Time, promising bool) bool {
+// over reports whether the pause is over. It ends early if the load has changed in a way
+// that promises a gain.
+func (p *pause) over(now time.Time, promising bool) bool {
 	if promising {
 		p.wait, p.leap = 0, 0
 		return true
@@ -75,24 +75,25 @@ func (p *patience) over(now time.Time, promising bool) bool {
 	return !now.Before(p.until)
 }
 
-func (p *patience) tried(now time.Time, load float64) {
+// failed begins a longer pause after a trial that changed nothing.
+func (p *pause) failed(now time.Time, load float64) {
 	p.wait = min(max(firstWait, 2*p.wait), longestWait)
 	p.until, p.load = now.Add(p.wait), load
 	p.leap = min(2*p.leap+1, mostLeap)
 }
 
-// mostLeap keeps a try from being one of very many channels for the first time.
+// mostLeap bounds the channels that one trial adds.
 const mostLeap = 3
 
-// next takes in an epoch, and says how many channels the next one is to use. A trial that it
-// ends is told.
+// next takes the results of an epoch, and returns the number of channels for the next one.
+// ended is the decision if a trial has ended.
 func (d *decider) next(now time.Time, e epoch) (use int, ended *Decision) {
 	const share = 0.3 // of the newest epoch in the average
 	d.load += share * (float64(e.inFlight) - d.load)
 	if t := d.trial; t != nil {
 		if cost, ok := e.cost(); ok {
-			t.see(cost)
-		} else if t.empty++; t.empty > mostPairs { // nobody calls any more
+			t.add(cost)
+		} else if t.empty++; t.empty > mostPairs { // there are no more calls
 			d.trial = nil
 			return d.size, nil
 		}
@@ -106,7 +107,7 @@ func (d *decider) next(now time.Time, e epoch) (use int, ended *Decision) {
 	return d.inUse(), ended
 }
 
-// inUse is the number of channels that calls are to go to.
+// inUse returns the number of channels to which new calls go.
 func (d *decider) inUse() int {
 	if d.trial != nil {
 		return d.trial.use()
@@ -114,7 +115,7 @@ func (d *decider) inUse() int {
 	return d.size
 }
 
-// open is the number of channels that are to be open.
+// open returns the number of channels that should be open.
 func (d *decider) open() int {
 	if d.trial != nil {
 		return d.trial.large
@@ -122,8 +123,8 @@ func (d *decider) open() int {
 	return d.size
 }
 
-// begin tries more channels, or fewer, if it is time to. More can help only where there are
-// more calls at once than channels.
+// begin starts a trial of more or fewer channels if no pause forbids it. More can help only
+// if there are more calls in flight than channels.
 func (d *decider) begin(now time.Time) {
 	step := max(1, d.size/2)
 	switch {
@@ -140,33 +141,33 @@ func (d *decider) end(now time.Time, ended *Decision) {
 	d.size = ended.To
 	switch {
 	case ended.To == ended.From && t.grows:
-		d.up.tried(now, d.load)
+		d.up.failed(now, d.load)
 	case ended.To == ended.From:
-		d.down.tried(now, d.load)
-	case t.grows: // and fewer need not be tried soon
-		d.up = patience{load: d.load, wait: d.up.wait}
-		d.down = patience{until: now.Add(firstWait), load: d.load, wait: firstWait}
+		d.down.failed(now, d.load)
+	case t.grows: // fewer need not be tried soon
+		d.up = pause{load: d.load, wait: d.up.wait}
+		d.down = pause{until: now.Add(firstWait), load: d.load, wait: firstWait}
 	default:
-		d.up.tried(now, d.load)
+		d.up.failed(now, d.load)
 	}
 	ended.At = now
 }
 
-// giveUp ends a trial that cannot go on, as when a channel cannot be opened.
+// giveUp ends a trial that cannot go on, for instance because a channel cannot be opened.
 func (d *decider) giveUp(now time.Time) {
 	if d.trial != nil {
 		d.trial = nil
-		d.up.tried(now, d.load)
+		d.up.failed(now, d.load)
 	}
 }
 
-// trial compares two numbers of channels by turns, since the load itself varies.
+// A trial compares two numbers of channels by turns, because the load itself varies.
 type trial struct {
 	small, large int
 	grows        bool // the small number was in use before
-	warm         bool // an epoch with the large number has passed, which is not counted
+	warm         bool // the first epoch with the large number, which does not count, has passed
 	costs        []float64
-	empty        int
+	empty        int // epochs without enough calls
 }
 
 // turn is the order of the two: small, large, large, small.
@@ -179,16 +180,17 @@ func (t *trial) use() int {
 	return t.small
 }
 
-func (t *trial) see(cost float64) {
-	if !t.warm { // connections were opened, and windows grew
+// add adds the result of an epoch.
+func (t *trial) add(cost float64) {
+	if !t.warm { // in the first epoch connections are opened, and windows grow
 		t.warm = true
 		return
 	}
 	t.costs = append(t.costs, cost)
 }
 
-// gain is the logarithm of how much less a call takes with the large number, in the mean over
-// pairs of epochs, and its standard error.
+// gain returns the logarithm of the ratio of a call's time with the small number to its time
+// with the large one: the mean over pairs of epochs, and its standard error.
 func (t *trial) gain() (mean, err float64, pairs int) {
 	var sum, squares float64
 	for i := 0; i+1 < len(t.costs); i += 2 {
@@ -205,7 +207,7 @@ func (t *trial) gain() (mean, err float64, pairs int) {
 	return mean, math.Sqrt(max(0, squares/n-mean*mean) / max(1, n-1)), pairs
 }
 
-// verdict ends the trial, or returns nil while it is open.
+// verdict returns the decision, or nil while the trial must go on.
 func (t *trial) verdict() *Decision {
 	if len(t.costs) == 0 || len(t.costs)%2 == 1 {
 		return nil
@@ -217,14 +219,14 @@ func (t *trial) verdict() *Decision {
 	}
 	switch {
 	case pairs >= 2 && mean < -harm:
-		d.Why = fmt.Sprintf("%d channels did harm", t.large)
+		d.Why = fmt.Sprintf("calls were slower with %d channels", t.large)
 	case pairs < fewestPairs:
 		return nil
 	case mean > worth && mean > certain*err:
 		d.To = t.large
-		d.Why = fmt.Sprintf("%d channels were better", t.large)
+		d.Why = fmt.Sprintf("calls were faster with %d channels", t.large)
 	case mean+certain*err < worth, pairs >= mostPairs/2 && mean < worth/2, pairs >= mostPairs:
-		d.Why = fmt.Sprintf("%d channels were not seen to be better", t.large)
+		d.Why = fmt.Sprintf("calls were not measurably faster with %d channels", t.large)
 	default:
 		return nil
 	}

@@ -1,38 +1,39 @@
 // Package chanpool is a pool of gRPC channels that finds its own size.
 //
-// How many connections are best depends on what no program knows beforehand. With two CPUs and
-// no distance one connection beats many, because the calls of many callers are written at once.
+// No program knows beforehand how many connections are best. With two CPUs and no distance
+// between the ends, one connection beats many, because the calls of many callers are written at once.
 // With many CPUs, a limit of streams a connection, or a link on which a lost packet stops
-// everybody behind it, more are better. A [Pool] tries it out: it opens a connection more,
-// uses it by turns, and keeps it if calls were seen to take less time.
+// everybody behind it, more are better. A [Pool] tries it out: it opens another connection,
+// uses it by turns, and keeps it if calls take measurably less time.
 //
 //	pool, err := chanpool.New(func() (chanpool.Channel, error) {
 //		return grpc.NewClient("dns:///host:443", grpc.WithTransportCredentials(creds))
 //	})
 //	reply, err := pb.NewGreeterClient(pool).Hello(ctx, request)
 //
-// Its channels are what implements grpc.ClientConnInterface and io.Closer: those of grpc-go,
-// of wirelab.dev/rpc/fastgrpc, of wirelab.dev/rpc/creditrpc.
+// A channel implements grpc.ClientConnInterface and io.Closer, as those of grpc-go,
+// wirelab.dev/rpc/fastgrpc and wirelab.dev/rpc/creditrpc do.
 //
 // # How it decides
 //
-// While calls are made, time is cut into epochs of 50 ms ([Epoch]), longer where calls are.
-// A trial compares two sizes by turns (small, large, large, small, …), because the load
-// itself varies: what counts is the ratio of the two in each pair, over at least 4 and at most
-// 60 pairs. The figure is the mean time of the unary calls that began and ended in an epoch; where
-// there are streams alone, the rate of their messages. More channels are kept if they are
-// better by 3 % at least and by two standard errors, and else given up again; at a loss of
-// a fifth, after two pairs. With noise of 12 % a trial takes one to six seconds.
+// While calls are made, the pool cuts time into epochs of 50 ms ([Epoch]), or longer ones if
+// calls take longer. A trial compares two sizes by turns (small, large, large, small, …),
+// because the load itself varies. It takes the ratio of the two in each pair of epochs, over at
+// least 4 and at most 60 pairs. It compares the mean time of the unary calls that began and
+// ended in an epoch or, if there are only streams, the rate of their messages. More channels
+// are kept if they are better by at least 3 % and by two standard errors. Otherwise they are
+// given up again: after two pairs if they lose a fifth. With noise of 12 % a trial takes one to six seconds.
 //
-// More are tried only while more calls are in flight than there are channels; by half as many
-// again each time. Fewer are tried a second after more were kept. What changed nothing is not
-// tried again for a second, then two, four, up to two minutes, unless the load has grown by half,
-// and then by larger steps, since a gain may lie beyond what did not help.
+// More channels are tried only while more calls are in flight than there are channels; each
+// trial adds half as many again. Fewer are tried one second after more were kept. After a trial
+// that changed nothing, the pool waits for a second, then two, four, up to two minutes, unless
+// the load grows by half. The next trial then takes a larger step, because more channels may
+// help where few did not.
 //
 // # What it cannot know
 //
 //   - Calls of very different kinds make its figure noisy, and it then keeps what it has.
-//   - It sees the time of calls, and not what they cost: a connection that makes calls 4 %
+//   - It measures the time of calls, and not their CPU time: a connection that makes calls 4 %
 //     faster for 20 % more CPU time is kept.
 //   - All channels must lead to the same service. It balances calls over connections, not
 //     servers: a channel may do that itself.
@@ -40,34 +41,34 @@
 //
 // # Calls
 //
-// A call goes to the channel with the fewest in flight (of more than four, to the better of two
-// drawn by chance). A channel whose call has just failed with Unavailable is left alone for
-// 100 ms, unless all have: a broken one ends its calls fast, and would get them all. A stream
-// counts until it ends: by an error, by its last message, or with its context, one of which
-// package grpc demands anyway.
+// A call goes to the channel with the fewest calls in flight. If there are more than four
+// channels, it goes to the better of two that are chosen at random. A channel whose call has
+// just failed with Unavailable gets no calls for 100 ms, unless all have failed: a broken one
+// ends its calls fast, and would get all of them. A stream counts until it ends: with an error,
+// with its last message, or with its context. Package grpc demands one of these anyway.
 //
 // A channel that is given up takes no new calls, and is closed when its last one has ended. So
 // callers lose no call.
 //
 // # What it costs
 //
-// Two looks at the clock and some atomic additions a call, and no memory: some 150 ns. [Fixed]
-// pools measure nothing. During a trial half of the calls take the worse of the two sizes; after
+// Per call it reads the clock twice and makes some atomic additions: about 150 ns, and no
+// memory. [Fixed] pools measure nothing. During a trial half of the calls take the worse of the two sizes; after
 // some minutes of an unchanging load trials take less than a hundredth of the time.
 //
 // # Options
 //
 //	what     default  why
 //	Min      1        the least that works
-//	Max      16       what servers and proxies bear from one client without a thought
-//	Fixed    -        for who knows better; it measures and tries nothing
+//	Max      16       servers and proxies take that many from one client
+//	Fixed    -        if you know the best number; it measures nothing
 //	Epoch    50 ms    ten calls of 5 ms, one after the other
-//	Logger   none     a line a decision; State has the last 16 as well
+//	Logger   none     one line per decision; State has the last 16 as well
 //
 // # Errors
 //
-// Calls fail as their channel fails them, and after Close with [ErrClosed]. New fails if a first
-// channel cannot be opened. That a further one cannot be opened fails no call: the trial is given
+// Calls return the errors of their channel, and [ErrClosed] after Close. New fails if a first
+// channel cannot be opened. If a further one cannot be opened, no call fails: the trial is given
 // up, and State and Logger say why.
 //
 // # Moving from one channel, and back

@@ -10,25 +10,25 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// Channel is what a pool holds: a *grpc.ClientConn, a *fastgrpc.Client, a *creditrpc.Client, or
-// anything else that carries calls.
+// A Channel carries calls: a *grpc.ClientConn, a *fastgrpc.Client, a *creditrpc.Client, or
+// another type with these methods.
 type Channel interface {
 	grpc.ClientConnInterface
 	io.Closer
 }
 
-// member is a channel of the pool.
+// A member is a channel of a pool.
 type member struct {
 	channel  Channel
 	inFlight atomic.Int64
-	calls    atomic.Int64 // that were begun
-	avoid    atomic.Int64 // until this instant, since it has just failed; see now
+	calls    atomic.Int64 // begun so far
+	avoid    atomic.Int64 // until this instant, because a call has just failed; see Pool.now
 	retired  atomic.Bool  // takes no new calls
 	closed   atomic.Bool
 	onClosed func(error)
 }
 
-// acquire begins a call, unless the member takes no more.
+// acquire begins a call. It returns false if the member takes no more calls.
 func (m *member) acquire() bool {
 	m.inFlight.Add(1)
 	if m.retired.Load() {
@@ -59,7 +59,7 @@ func (m *member) close() {
 	}
 }
 
-// connectivity is "" where the channel does not tell.
+// connectivity returns the channel's state, or "" if it has none.
 func (m *member) connectivity() string {
 	if c, ok := m.channel.(interface{ GetState() connectivity.State }); ok {
 		return c.GetState().String()
@@ -67,11 +67,12 @@ func (m *member) connectivity() string {
 	return ""
 }
 
-// fewMembers are all looked at; of more, two by chance.
+// fewMembers is the number of members up to which least compares all of them. Of more, it
+// compares two that are chosen at random.
 const fewMembers = 4
 
-// least returns the member with the fewest calls in flight. One that has just failed is taken
-// only if all have: a broken channel ends its calls fast, and would get them all.
+// least returns the member with the fewest calls in flight. It returns one that has just
+// failed only if all have: a broken channel ends its calls fast, and would get all of them.
 func least(members []*member, now int64) *member {
 	switch n := len(members); {
 	case n == 1:
@@ -104,5 +105,6 @@ func better(a, b *member, now int64) *member {
 	return a
 }
 
-// avoidFor is how long a channel that has failed is left to those whose own have failed too.
+// avoidFor is the time for which a channel gets no calls after a failure, unless all have
+// failed.
 const avoidFor = 100 * time.Millisecond

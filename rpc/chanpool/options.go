@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Option changes what a pool does by default.
+// An Option configures a pool.
 type Option func(*options)
 
 type options struct {
@@ -16,19 +16,19 @@ type options struct {
 
 func defaultOptions() options { return options{min: 1, max: 16, epoch: 50 * time.Millisecond} }
 
-// Min is how many channels are open at least: 1 by default.
+// Min sets the least number of open channels, 1 by default.
 func Min(n int) Option { return func(o *options) { o.min = n } }
 
-// Max is how many channels are open at most: 16 by default.
+// Max sets the largest number of open channels, 16 by default.
 func Max(n int) Option { return func(o *options) { o.max = n } }
 
-// Fixed keeps n channels open, and measures and tries nothing.
+// Fixed keeps n channels open. The pool then measures nothing.
 func Fixed(n int) Option { return func(o *options) { o.min, o.max = n, n } }
 
-// Epoch is how long one number of channels is used before another is, while the two are
-// compared: 50 ms by default, and longer where calls are. Shorter ones decide sooner, and are
-// misled more easily.
+// Epoch sets the time for which a trial uses one number of channels before it changes to the
+// other: 50 ms by default, and longer if calls take longer. Shorter epochs decide sooner, and
+// are misled more easily.
 func Epoch(d time.Duration) Option { return func(o *options) { o.epoch = d } }
 
-// Logger gets a line for each decision. By default nothing is logged.
+// Logger sets the logger, which gets a line for each decision. By default nothing is logged.
 func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }

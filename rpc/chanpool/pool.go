@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrClosed is what calls fail with after Close.
+// ErrClosed is returned by calls after Close.
 var ErrClosed = status.Error(codes.Canceled, "chanpool: the pool is closed")
 
-// Pool is a number of channels behind one. Its methods may be called concurrently.
+// A Pool spreads calls over several channels. Its methods may be called concurrently.
 type Pool struct {
 	opts  options
 	dial  func() (Channel, error)
@@ -26,14 +26,14 @@ type Pool struct {
 	end   context.CancelFunc
 
 	inUse atomic.Pointer[[]*member] // never empty, until Close
-	// What the epoch has seen so far. ends is when it may end; begin, when it began.
+	// The epoch so far. It began at begin, and may end at ends.
 	begin, ends, calls, latency, messages atomic.Int64
 
 	mu        sync.Mutex
-	members   []*member // open; the first ones are in use
+	members   []*member // open; the first ones get the calls
 	leaving   map[*member]struct{}
 	decider   decider
-	decisions []Decision // the last ones
+	decisions []Decision // the last 16
 	dialing   bool
 	closed    bool
 	failures  []error // of closing channels
@@ -42,15 +42,16 @@ type Pool struct {
 
 var _ grpc.ClientConnInterface = (*Pool)(nil)
 
-// New opens a pool's first channels by dial, which is called again when it grows. dial need not
-// wait for a connection, and should return channels to the same service.
+// New returns a pool. It opens the first channels with dial, and calls dial again when the
+// pool grows. dial need not wait for a connection, and must return channels to the same
+// service.
 func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 	p := &Pool{opts: defaultOptions(), dial: dial, began: time.Now(), leaving: map[*member]struct{}{}}
 	for _, o := range opts {
 		o(&p.opts)
 	}
 	if p.opts.min < 1 || p.opts.max < p.opts.min {
-		return nil, fmt.Errorf("chanpool: %d to %d channels: want at least 1, and no fewer at most than at least", p.opts.min, p.opts.max)
+		return nil, fmt.Errorf("chanpool: Min(%d), Max(%d): want at least 1, and Max not below Min", p.opts.min, p.opts.max)
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.decider = decider{min: p.opts.min, max: p.opts.max, size: p.opts.min}
@@ -67,7 +68,7 @@ func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 
 func (p *Pool) newMember(channel Channel) *member {
 	m := &member{channel: channel}
-	m.onClosed = func(err error) { // by whoever ends the last call, or by Close
+	m.onClosed = func(err error) { // called at the end of the last call, or by Close
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.leaving, m)
@@ -78,10 +79,10 @@ func (p *Pool) newMember(channel Channel) *member {
 	return m
 }
 
-// now is the time since the pool began, in nanoseconds.
+// now returns the time since the pool was made, in nanoseconds.
 func (p *Pool) now() int64 { return int64(time.Since(p.began)) }
 
-// acquire begins a call on the channel with the fewest.
+// acquire begins a call on the channel with the fewest calls in flight.
 func (p *Pool) acquire(now int64) (*member, error) {
 	for {
 		members := p.inUse.Load()
@@ -102,7 +103,7 @@ func (p *Pool) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if err != nil {
 		return err
 	}
-	defer m.release() // also where an interceptor panics
+	defer m.release() // also if an interceptor panics
 	err = m.channel.Invoke(ctx, method, args, reply, opts...)
 	ended := p.now()
 	p.noteFailure(m, ended, err)
@@ -113,7 +114,7 @@ func (p *Pool) Invoke(ctx context.Context, method string, args, reply any, opts 
 		p.calls.Add(1)
 		p.latency.Add(ended - began)
 	}
-	p.look(ended)
+	p.checkEpoch(ended)
 	return err
 }
 
@@ -125,8 +126,8 @@ func (p *Pool) noteFailure(m *member, now int64, err error) {
 	}
 }
 
-// look ends the epoch if it is time to, and nobody else does.
-func (p *Pool) look(now int64) {
+// checkEpoch ends the epoch if it is time to, and no other call is doing so.
+func (p *Pool) checkEpoch(now int64) {
 	if now < p.ends.Load() || !p.mu.TryLock() {
 		return
 	}
@@ -136,14 +137,14 @@ func (p *Pool) look(now int64) {
 	}
 	e := epoch{
 		took: time.Duration(now - p.begin.Load()), calls: p.calls.Load(), latency: time.Duration(p.latency.Load()),
-		messages: p.messages.Load(), inFlight: p.flying(),
+		messages: p.messages.Load(), inFlight: p.inFlight(),
 	}
 	if e.calls < fewestCalls && e.messages < fewestCalls && e.took < mostEpochs*p.opts.epoch {
-		p.ends.Store(now + int64(p.opts.epoch)) // too little to see yet
+		p.ends.Store(now + int64(p.opts.epoch)) // too few calls yet
 		return
 	}
 	use, ended := p.decider.next(p.began.Add(time.Duration(now)), e)
-	p.tell(ended)
+	p.record(ended)
 	p.resize()
 	if !p.dialing {
 		p.use(use)
@@ -151,10 +152,10 @@ func (p *Pool) look(now int64) {
 	p.startEpoch(now, e)
 }
 
-// mostEpochs is how many times its usual length an epoch waits for enough calls.
+// mostEpochs bounds how long an epoch waits for enough calls, in usual lengths of an epoch.
 const mostEpochs = 10
 
-// startEpoch begins an epoch, long enough for calls as long as those of the last one.
+// startEpoch begins an epoch. It is long enough for calls like those of the last one.
 func (p *Pool) startEpoch(now int64, last epoch) {
 	length := p.opts.epoch
 	if last.calls > 0 {
@@ -168,26 +169,27 @@ func (p *Pool) startEpoch(now int64, last epoch) {
 	p.ends.Store(now + int64(length))
 }
 
-func (p *Pool) flying() (total int64) {
+// inFlight returns the calls and streams in flight, with the lock held.
+func (p *Pool) inFlight() (total int64) {
 	for _, m := range p.members {
 		total += m.inFlight.Load()
 	}
 	return total
 }
 
-// use lets calls go to the first n channels.
+// use makes new calls go to the first n channels.
 func (p *Pool) use(n int) {
 	members := slices.Clone(p.members[:min(n, len(p.members))])
 	p.inUse.Store(&members)
 }
 
-// resize makes as many channels open as the decider wants: it retires those that are too many,
-// and opens those that lack, aside.
+// resize retires channels, or begins to open some on another goroutine, until as many are
+// open as the decider wants.
 func (p *Pool) resize() {
 	want := p.decider.open()
-	if lack := want - len(p.members); lack > 0 {
+	if missing := want - len(p.members); missing > 0 {
 		p.dialing = true
-		p.running.Go(func() { p.grow(lack) }) // ends with the last dial
+		p.running.Go(func() { p.grow(missing) }) // ends with the last dial
 		return
 	}
 	if want < len(p.members) {
@@ -198,7 +200,7 @@ func (p *Pool) resize() {
 	}
 }
 
-// retire must be called with the lock held; channels are closed without it.
+// retire retires channels. The lock is held; channels are closed without it.
 func (p *Pool) retire(gone []*member) {
 	for _, m := range gone {
 		p.leaving[m] = struct{}{}
@@ -210,11 +212,11 @@ func (p *Pool) retire(gone []*member) {
 	})
 }
 
-// grow opens channels for a trial. That they cannot be opened fails no call.
-func (p *Pool) grow(lack int) {
+// grow opens channels for a trial. No call fails if that fails.
+func (p *Pool) grow(missing int) {
 	var opened []*member
 	var failed error
-	for range lack {
+	for range missing {
 		channel, err := p.dial()
 		if err != nil {
 			failed = err
@@ -233,7 +235,7 @@ func (p *Pool) grow(lack int) {
 		p.retire(opened)
 		if !p.closed {
 			p.decider.giveUp(p.began.Add(time.Duration(now)))
-			p.tell(&Decision{At: time.Now(), From: p.decider.size, To: p.decider.size, Why: fmt.Sprintf("no further channel could be opened: %v", failed)})
+			p.record(&Decision{At: time.Now(), From: p.decider.size, To: p.decider.size, Why: fmt.Sprintf("could not open another channel: %v", failed)})
 		}
 	} else {
 		p.members = append(p.members, opened...)
@@ -244,8 +246,8 @@ func (p *Pool) grow(lack int) {
 	}
 }
 
-// tell keeps and logs a decision.
-func (p *Pool) tell(d *Decision) {
+// record keeps and logs a decision. d may be nil.
+func (p *Pool) record(d *Decision) {
 	if d == nil {
 		return
 	}
@@ -257,7 +259,7 @@ func (p *Pool) tell(d *Decision) {
 	}
 }
 
-// Close closes all channels, and so ends all calls.
+// Close closes all channels, which ends all calls.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -272,7 +274,7 @@ func (p *Pool) Close() error {
 	}
 	p.members = nil
 	p.mu.Unlock()
-	p.running.Wait() // for channels that are being opened
+	p.running.Wait() // for dials under way
 	p.mu.Lock()
 	var last []*member
 	for m := range p.leaving {

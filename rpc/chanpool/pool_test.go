@@ -164,7 +164,7 @@ func TestAPoolFindsItsSize(t *testing.T) {
 		if shrunk.Size != 1 || shrunk.InFlight != 0 {
 			t.Errorf("with one caller: %+v", shrunk)
 		}
-		if !strings.Contains(log.String(), "channels were better") {
+		if !strings.Contains(log.String(), "calls were faster with") {
 			t.Errorf("the log has no decision: %s", log.String())
 		}
 		if err := p.Close(); err != nil {

@@ -2,34 +2,34 @@ package chanpool
 
 import "time"
 
-// State is what a pool is at an instant.
+// State describes a pool at one instant.
 type State struct {
-	Size      int  // channels that new calls go to, outside of trials
-	Trying    bool // two sizes are being compared
+	Size      int  // channels that get new calls, outside of trials
+	Trying    bool // a trial compares two sizes
 	InFlight  int  // calls and streams
 	Channels  []ChannelState
 	Decisions []Decision // the last 16
 }
 
-// ChannelState is what one channel is.
+// ChannelState describes one channel.
 type ChannelState struct {
-	InUse        bool // new calls may go to it
-	Leaving      bool // it will be closed after its last call
+	InUse        bool // it gets new calls
+	Leaving      bool // it is closed after its last call
 	InFlight     int
-	Calls        int    // that were begun
-	Connectivity string // as the channel tells it; "" where it does not
+	Calls        int    // begun so far
+	Connectivity string // the channel's own state, or "" if it has none
 }
 
-// Decision is how a trial ended.
+// A Decision is the result of a trial.
 type Decision struct {
 	At       time.Time
 	From, To int     // channels
-	Gain     float64 // by how much less a call took with more channels, as 0.1 for a tenth
-	Pairs    int     // of epochs that were compared
+	Gain     float64 // the share by which more channels shortened a call: 0.1 is a tenth
+	Pairs    int     // pairs of epochs that were compared
 	Why      string
 }
 
-// State returns what the pool is now.
+// State returns the pool's state.
 func (p *Pool) State() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()

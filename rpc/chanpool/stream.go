@@ -25,8 +25,8 @@ func (p *Pool) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	return s, nil
 }
 
-// stream is a call of its channel until it ends: by an error, by its last message, or with its
-// context.
+// A stream counts as a call of its channel until it ends: with an error, with its last
+// message, or with its context.
 type stream struct {
 	grpc.ClientStream
 	pool   *Pool
@@ -48,7 +48,7 @@ func (s *stream) RecvMsg(m any) error {
 	}
 	if err == nil && !s.pool.fixed() {
 		s.pool.messages.Add(1)
-		s.pool.look(s.pool.now())
+		s.pool.checkEpoch(s.pool.now())
 	}
 	return err
 }
