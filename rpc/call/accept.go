@@ -28,7 +28,7 @@ func Accept(lis net.Listener, stopping <-chan struct{}, handle func(net.Conn)) e
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
 			return err
 		}
-		// For instance out of file descriptors: wait until some are closed.
+		// For instance, the process is out of file descriptors: wait until some are closed.
 		select {
 		case <-time.After(pause):
 		case <-stopping:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// scripted is a listener whose Accept returns these errors in turn, a connection for nil.
+// A scripted listener returns its errors from Accept in turn, or a connection for nil.
 type scripted struct {
 	net.Listener
 	left []error

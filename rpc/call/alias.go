@@ -26,7 +26,7 @@ func UnmarshalAliased(data []byte, m proto.Message) error {
 	return proto.CheckInitialized(m)
 }
 
-// ErrTooDeep is told of a message that is nested deeper than package proto allows.
+// ErrTooDeep says that a message is nested deeper than package proto allows.
 var ErrTooDeep = errors.New("message is nested too deeply")
 
 // mergeAliased limits the nesting to depth, as package proto does. Without the limit,

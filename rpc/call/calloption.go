@@ -18,8 +18,7 @@ type CallOptions struct {
 	OnFinish            []func(error)
 }
 
-// Apply applies an option, and reports whether it is one of these, or one that every
-// library may ignore.
+// Apply applies an option. It returns false for an option of grpc-go that it does not know.
 func (c *CallOptions) Apply(option grpc.CallOption) bool {
 	switch o := option.(type) {
 	case grpc.StaticMethodCallOption, grpc.EmptyCallOption:
@@ -45,7 +44,7 @@ func (c *CallOptions) Apply(option grpc.CallOption) bool {
 	return true
 }
 
-// Finished passes a call's end to the functions that wait for it.
+// Finished calls the functions of OnFinish.
 func (c *CallOptions) Finished(err error) {
 	for _, f := range c.OnFinish {
 		f(err)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Context is the context of one call on a server. It is a part of the call's single
-// allocation; its channel, timer and list are created on demand.
+// A Context is the context of one call on a server. It is embedded in the call, so that both
+// take one allocation; its channel, timer and list are made when they are needed.
 type Context struct {
 	call Call
 
@@ -22,19 +22,19 @@ type Context struct {
 
 var _ context.Context = (*Context)(nil)
 
-// Call is what a Context is a part of.
+// A Call embeds a Context.
 type Call interface {
-	// ContextEnded is called when the context has ended by Cancel or its timer, perhaps
-	// more than once. It wakes what waits for the call.
+	// ContextEnded is called when Cancel or the timer has ended the context, perhaps more
+	// than once. It wakes the goroutines that wait for the call.
 	ContextEnded()
-	// ContextValue returns what Value of the context returns.
+	// ContextValue returns the context's value for a key.
 	ContextValue(key any) any
 }
 
-// Init prepares a zero Context. A zero deadline is none.
+// Init prepares a zero Context, which has no deadline.
 func (c *Context) Init(call Call) { c.call = call }
 
-// SetDeadline sets the deadline, before anybody else has the context.
+// SetDeadline sets the deadline. It must be called before other goroutines have the context.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
 type afterFunc struct{ f func() }
@@ -73,7 +73,8 @@ func (c *Context) Err() error {
 	return c.err
 }
 
-// AfterFunc lets package context derive contexts without a goroutine for each.
+// AfterFunc calls f on a new goroutine when the context ends. With it, package context derives
+// contexts without a goroutine for each.
 func (c *Context) AfterFunc(f func()) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,14 +104,14 @@ func (c *Context) StartTimer() {
 	c.startTimer()
 }
 
-// StartTimerWith calls f at the deadline, which then calls Cancel.
+// StartTimerWith calls f at the deadline. f must call Cancel.
 func (c *Context) StartTimerWith(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timer = time.AfterFunc(time.Until(c.deadline), f)
 }
 
-// startTimer starts a timer for the deadline. Err needs none: it compares the clock.
+// startTimer starts a timer for the deadline. Err needs none, because it reads the clock.
 func (c *Context) startTimer() {
 	if c.timer == nil && !c.deadline.IsZero() && c.err == nil {
 		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.Cancel(context.DeadlineExceeded) })

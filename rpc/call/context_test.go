@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// told is a call that counts how often it was told of its context's end.
-type told struct {
+// A countingCall counts how often ContextEnded is called.
+type countingCall struct {
 	Context
 	ended atomic.Int64
 }
 
-func (c *told) ContextEnded()            { c.ended.Add(1) }
-func (c *told) ContextValue(key any) any { return key }
+func (c *countingCall) ContextEnded()            { c.ended.Add(1) }
+func (c *countingCall) ContextValue(key any) any { return key }
 
-func newTold(deadline time.Duration) *told {
-	c := new(told)
+func newCountingCall(deadline time.Duration) *countingCall {
+	c := new(countingCall)
 	c.Init(c)
 	if deadline > 0 {
 		c.SetDeadline(time.Now().Add(deadline))
@@ -31,13 +31,13 @@ func newTold(deadline time.Duration) *told {
 // context derived from it ends too.
 func TestContextEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, wait := range map[string]func(*told){
-			"nobody waits":  func(*told) { time.Sleep(time.Second) },
-			"Done":          func(c *told) { <-c.Done() },
-			"StartTimer":    func(c *told) { c.StartTimer(); time.Sleep(time.Second) },
-			"a derived one": func(c *told) { <-derived(c).Done() },
+		for name, wait := range map[string]func(*countingCall){
+			"nobody waits":  func(*countingCall) { time.Sleep(time.Second) },
+			"Done":          func(c *countingCall) { <-c.Done() },
+			"StartTimer":    func(c *countingCall) { c.StartTimer(); time.Sleep(time.Second) },
+			"a derived one": func(c *countingCall) { <-derived(c).Done() },
 		} {
-			c := newTold(time.Second)
+			c := newCountingCall(time.Second)
 			if err := c.Err(); err != nil {
 				t.Errorf("%s: ended at once: %v", name, err)
 			}
@@ -65,7 +65,7 @@ func derived(parent context.Context) context.Context {
 // unless they were stopped.
 func TestContextIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTold(0)
+		c := newCountingCall(0)
 		var ran []string
 		c.AfterFunc(func() { ran = append(ran, "kept") })
 		stop := c.AfterFunc(func() { ran = append(ran, "stopped") })
@@ -94,7 +94,7 @@ func TestContextIsCancelled(t *testing.T) {
 // TestStartTimerWith checks that the function decides how the context ends.
 func TestStartTimerWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTold(time.Second)
+		c := newCountingCall(time.Second)
 		c.StartTimerWith(func() { c.Cancel(context.Canceled) })
 		time.Sleep(time.Second - time.Nanosecond)
 		if c.ended.Load() != 0 {

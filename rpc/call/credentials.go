@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Audience is what call credentials are told a call is for: its service, as a URI.
+// Audience returns the URI of a call's service, which call credentials get.
 func Audience(authority, method string) string {
 	service := method
 	if i := strings.LastIndexByte(method, '/'); i >= 0 {
@@ -19,8 +19,9 @@ func Audience(authority, method string) string {
 	return "https://" + strings.TrimSuffix(authority, ":443") + service
 }
 
-// CredentialMetadata returns what call credentials add to a call. An error without a status,
-// or with one that only servers may return (gRFC A54), gets a code.
+// CredentialMetadata returns the metadata that call credentials add to a call. An error
+// without a status gets the code; one with a status that only servers may return (gRFC A54)
+// becomes Internal.
 func CredentialMetadata(ctx context.Context, creds credentials.PerRPCCredentials, audience string, code codes.Code) (metadata.MD, error) {
 	values, err := creds.GetRequestMetadata(ctx, audience)
 	if err != nil {

@@ -42,7 +42,7 @@ func ChainUnaryClient(in []grpc.UnaryClientInterceptor, last grpc.UnaryInvoker) 
 	}
 }
 
-// ChainStreamClient is ChainUnaryClient for streams.
+// ChainStreamClient does the same for streams.
 func ChainStreamClient(in []grpc.StreamClientInterceptor, last grpc.Streamer) grpc.Streamer {
 	if len(in) == 0 {
 		return last

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Keys are the keys of grpc-go's context values. Their types are unexported, but Value sees
-// each key that is looked up, so they are all looked up once.
+// Keys holds the keys of grpc-go's context values. Their types are unexported. To find them,
+// each is looked up once in a context whose Value records the key.
 var Keys = findKeys()
 
-// ContextKeys are those of a call's incoming metadata, its peer and its ServerTransportStream.
+// ContextKeys holds the keys of a call's incoming metadata, peer and ServerTransportStream.
 type ContextKeys struct{ Incoming, Peer, TransportStream any }
 
 func findKeys() (keys ContextKeys) {

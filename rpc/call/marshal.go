@@ -9,13 +9,13 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// MarshalOptions say how a message becomes bytes.
+// MarshalOptions configure the encoding of a message.
 type MarshalOptions struct {
-	Prefix int  // how many bytes to leave free before the message
+	Prefix int  // bytes to leave free before the message
 	VT     bool // use vtprotobuf's methods if the message has them
 }
 
-// sizedMarshaler is what vtprotobuf generates for marshalling into given memory.
+// A sizedMarshaler has the methods that vtprotobuf generates for encoding into given memory.
 type sizedMarshaler interface {
 	SizeVT() int
 	MarshalToSizedBufferVT([]byte) (int, error)
@@ -31,8 +31,8 @@ func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
 	return m.Marshal()
 }
 
-// Measured is a message whose size is known and that is yet to be encoded. It must not
-// change until it has been.
+// A Measured is a message with a known size that is not encoded yet. The message must not
+// change until Marshal has returned.
 type Measured struct {
 	Size   int // without the prefix
 	prefix int
@@ -40,7 +40,7 @@ type Measured struct {
 	plain  proto.Message
 }
 
-// Measure sizes a protobuf message.
+// Measure computes the size of a protobuf message.
 func Measure(v any, o MarshalOptions) (Measured, error) {
 	if m, ok := v.(sizedMarshaler); ok && o.VT {
 		return Measured{Size: m.SizeVT(), prefix: o.Prefix, vt: m}, nil
@@ -52,12 +52,12 @@ func Measure(v any, o MarshalOptions) (Measured, error) {
 	return Measured{Size: proto.Size(m), prefix: o.Prefix, plain: m}, nil
 }
 
-// Marshal encodes it, as [Marshal] does.
+// Marshal encodes the message, as the function [Marshal] does.
 func (m *Measured) Marshal() (*batchio.Buffer, error) {
 	b := batchio.NewBuffer(m.prefix + m.Size)
 	if m.vt != nil {
 		n, err := m.vt.MarshalToSizedBufferVT(b.Data[m.prefix:])
-		if err == nil && n != m.Size { // the rest holds what the buffer was used for before
+		if err == nil && n != m.Size { // the rest holds bytes of the buffer's last use
 			err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, m.Size)
 		}
 		if err != nil {

@@ -2,7 +2,7 @@ package rpccall
 
 import "time"
 
-// A PingTimer decides when a peer that has been silent is pinged, and when it is given up.
+// A PingTimer decides when to ping a silent peer, and when to give it up.
 // Its owner guards it. Times are since batchio.Epoch.
 type PingTimer struct {
 	Every   time.Duration // of silence before a ping

@@ -78,7 +78,7 @@ func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 // RegisterService.
 func (s *services) Lookup(name string) *Method { return s.methods[name] }
 
-// WhyUnknown says why Lookup returns nil.
+// WhyUnknown returns the reason for which Lookup returns nil.
 func (s *services) WhyUnknown(name string) string {
 	service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	if !ok || !strings.HasPrefix(name, "/") {

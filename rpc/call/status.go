@@ -23,8 +23,8 @@ func TooLarge(message string, size, limit int) error {
 	return status.Errorf(codes.ResourceExhausted, "%s larger than max (%d vs. %d)", message, size, limit)
 }
 
-// causedError is a status error that lets errors.Is and errors.As find what happened to
-// the connection, such as ECONNREFUSED. A status alone keeps only a code and a text.
+// A causedError is a status error with its cause. errors.Is and errors.As find, for
+// instance, ECONNREFUSED; a status alone keeps only a code and a text.
 type causedError struct {
 	status *status.Status
 	cause  error
@@ -41,8 +41,8 @@ func WithCause(st *status.Status, cause error) error {
 // Error returns the status in grpc-go's format.
 func (e *causedError) Error() string { return e.status.Err().Error() }
 
-// Is looks at the cause, but does not find what a program would take for the clean end
-// of a stream, or for the end of its own context.
+// Is finds errors in the cause, except those that a program takes for the clean end of a
+// stream or the end of its own context.
 func (e *causedError) Is(target error) bool {
 	switch target {
 	case io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded:
@@ -51,7 +51,7 @@ func (e *causedError) Is(target error) bool {
 	return errors.Is(e.cause, target)
 }
 
-// As finds the types of the cause.
+// As finds types in the cause.
 func (e *causedError) As(target any) bool { return errors.As(e.cause, target) }
 
 // GRPCStatus lets status.FromError find the status.

@@ -2,7 +2,7 @@ package rpccall
 
 import "sync"
 
-// Workers runs the calls of a server on reused goroutines. A worker takes calls from the
+// Workers run the calls of a server on reused goroutines. A worker takes calls from the
 // queue until it is empty, so most calls need neither a new stack nor a wake-up.
 //
 // A slow handler never delays another call: a worker that takes a call while more are
@@ -20,12 +20,12 @@ type Workers[C any] struct {
 	queue  []C
 	head   int
 	idle   []chan struct{} // wake idle workers
-	waking bool            // a woken worker has not taken a call yet
+	waking bool            // a worker was woken and has not taken a call yet
 	closed bool
 	active sync.WaitGroup
 }
 
-// maxIdleWorkers bounds the goroutines that are kept for the next burst.
+// maxIdleWorkers bounds the idle goroutines that are kept for the next burst.
 const maxIdleWorkers = 512
 
 // Push queues calls in order.

@@ -29,7 +29,8 @@ func IsReserved(name string) bool {
 	return name == "" || name[0] == ':'
 }
 
-// ContentSubtype takes "proto" from "application/grpc+proto;x=y".
+// ContentSubtype returns "proto" for "application/grpc+proto;x=y". It reports false if the
+// content-type is not gRPC's.
 func ContentSubtype(contentType string) (string, bool) {
 	rest, ok := strings.CutPrefix(contentType, ContentType)
 	if !ok || rest == "" {

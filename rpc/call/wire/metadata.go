@@ -35,8 +35,8 @@ func AddField(md metadata.MD, f hpack.HeaderField) error {
 		md[f.Name] = append(md[f.Name], f.Value)
 		return nil
 	}
-	// Several binary values may share a field, separated by commas. A comma costs the peer
-	// a byte and this end a string.
+	// Several binary values may share a field, separated by commas. Each comma costs the peer
+	// one byte and this end a string.
 	if strings.Count(f.Value, ",") >= maxJoined {
 		return fmt.Errorf("field %s has more than %d binary values", f.Name, maxJoined)
 	}

@@ -40,7 +40,8 @@ func EncodeTimeout(d time.Duration) string {
 	return "99999999H"
 }
 
-// DecodeTimeout parses the value of grpc-timeout. One beyond the longest Duration is that.
+// DecodeTimeout parses the value of grpc-timeout. If it is longer than the longest Duration,
+// DecodeTimeout returns that.
 func DecodeTimeout(s string) (time.Duration, error) {
 	if len(s) < 2 || len(s) > 9 {
 		return 0, fmt.Errorf("grpc-timeout %q: want 1 to 8 digits and a unit", s)
