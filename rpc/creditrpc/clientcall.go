@@ -31,7 +31,7 @@ type clientCall struct {
 
 	signal  chan struct{} // something came, or the call is over; before it began: it may encode
 	drained chan struct{} // of streams: all was sent
-	headers  chan struct{} // of streams: closed when the header has come, or nothing will
+	headers chan struct{} // of streams: closed when the header has come, or nothing will
 }
 
 func (c *clientCall) wake() {

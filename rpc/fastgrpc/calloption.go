@@ -48,8 +48,8 @@ func (i *callInfo) readOptions(c *Client, lists ...[]grpc.CallOption) error {
 	return i.chooseCodec(c)
 }
 
-// applyConfig applies what a service config says of the method; m is nil if that is
-// nothing. It completes a callInfo whose options have been read.
+// applyConfig applies the service config of the method, which may be nil. It completes a
+// callInfo whose options have been read.
 func (i *callInfo) applyConfig(c *Client, m *config.Method) {
 	if m != nil {
 		if m.WaitForReady != nil && !i.WaitIsSet {
@@ -108,7 +108,8 @@ func (i *callInfo) chooseCodec(c *Client) error {
 	return nil
 }
 
-// responded passes what came with a response to the call's options and stats handler.
+// responded passes a response's peer, header and trailer to the call's options and to the
+// stats handler.
 func (i *callInfo) responded(c *clientCall) {
 	if i.Peer != nil {
 		*i.Peer = *c.conn.peer
@@ -122,7 +123,7 @@ func (i *callInfo) responded(c *clientCall) {
 	c.reportTrailer()
 }
 
-// reportTrailer tells the stats handler, once, what came with a response.
+// reportTrailer reports a response's trailer to the stats handler, once.
 func (c *clientCall) reportTrailer() {
 	if o := c.observer; o != nil && !o.ended.Load() {
 		o.headerReceived(c)
@@ -161,7 +162,8 @@ func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.Head
 	return appendCredential(ctx, fields, forCall, uri, codes.Internal)
 }
 
-// appendCredential uses code for errors that have none.
+// appendCredential adds the header fields of one credential. It uses code for errors without
+// a status.
 func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds credentials.PerRPCCredentials, uri string, code codes.Code) ([]hpack.HeaderField, error) {
 	md, err := rpccall.CredentialMetadata(ctx, creds, uri, code)
 	if err != nil {

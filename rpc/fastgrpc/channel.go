@@ -23,9 +23,9 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
-// channel holds a client's connections. Its resolver finds addresses, its balancer makes
-// subConns of them and publishes a picker, which chooses a subConn for each call. All of
-// these are grpc-go's, or the program's, and run unchanged.
+// A channel holds a client's connections. Its resolver finds addresses. Its balancer makes
+// subConns of them and publishes a picker, which chooses a subConn for each call. Resolver,
+// balancer and picker are grpc-go's or the program's, and run unchanged.
 //
 // A lock is taken only after those before it in this list: a balancer's own,
 // channel.set.Mu, a connection's, subConn.mu, a serializer's. Balancers and resolvers are
@@ -49,8 +49,8 @@ type channel struct {
 	lastActive atomic.Int64 // when the last of them ended, in nanoseconds since epoch
 }
 
-// picking is what a call needs to know of the channel. Each change replaces it and
-// closes the old one's channel changed.
+// A picking holds the part of the channel's state that calls need. Each change replaces it
+// and closes the channel changed of the old one.
 type picking struct {
 	state      connectivity.State
 	picker     balancer.Picker // nil before there is one
@@ -59,7 +59,7 @@ type picking struct {
 	changed    chan struct{}
 }
 
-// ErrClientClosed is why calls on a closed client fail.
+// ErrClientClosed is the error of calls on a closed client.
 var ErrClientClosed = ending.ErrClientClosed
 
 var errClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
@@ -77,7 +77,7 @@ func (ch *channel) init(c *Client) error {
 	return err
 }
 
-// publish changes what calls see, with the lock held.
+// publish replaces the picking, with the lock held.
 func (ch *channel) publish(change func(*picking)) {
 	old := ch.client.pick.Load()
 	next := *old
@@ -92,7 +92,7 @@ func (p *picking) setPicker(state connectivity.State, picker balancer.Picker) {
 	p.generation++
 }
 
-// exitIdle starts the resolver, unless it runs.
+// exitIdle starts the resolver, unless it runs already.
 func (ch *channel) exitIdle() {
 	ch.set.Mu.Lock()
 	if ch.set.Closed || ch.session != nil {
@@ -117,9 +117,9 @@ func (ch *channel) exitIdle() {
 	<-built
 }
 
-// checkIdle enters idle mode if there was no call for the idle timeout: the resolver,
-// the balancer and the connections go until there is one. Calls need not count anything
-// for this, because connections know since when they have none.
+// checkIdle enters idle mode if there was no call for the idle timeout: it closes the
+// resolver, the balancer and the connections until the next call. Calls need not count
+// anything for this, because connections know since when they have had no call.
 func (ch *channel) checkIdle(s *session) {
 	ch.set.Mu.Lock()
 	defer ch.set.Mu.Unlock()
@@ -192,7 +192,7 @@ func (ch *channel) close() error {
 	return nil
 }
 
-// picked is a connection for a call, and what the balancer said with it.
+// A picked is a connection for a call, with the balancer's instructions.
 type picked struct {
 	conn     *clientConn
 	done     func(balancer.DoneInfo) // or nil
@@ -235,10 +235,10 @@ func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (p
 	}
 }
 
-// pickWait is what a call that waits for a connection remembers.
+// A pickWait is the state of a call that waits for a connection.
 type pickWait struct {
 	seen int   // the generation of the last picker that was asked
-	last error // what it said, for a call with WaitForReady
+	last error // the picker's error, for a call with WaitForReady
 }
 
 // try asks the picker. It returns neither a connection nor an error if the call must
@@ -290,7 +290,7 @@ func (ch *channel) endWait() {
 	ch.waiting.Add(-1)
 }
 
-// waitForConfig waits until the target has been resolved, and reports whether it had to.
+// waitForConfig waits until the target has been resolved. waited says whether it had to.
 func (c *Client) waitForConfig(ctx context.Context) (_ *config.Applied, waited bool, err error) {
 	c.channel.beginWait()
 	defer c.channel.endWait()

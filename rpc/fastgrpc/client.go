@@ -33,7 +33,7 @@ import (
 // userAgent has grpc-go's form, so that servers which parse it accept this one too.
 const userAgent = "grpc-go-fastgrpc/1.0"
 
-// Client makes calls to one target. Its balancing policy decides how many connections
+// A Client makes calls to one target. Its balancing policy decides how many connections
 // it uses. Its methods may be called concurrently.
 type Client struct {
 	opts      clientOptions
@@ -161,7 +161,7 @@ func (c *Client) configure(ctx context.Context, method string, info *callInfo) (
 	return time.Duration(*m.Timeout), nil
 }
 
-// invocation is what all attempts of a unary call share.
+// An invocation holds what all attempts of a unary call share.
 type invocation struct {
 	method     string
 	req, reply any
@@ -316,8 +316,8 @@ func (c *Client) requestHeader(ctx context.Context, p *picked, method string, in
 	return c.fixedFields(method, authority, info), fields, nil
 }
 
-// checkAuthority returns an error unless the server has proved that it may have calls to
-// an authority other than the connection's.
+// checkAuthority returns an error unless the server has proved that it may serve an authority
+// other than the connection's.
 func (cc *clientConn) checkAuthority(authority string) error {
 	v, ok := cc.peer.AuthInfo.(credentials.AuthorityValidator)
 	if !ok {

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// clientCall is one call on a client. Its connection's lock guards it until it has ended;
+// A clientCall is one call on a client. Its connection's lock guards it until it has ended;
 // afterwards only its caller uses it.
 type clientCall struct {
 	h2        h2.Stream
@@ -44,7 +44,7 @@ type clientCall struct {
 	unprocessed bool // the server did not process the call, so it may be retried
 	answered    bool // a header came before the trailers, so it may not
 	dropped     bool // the balancer ended the call
-	decided     bool // there is no other attempt; streams only
+	decided     bool // there will be no other attempt; streams only
 	picked      func(balancer.DoneInfo)
 	observer    *observer
 	ctx         context.Context // as the observer has tagged it; streams only
@@ -184,7 +184,7 @@ func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 	}
 }
 
-// checkHeader returns how a call ends whose response is not gRPC.
+// checkHeader returns the ending of a call whose response is not gRPC.
 func (c *clientCall) checkHeader(head *responseHead, end bool) ending.Ending {
 	if head.httpStatus != "200" && head.code == "" {
 		n, _ := strconv.Atoi(head.httpStatus)
@@ -200,7 +200,7 @@ func (c *clientCall) checkHeader(head *responseHead, end bool) ending.Ending {
 	return ending.Ending{}
 }
 
-// endOf returns how a call ends whose response has these trailers.
+// endOf returns the ending of a call whose response has these trailers.
 func (c *clientCall) endOf(head *responseHead) ending.Ending {
 	if head.code == "" {
 		return ending.BadResponse(codes.Internal, "response without grpc-status")

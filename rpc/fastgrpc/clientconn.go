@@ -22,7 +22,7 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// clientConn is one connection to a server.
+// A clientConn is one connection to a server.
 type clientConn struct {
 	conn
 	client      *Client
@@ -39,7 +39,7 @@ type clientConn struct {
 
 var _ connRole = (*clientConn)(nil)
 
-// waiter is a call that waits for a free stream. The connection's lock guards granted.
+// A waiter is a call that waits for a free stream. The connection's lock guards granted.
 type waiter struct {
 	granted bool
 	wake    chan struct{}
@@ -80,7 +80,7 @@ func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFi
 	}
 	c.deadline, _ = ctx.Deadline()
 	if !c.deadline.IsZero() {
-		// Only now, because what the call has waited for is not the server's time.
+		// Computed only now: the time that the call has waited is not the server's.
 		left := time.Until(c.deadline)
 		if left <= 0 {
 			cc.callsEnded()
@@ -232,9 +232,9 @@ func (cc *clientConn) StreamsChanged() {
 	cc.callsEnded()
 }
 
-// callsEnded is called with the lock held after calls may have ended, or given up streams
-// that were reserved for them. It wakes their callers, grants streams to waiters, and
-// closes a draining connection after its last call.
+// callsEnded is called, with the lock held, when calls may have ended or given up reserved
+// streams. It wakes the callers, grants streams to waiters, and closes a draining connection
+// after its last call.
 func (cc *clientConn) callsEnded() {
 	for i, c := range cc.ended {
 		c.signal <- struct{}{} // never blocks: a call ends once

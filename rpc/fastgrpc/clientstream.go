@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// clientStream is a streaming call. It makes another attempt when a server refuses the
+// A clientStream is a streaming call. It makes another attempt when a server refuses the
 // call before processing it.
 type clientStream struct {
 	client     *Client
@@ -167,7 +167,7 @@ func (s *clientStream) finish(end ending.Ending) {
 	})
 }
 
-// ending returns how the call ended.
+// ending returns the call's ending.
 func (s *clientStream) ending() ending.Ending {
 	c := s.current.Load()
 	c.conn.Mu.Lock()
@@ -262,8 +262,9 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 }
 
-// unsent is what SendMsg returns when the call has ended. Generated code passes an error
-// of a server stream's only message on, and io.EOF would look like a stream's good end.
+// unsent returns the result of SendMsg when the call has ended. For a server stream it is
+// nil: generated code would pass an error of the only request on, and io.EOF would look like
+// the good end of the stream.
 func (s *clientStream) unsent() error {
 	if !s.desc.ClientStreams {
 		return nil

@@ -19,7 +19,7 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// conn is what connections of clients and servers have in common.
+// A conn is the part of a connection that clients and servers share.
 type conn struct {
 	batchio.Conn
 	h2       *h2.Conn
@@ -53,15 +53,15 @@ func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *li
 // source returns the connection for the inboxes of its calls.
 func (c *conn) source() message.Source { return message.Source{Conn: &c.Conn, H2: c.h2} }
 
-// connRole is what clients and servers do differently on a connection.
+// A connRole is the part of a connection in which clients and servers differ.
 type connRole interface {
 	batchio.Role
 	h2.Handler
-	// checkTimes does what is due by the keepalive's rules, with the lock held.
+	// checkTimes does what the keepalive rules demand now, with the lock held.
 	checkTimes()
 }
 
-// Start starts the connection's goroutines, which running counts.
+// Start starts the connection's goroutines, and adds them to running.
 func (c *conn) Start(running *sync.WaitGroup) {
 	c.Mu.Lock()
 	c.startKeepalive()
@@ -117,7 +117,7 @@ func (c *conn) pingIfSilent() {
 	}
 }
 
-// contentFreed lets messages come that waited for memory.
+// contentFreed lets the peer send messages that waited for memory.
 func (c *conn) contentFreed() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -135,10 +135,9 @@ func (c *conn) ended() {
 	}
 }
 
-// Counters count the calls and traffic of a connection, or of all connections of a
-// server or client, since it began: CallsStarted, CallsSucceeded, CallsFailed, BytesIn and
-// BytesOut, and the system calls, Reads and Writes. Calls per write show how well frames
-// are batched.
+// Counters count the calls (CallsStarted, CallsSucceeded, CallsFailed), the traffic (BytesIn,
+// BytesOut) and the system calls (Reads, Writes) of a connection, or of all connections of a
+// server or client. Calls per write show how well frames are batched.
 type Counters = batchio.Counters
 
 // ConnInfo describes an open connection.
@@ -175,7 +174,7 @@ func (s *connSet[C]) remove(c C) {
 	s.forget()
 }
 
-// forget keeps of closed connections without calls only the sums. The lock is held.
+// forget drops closed connections without calls, and keeps their sums. The lock is held.
 func (s *connSet[C]) forget() {
 	s.ending = slices.DeleteFunc(s.ending, func(c C) bool {
 		last := c.info().Counters

@@ -80,7 +80,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 var handshakeInfoKey = rpccall.KeyOf(func(ctx context.Context) { credentials.ClientHandshakeInfoFromContext(ctx) })
 
 // serverName returns the name that an address's server must have, which is also the
-// :authority of calls to it. The program's word counts more than the resolver's.
+// :authority of calls to it. The program's option goes before the resolver's name.
 func (c *Client) serverName(addr resolver.Address) string {
 	if c.opts.authority == "" && addr.ServerName != "" {
 		return addr.ServerName

@@ -1,5 +1,5 @@
-// Package fastgrpc is a gRPC client and server over HTTP/2 that use less CPU per call
-// than grpc-go.
+// Package fastgrpc has a gRPC client and a gRPC server over HTTP/2 that use less CPU time per
+// call than grpc-go.
 //
 // [Server] implements grpc.ServiceRegistrar and [Client] implements
 // grpc.ClientConnInterface, so generated code works unchanged. Both interoperate with
@@ -28,20 +28,21 @@
 //	grpc.SetSendCompressor                 fastgrpc.SetSendCompressor
 //	status, codes, metadata, peer, …       the same
 //
-// An option that has another name here does not compile; the list below says what to use.
-// The way back is two constructors. The bytes on the wire are gRPC's, so either end can
-// move alone.
+// An option with another name here does not compile; the list below says what to use. To move
+// back, change the two constructors. The bytes on the wire are gRPC's, so either end can move
+// alone.
 //
 // # What it costs
 //
-// On two CPUs, one for each end, with short messages of 50 callers on one connection, a call
-// takes a sixth of grpc-go's CPU time; with long messages, streams or one caller a quarter to
-// two fifths. `wirelab run fast-grpc` has the table and measures it again. A connection at rest
+// With two CPUs, one per end, and short messages of 50 callers on one connection, a call takes
+// a sixth of grpc-go's CPU time. With long messages, streams or one caller it takes a quarter
+// to two fifths. `wirelab run fast-grpc` has the table and measures it again. A connection at rest
 // has two goroutines and no buffers.
 //
 // # Errors
 //
-// All are statuses, with grpc-go's codes. Those that no server sent:
+// All errors are statuses with grpc-go's codes. These come from the library and not from a
+// server:
 //
 //	code                what happened
 //	Unavailable         no connection could be opened, or it was lost, or the server drains;
@@ -51,13 +52,13 @@
 //	ResourceExhausted   a message or metadata longer than a limit of either end
 //	Unauthenticated     the call's credentials failed, or need a secure connection
 //	Unimplemented       the server has no such method, or not the message's compressor
-//	Internal            the peer breaks HTTP/2's or gRPC's rules; a message that is none of its type
+//	Internal            the peer breaks HTTP/2's or gRPC's rules; a message cannot be decoded
 //
 // # Versions
 //
 // Versions follow semantic versioning. Until 1.0.0 a minor version may change the API, and
-// CHANGELOG.md says how. What a default accepts from a peer, or refuses, changes no sooner
-// than that either. The library is built and tested with the versions of Go and grpc-go in
+// CHANGELOG.md says how. The defaults for what a peer may send change no sooner than that
+// either. The library is built and tested with the versions of Go and grpc-go in
 // its go.mod.
 //
 // # How data passes through it
@@ -107,12 +108,12 @@
 //     ENHANCE_YOUR_CALM. Cancelling calls, window updates for content, and what was under
 //     way when a call was cancelled are free.
 //
-// SECURITY.md says which test holds each of these, and what is not limited.
+// SECURITY.md names the test of each limit, and what is not limited.
 //
 // # Raw system calls
 //
-// On Linux, short reads and writes of cleartext sockets are system calls of which Go's
-// scheduler is not told. They cannot wait, whatever mode the descriptor is in. The
+// On Linux, short reads and writes of cleartext sockets are system calls that bypass
+// Go's scheduler. They cannot wait, whatever mode the descriptor is in. The
 // environment variable FASTGRPC_RAW=off and the build tag fastgrpc_noraw turn them off, at
 // a cost in CPU time where the peer is the slower end; under the race detector they are
 // off.
@@ -121,13 +122,13 @@
 //
 //	grpc-go has                      here
 //	xDS, grpclb, google-c2p          NewClient returns ErrUnsupported
-//	hedging                          no more than grpc-go: hedgingPolicy is read over
+//	hedging                          no more than grpc-go: hedgingPolicy is ignored
 //	NewSubConnOptions.CredsBundle    NewSubConn returns ErrUnsupported
 //	ALTS                             works as credentials, untested
 //	binary logging, tracing          missing; use a stats handler
 //	grpc.SetSendCompressor and       an error; the functions of these names here
 //	  ClientSupportedCompressors
-//	all compressors announced        those of usual names, and WithCompressors
+//	all compressors announced        those with usual names, and WithCompressors
 //	*grpc.ClientConn in client       nil
 //	  interceptors
 //

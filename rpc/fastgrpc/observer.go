@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// observer reports one call to a stats handler. A call without a handler has a nil
+// An observer reports one call to a stats handler. A call without a handler has a nil
 // observer, which reports nothing.
 type observer struct {
 	handler    stats.Handler
@@ -179,7 +179,7 @@ func (p statsPair) HandleConn(ctx context.Context, s stats.ConnStats) {
 	p.inner.HandleConn(ctx, s)
 }
 
-// recordersOf returns the handlers that record what balancers and resolvers measure.
+// recordersOf returns the handlers that record the metrics of balancers and resolvers.
 func recordersOf(h stats.Handler) []estats.MetricsRecorder {
 	if p, ok := h.(statsPair); ok {
 		return append(recordersOf(p.outer), recordersOf(p.inner)...)

@@ -55,9 +55,9 @@ func (l *limits) config() h2.Config {
 	return cfg
 }
 
-// A client that gives up after 20 seconds tries again. A server waits for longer: when a
-// thousand clients come at once, the last handshakes take that long on a busy machine, and
-// whoever is refused then comes again.
+// A client gives up after 20 seconds and tries again. A server waits longer: when a thousand
+// clients come at once to a busy machine, the last handshakes take that long, and a client that
+// is refused comes again.
 const (
 	defaultConnectTimeout    = 20 * time.Second
 	defaultConnectionTimeout = 120 * time.Second
@@ -114,7 +114,7 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 }
 
 // MaxConcurrentStreams bounds the calls that a connection may have at once. The default,
-// and 0, mean no bound but that of memory; see the package's comment. A call counts
+// and 0, mean that only memory bounds them; see the package's comment. A call counts
 // until its handler has returned and its response has been sent.
 func MaxConcurrentStreams(n uint32) ServerOption {
 	return func(o *serverOptions) { o.h2.MaxStreams = int(min(n-1, math.MaxInt32-1)) + 1 } // 0 wraps
@@ -154,7 +154,7 @@ func MaxHeaderListSize(bytes uint32) ServerOption {
 	return func(o *serverOptions) { o.h2.MaxHeaderList = int(min(bytes, math.MaxInt32)) }
 }
 
-// Windows sets the flow-control windows: how many bytes a client may send ahead, per
+// Windows sets the flow-control windows: the bytes that a client may send ahead, per
 // stream and per connection. The minimum is 65535. While many streams are open, each
 // gets less, so that unread messages stay within the connection's memory.
 func Windows(stream, connection int) ServerOption {
@@ -200,18 +200,18 @@ func ForceServerCodecV2(c encoding.CodecV2) ServerOption {
 }
 
 // VTProto makes the server use vtprotobuf's methods for messages that have them, instead
-// of package proto: less CPU time, by vtprotobuf's rules. It does not check that strings
-// are UTF-8, for example. The depth of received messages is limited as in package proto.
+// of package proto. They take less CPU time, and follow vtprotobuf's rules: for example,
+// they do not check that strings are UTF-8. The depth of received messages is limited as in package proto.
 func VTProto() ServerOption { return func(o *serverOptions) { o.vt = true } }
 
 // AliasRequests makes bytes fields of requests point into the receive buffer, which saves
-// two fifths of the CPU time of streams of large messages. The fields, and with [VTProto] the
-// strings, of a stream's message are valid until the stream's next RecvMsg, even after the
-// handler has returned; those of a unary request until its handler returns. A handler that
-// keeps one must copy it, or it will see the bytes of other calls there.
+// two fifths of the CPU time of streams of large messages. With [VTProto], strings point there
+// too. The fields of a stream's message are valid until the stream's next RecvMsg, even after
+// the handler has returned. The fields of a unary request are valid until its handler returns.
+// A handler that keeps such a field must copy it, or it will see the bytes of other calls.
 //
-// With the environment variable FASTGRPC_ALIAS=check it sees only bytes 0xdb instead, and
-// under the race detector that use is reported as a data race.
+// With the environment variable FASTGRPC_ALIAS=check it sees only the byte 0xdb instead, and
+// the race detector reports the use as a data race.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
 // ConnectionTimeout bounds the time until a new connection has sent its first HTTP/2
@@ -265,7 +265,7 @@ func defaultClientOptions() clientOptions {
 	return o
 }
 
-// finish checks the options and fills in what follows from them.
+// finish checks the options and fills in the defaults that depend on them.
 func (o *clientOptions) finish() (err error) {
 	o.keepalive.Time = max(cmp.Or(o.keepalive.Time, lifetime.Forever), lifetime.MinClientPing)
 	o.keepalive.Timeout = cmp.Or(o.keepalive.Timeout, lifetime.DefaultPingTimeout)
@@ -352,9 +352,9 @@ func WithDefaultCallOptions(opts ...grpc.CallOption) ClientOption {
 	return func(o *clientOptions) { o.callOptions = append(o.callOptions, opts...) }
 }
 
-// WithCompressors announces registered compressors to servers, for their answers. Those of
-// usual names (gzip, zstd, snappy, deflate, br, lz4), and the one that a call itself uses,
-// are announced without. Grpc-go announces all that are registered.
+// WithCompressors announces registered compressors to servers, for their answers. The client
+// always announces those with usual names (gzip, zstd, snappy, deflate, br, lz4), and the one
+// that a call itself uses. grpc-go announces every registered compressor.
 func WithCompressors(names ...string) ClientOption {
 	return func(o *clientOptions) { o.compressors = append(o.compressors, names...) }
 }
@@ -369,13 +369,13 @@ func WithConnectParams(p grpc.ConnectParams) ClientOption {
 	return func(o *clientOptions) { o.backoff, o.connectTimeout = p.Backoff, p.MinConnectTimeout }
 }
 
-// WithIdleTimeout stops the resolver and closes all connections of a client that had no
-// call for d, 30 minutes by default, until the next call; 0 keeps them.
+// WithIdleTimeout sets the time without calls, 30 minutes by default, after which the client
+// stops its resolver and closes all connections until the next call. 0 keeps them open.
 func WithIdleTimeout(d time.Duration) ClientOption {
 	return func(o *clientOptions) { o.idleTimeout = d }
 }
 
-// WithWindows sets the flow-control windows: how many bytes the server may send ahead,
+// WithWindows sets the flow-control windows: the bytes that the server may send ahead,
 // per stream and per connection. The minimum is 65535.
 func WithWindows(stream, connection int) ClientOption {
 	return func(o *clientOptions) { o.setWindows(stream, connection) }
@@ -444,5 +444,5 @@ func WithCredentialsBundle(b credentials.Bundle) ClientOption {
 // WithNoProxy ignores HTTPS_PROXY. A client with WithContextDialer ignores it too.
 func WithNoProxy() ClientOption { return func(o *clientOptions) { o.noProxy = true } }
 
-// WithLocalDNSResolution resolves DNS names here, although a proxy could.
+// WithLocalDNSResolution resolves DNS names at this end even if a proxy could do it.
 func WithLocalDNSResolution() ClientOption { return func(o *clientOptions) { o.localDNS = true } }

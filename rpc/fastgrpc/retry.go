@@ -19,9 +19,9 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/ending"
 )
 
-// tries counts the attempts of a call and decides, as grpc-go does, whether there is
-// another one (gRFC A6): at once if the server did not process the first, and otherwise
-// as the service config's retry policy says.
+// tries counts the attempts of a call and decides, as grpc-go does, whether to make another
+// one (gRFC A6): at once if the server did not process the first, otherwise by the service
+// config's retry policy.
 type tries struct {
 	attempts      int  // that have ended
 	retries       int  // by the policy
@@ -29,9 +29,9 @@ type tries struct {
 	transparent   bool // the attempt is made because the server did not process the one before
 }
 
-// attemptEnd is what decides whether a failed attempt is followed by another.
+// An attemptEnd describes the end of a failed attempt, which decides whether there is another.
 type attemptEnd struct {
-	final       bool // it is not: the balancer dropped the call, or too much was sent to send it again
+	final       bool // there is none: the balancer dropped the call, or too much was sent to send it again
 	unprocessed bool
 	answered    bool
 	pushback    []string // the server's values
@@ -47,8 +47,8 @@ func (e *attemptEnd) read(u *clientCall) {
 	}
 }
 
-// next returns nil when there is to be another attempt, after waiting for its time, and
-// otherwise the call's error.
+// next waits and returns nil if the call must make another attempt. Otherwise it returns the
+// call's error.
 func (t *tries) next(ctx context.Context, c *Client, info *callInfo, e *attemptEnd, err error) error {
 	t.attempts++
 	t.transparent = false
@@ -91,7 +91,7 @@ func (t *tries) next(ctx context.Context, c *Client, info *callInfo, e *attemptE
 	return nil
 }
 
-// reportDone tells the balancer how an attempt ended that had a stream.
+// reportDone reports the end of an attempt that had a stream to the balancer.
 func (c *clientCall) reportDone(err error) {
 	if c.picked == nil {
 		return
@@ -104,7 +104,7 @@ func (c *clientCall) reportDone(err error) {
 }
 
 // loadReport returns the ORCA load report in a trailer, or nil. A program whose balancer
-// reads such reports has their type linked in; this package needs it for nothing else.
+// reads such reports links their type in; this package does not import it.
 func loadReport(trailer metadata.MD) any {
 	values := trailer[wire.FieldLoad]
 	if len(values) != 1 {

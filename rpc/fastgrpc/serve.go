@@ -59,9 +59,9 @@ func (s *serverCall) decodeRequest(v any) error {
 	return s.failed(s.decode(&m, v))
 }
 
-// failed ends the call with err, if it is not nil, and returns it. The client gets the
-// status at once, as from grpc-go: a handler that then returns something else cannot
-// turn half a request into a success.
+// failed ends the call with err, if it is not nil, and returns err. The client gets the
+// status at once, as from grpc-go: the handler cannot then turn half a request into a success
+// by returning something else.
 func (s *serverCall) failed(err error) error {
 	if err == nil {
 		return nil
@@ -280,7 +280,7 @@ func ClientSupportedCompressors(ctx context.Context) ([]string, error) {
 	return s.accepted(), nil
 }
 
-var errNoStream = errors.New("fastgrpc: the context is not that of a call on this server")
+var errNoStream = errors.New("fastgrpc: the context does not belong to a call on this server")
 
 // accepted returns the names in the request's grpc-accept-encoding.
 func (s *serverCall) accepted() []string {

@@ -25,7 +25,7 @@ var ErrServerStopped = grpc.ErrServerStopped
 
 var errServerStopping = errors.New("fastgrpc: server is stopping")
 
-// Server serves registered services on any number of listeners. Its methods may be
+// A Server serves registered services on any number of listeners. Its methods may be
 // called concurrently, but services must be registered before Serve.
 type Server struct {
 	opts serverOptions
@@ -207,7 +207,7 @@ type outerConn struct {
 func (c *outerConn) LocalAddr() net.Addr  { return c.local }
 func (c *outerConn) RemoteAddr() net.Addr { return c.remote }
 
-// outerAddr is a peer's address as net/http tells it.
+// An outerAddr is a peer's address, as net/http has it.
 type outerAddr string
 
 func (outerAddr) Network() string  { return "tcp" }

@@ -21,7 +21,7 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// serverCall is one call on a server, unary or streaming. It is a single allocation
+// A serverCall is one call on a server, unary or streaming. It is a single allocation
 // and never reused, because handlers may keep its context.
 type serverCall struct {
 	callContext rpccall.Context
@@ -72,7 +72,7 @@ type requestHead struct {
 	timeout     time.Duration // one more than the client sent; 0 if it sent none
 	authority   bool          // there is one
 	hosts       int
-	fault       string // what is wrong with a field
+	fault       string // the fault of a field, or ""
 }
 
 func (h *requestHead) add(f hpack.HeaderField) {
@@ -104,8 +104,8 @@ func (h *requestHead) add(f hpack.HeaderField) {
 	}
 }
 
-// check returns what is wrong with the fields. The rules for hosts are those of gRPC's
-// proposal A41.
+// check returns the fault of the fields, or "". The rules for hosts are from gRPC's proposal
+// A41.
 func (h *requestHead) check() string {
 	switch {
 	case h.hosts > 1:
@@ -226,15 +226,15 @@ func (s *serverCall) ContextValue(key any) any {
 	return s.conn.ctx.Value(key)
 }
 
-// isConnectionKey tells the key by which grpc-go's authz and RBAC look up the connection,
-// for its address. No exported function looks it up, so it is known by its name.
+// isConnectionKey reports whether grpc-go's authz and RBAC use the key to look up the
+// connection, for its address. No exported function looks it up, so its name identifies it.
 func isConnectionKey(key any) bool {
 	t := reflect.TypeOf(key)
 	return t != nil && t.Kind() == reflect.Struct && t.Name() == "connectionKey" &&
 		t.PkgPath() == "google.golang.org/grpc/internal/transport"
 }
 
-// context returns what the handler's context is made from.
+// context returns the parent of the handler's context.
 func (s *serverCall) context() context.Context {
 	if s.tapped == nil {
 		return &s.callContext

@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// serverConn is one connection of a server.
+// A serverConn is one connection of a server.
 type serverConn struct {
 	conn
 	server  *Server
@@ -26,7 +26,7 @@ type serverConn struct {
 	halves  []*serverCall // unary calls with a deadline that have just begun
 	relief  *time.Timer   // runs while calls are parked
 	pings   lifetime.Guard
-	maxAge  time.Duration // MaxConnectionAge, give or take a tenth
+	maxAge  time.Duration // MaxConnectionAge, changed by up to a tenth
 	arrived time.Duration // before the handshake
 	drainAt time.Duration // when the drain began
 	drained bool          // the final GOAWAY has been sent
@@ -178,8 +178,8 @@ const (
 	nextRelief  = 100 * time.Millisecond
 )
 
-// relieve lets parked calls run although no answer was taken. The connection's end stops
-// its timer, because no call is parked then.
+// relieve lets parked calls run although the client has taken no answer. The timer stops when
+// the connection ends, because no call is parked then.
 func (c *serverConn) relieve() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// serverStream is what the handler of a streaming call gets.
+// A serverStream is the stream that the handler of a streaming call gets.
 type serverStream struct {
 	*serverCall
 	ctx context.Context
@@ -25,7 +25,7 @@ var _ grpc.ServerStream = (*serverStream)(nil)
 func (a *serverStream) Context() context.Context { return a.ctx }
 
 // SetTrailer adds to the response's trailer metadata. Metadata that cannot be sent ends
-// the call: the handler is not told.
+// the call, because the handler gets no error.
 func (a *serverStream) SetTrailer(md metadata.MD) { _ = a.failed(a.serverCall.SetTrailer(md)) }
 
 // SendMsg sends a message; the caller may reuse m when it returns. An error ends the

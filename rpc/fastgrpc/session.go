@@ -18,8 +18,8 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
-// session is what a channel has outside idle mode: a resolver, to which it is the
-// resolver.ClientConn, and a balancer, or two while one follows the other.
+// A session is the part of a channel that exists outside idle mode: a resolver, for which it
+// is the resolver.ClientConn, and a balancer, or two while one replaces the other.
 type session struct {
 	ch       *channel
 	resolver resolver.Resolver // used only on ch.toResolver
@@ -90,8 +90,8 @@ func (s *session) UpdateState(state resolver.State) error {
 	if !usable {
 		return err
 	}
-	says := s.updateBalancer(balancer.ClientConnState{ResolverState: state, BalancerConfig: active.Balancer.Config}, active.Balancer.Builder)
-	return cmp.Or(err, says)
+	refusal := s.updateBalancer(balancer.ClientConnState{ResolverState: state, BalancerConfig: active.Balancer.Config}, active.Balancer.Builder)
+	return cmp.Or(err, refusal)
 }
 
 // ReportError passes a resolver's failure to the balancer, which decides whether calls
@@ -173,8 +173,7 @@ func (ch *channel) applyConfig(c *config.Config) {
 	ch.publish(func(p *picking) { p.config = c.Apply() })
 }
 
-// updateBalancer waits until the balancer has taken the addresses and returns what it
-// says to them.
+// updateBalancer passes addresses to the balancer and returns its error.
 func (s *session) updateBalancer(state balancer.ClientConnState, builder balancer.Builder) error {
 	answer := make(chan error, 1)
 	s.ch.toBalancer.Do(func() {
@@ -210,8 +209,8 @@ func (ch *channel) latest() *policy {
 	return s.latest()
 }
 
-// switchTo makes a balancer. While another is ready it serves the calls until the new
-// one is.
+// switchTo makes a balancer. If another one is ready, that one serves calls until the new one
+// is ready.
 func (s *session) switchTo(builder balancer.Builder) *policy {
 	ch, o := s.ch, &s.ch.client.opts
 	p := &policy{session: s, builder: builder, subConns: make(map[*subConn]struct{})}
@@ -236,7 +235,7 @@ func (s *session) switchTo(builder balancer.Builder) *policy {
 	return p
 }
 
-// policy is a balancer, and the balancer.ClientConn that it uses.
+// A policy is a balancer with the balancer.ClientConn that it uses.
 type policy struct {
 	balancer.ClientConn // nil: only grpc-go's types may have the interface's unexported method
 	session             *session
@@ -268,8 +267,8 @@ func (p *policy) close() {
 	}
 }
 
-// UpdateState publishes the balancer's picker. The balancer that follows another takes
-// its place when it has a result, or when the other has no connection any more.
+// UpdateState publishes the balancer's picker. A new balancer replaces the old one when it has
+// a result, or when the old one has no connection any more.
 func (p *policy) UpdateState(state balancer.State) {
 	s := p.session
 	ch := s.ch
@@ -291,13 +290,13 @@ func (p *policy) UpdateState(state balancer.State) {
 			state = s.current.last
 		}
 	}
-	if state.Picker == nil { // a balancer that has taken another's place and has none yet
+	if state.Picker == nil { // a new balancer that has none yet
 		state.Picker = base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	}
 	ch.publish(func(p *picking) { p.setPicker(state.ConnectivityState, state.Picker) })
 }
 
-// NewSubConn makes a subConn, which connects when the balancer says so.
+// NewSubConn makes a subConn. It connects when the balancer calls Connect.
 func (p *policy) NewSubConn(addrs []resolver.Address, o balancer.NewSubConnOptions) (balancer.SubConn, error) {
 	switch {
 	case len(addrs) == 0:
@@ -325,7 +324,8 @@ func (p *policy) UpdateAddresses(sc balancer.SubConn, addrs []resolver.Address) 
 	sc.UpdateAddresses(addrs) //nolint:staticcheck // deprecated, and still called
 }
 
-// ResolveNow asks the resolver for new addresses, unless another balancer follows.
+// ResolveNow asks the resolver for new addresses, unless another balancer is about to replace
+// this one.
 func (p *policy) ResolveNow(o resolver.ResolveNowOptions) {
 	if p == p.session.latest() {
 		p.session.resolveNow(o)
@@ -335,5 +335,5 @@ func (p *policy) ResolveNow(o resolver.ResolveNowOptions) {
 // Target returns what NewClient was given.
 func (p *policy) Target() string { return p.session.ch.client.target }
 
-// MetricsRecorder returns the stats handler, if that records metrics.
+// MetricsRecorder returns the stats handler if it records metrics.
 func (p *policy) MetricsRecorder() estats.MetricsRecorder { return p.session.ch.client.opts.metrics() }

@@ -16,8 +16,8 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
-// subConn is what a balancer picks: at most one connection that takes new calls, to the
-// first of its addresses that accepts one. Balancers give it one address today.
+// A subConn is picked by balancers. It has at most one connection that takes new calls, to
+// the first of its addresses that accepts one. Balancers give it one address today.
 type subConn struct {
 	balancer.SubConn // nil: only grpc-go's types may have the interface's unexported method
 	policy           *policy
@@ -55,7 +55,7 @@ func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOption
 
 func (sc *subConn) client() *Client { return sc.policy.session.ch.client }
 
-// setState changes the state and tells the balancer, with the lock held.
+// setState changes the state and notifies the balancer, with the lock held.
 func (sc *subConn) setState(state connectivity.State, err error) {
 	if sc.state == state {
 		return
@@ -66,23 +66,23 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 	} else {
 		sc.ready.Store(nil)
 	}
-	sc.tell(func() {
+	sc.notify(func() {
 		sc.closeProducers()
 		sc.mu.Lock()
 		sc.reported = state
 		sc.stopHealthListener()
 		sc.mu.Unlock()
-		told := balancer.SubConnState{ConnectivityState: state, ConnectionError: err}
+		report := balancer.SubConnState{ConnectivityState: state, ConnectionError: err}
 		if sc.options.StateListener != nil {
-			sc.options.StateListener(told)
+			sc.options.StateListener(report)
 		} else {
-			sc.policy.balancer.UpdateSubConnState(sc, told) //nolint:staticcheck // deprecated, and still used
+			sc.policy.balancer.UpdateSubConnState(sc, report) //nolint:staticcheck // deprecated, and still used
 		}
 	})
 }
 
-// tell runs f in turn with the balancer's other calls, unless the balancer is closed then.
-func (sc *subConn) tell(f func()) {
+// notify runs f in turn with the balancer's other calls, unless the balancer is closed then.
+func (sc *subConn) notify(f func()) {
 	p := sc.policy
 	ch := p.session.ch
 	ch.toBalancer.Do(func() {
@@ -108,8 +108,8 @@ func (sc *subConn) Connect() {
 	}()
 }
 
-// connectAndUnlock makes one attempt, and after a failure the pause before the next may
-// begin. It ends when sc.ctx ends and the dialer has returned.
+// connectAndUnlock makes one attempt and, if it fails, pauses before the next may begin. It
+// returns when sc.ctx has ended and the dialer has returned.
 func (sc *subConn) connectAndUnlock() {
 	ctx, addrs, o := sc.ctx, sc.addrs, &sc.client().opts
 	pause := connect.Backoff(&o.backoff, sc.failures)
@@ -142,7 +142,7 @@ func (sc *subConn) connectAndUnlock() {
 	sc.setState(connectivity.Idle, err)
 }
 
-// connected makes cc the subConn's connection, unless the attempt has been called off.
+// connected makes cc the subConn's connection, unless the attempt was cancelled.
 func (sc *subConn) connected(ctx context.Context, cc *clientConn, addr resolver.Address) {
 	sc.mu.Lock()
 	if ctx.Err() != nil {
@@ -247,8 +247,8 @@ func (sc *subConn) healthService() (name string, on bool) {
 	return config.HealthCheckConfig.ServiceName, true
 }
 
-// watchHealth lets the server's health decide the subConn's state, if the balancer asked
-// for that when it made the subConn. The lock is held.
+// watchHealth makes the server's health decide the subConn's state, and reports true, if the
+// balancer asked for that when it made the subConn. The lock is held.
 func (sc *subConn) watchHealth(cc *clientConn) bool {
 	service, on := sc.healthService()
 	if !on || !sc.options.HealthCheckEnabled {
@@ -264,8 +264,8 @@ func (sc *subConn) watchHealth(cc *clientConn) bool {
 	return true
 }
 
-// healthListener is a balancer's listener for the health of a subConn that is ready. It
-// counts while it is the subConn's.
+// A healthListener is a balancer's listener for the health of a ready subConn. Its reports
+// count while it is the subConn's last listener.
 type healthListener struct{ cancel context.CancelFunc }
 
 // RegisterHealthListener reports the server's health to f until the state changes or
@@ -281,7 +281,7 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	l := &healthListener{cancel}
 	sc.health = l
 	report := func(state connectivity.State, err error) {
-		sc.tell(func() {
+		sc.notify(func() {
 			sc.mu.Lock()
 			counts := sc.health == l
 			sc.mu.Unlock()
@@ -306,7 +306,7 @@ func (sc *subConn) stopHealthListener() {
 	}
 }
 
-// producer is a balancer.Producer with the number of its users.
+// A producer is a balancer.Producer with the number of its users.
 type producer struct {
 	value balancer.Producer
 	close func()

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// WatchHealth reports the health of a service, which the server's health service tells on
-// this connection, until ctx ends. A server without that service counts as healthy.
+// WatchHealth asks the server's health service on this connection for the health of a service,
+// and reports it until ctx ends. A server without that service counts as healthy.
 func WatchHealth(ctx context.Context, cc grpc.ClientConnInterface, service string, report func(connectivity.State, error)) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if failures > 0 && !Sleep(ctx, Backoff(&backoff.DefaultConfig, failures-1), nil) {

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// ProxyOf returns the function that says which proxy carries connections to an address,
-// or nil. name is not "" if the proxy also resolves the target's name. The environment
+// ProxyOf returns a function that returns the proxy for connections to an address, or nil.
+// name is not "" if the proxy also resolves the target's name. The environment
 // variables HTTPS_PROXY and NO_PROXY decide, as in grpc-go; fromEnvironment reads them. With
 // localDNS, only this end resolves names.
 func ProxyOf(target resolver.Target, fromEnvironment func(*http.Request) (*url.URL, error), localDNS bool) (proxy func(addr string) *url.URL, name string, err error) {
@@ -47,7 +47,7 @@ func ProxyOf(target resolver.Target, fromEnvironment func(*http.Request) (*url.U
 	}, name, nil
 }
 
-// withPort adds what a proxy needs and a DNS target may leave out.
+// withPort adds the port, which a proxy needs and a DNS target may leave out.
 func withPort(target string) (string, error) {
 	host, port, err := net.SplitHostPort(target)
 	switch {
@@ -115,7 +115,7 @@ func tunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, 
 	return nc, nil
 }
 
-// headedConn is a connection of which the first bytes have been read already.
+// A headedConn is a connection whose first bytes have been read already.
 type headedConn struct {
 	net.Conn
 	head []byte

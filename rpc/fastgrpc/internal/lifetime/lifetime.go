@@ -41,15 +41,15 @@ func SetServerDefaults(p *keepalive.ServerParameters, e *keepalive.EnforcementPo
 }
 
 // LimitSilence makes the kernel end a connection whose peer acknowledges nothing for the
-// keepalive timeout, as grpc-go does if there are pings (gRFC A18). Pings find a vanished
-// peer too, only later.
+// keepalive timeout, as grpc-go does if there are pings (gRFC A18). Pings find a vanished peer
+// later.
 func LimitSilence(nc net.Conn, pingEvery, timeout time.Duration) {
 	if pingEvery != Forever {
 		batchio.SetUserTimeout(nc, timeout)
 	}
 }
 
-// A Clock says what is due on a connection, and when to look again. The connection's lock
+// A Clock decides what a connection must do now, and when to check again. The connection's lock
 // guards it. Its times are since batchio.Epoch.
 type Clock struct {
 	Ping    rpccall.PingTimer

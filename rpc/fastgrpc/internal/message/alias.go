@@ -66,9 +66,9 @@ func (a *Aliased) End() {
 	}
 }
 
-// CheckAliases shows who uses a message after its time: its memory is then filled with
-// the byte Released, and nothing else ever stands there. Under the race detector, which
-// then reports the use, it is set too.
+// CheckAliases makes visible who uses a message after its time: its memory is then filled with
+// the byte Released, and never used again. Under the race detector, which then reports the
+// use, it is always set.
 var CheckAliases = os.Getenv(AliasVariable) == "check"
 
 const (

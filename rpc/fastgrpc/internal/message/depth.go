@@ -14,21 +14,22 @@ import (
 // 16 MiB of nested messages overflow Go's stack, which ends the process.
 //
 // A level takes at least two bytes, so this looks only into messages that are long
-// enough to break the limit: most cost nothing, the others a walk over their long fields.
+// enough to break the limit. Most messages cost nothing, the others a walk over their long
+// fields.
 func checkDepth(data []byte, kind protoreflect.MessageDescriptor) error {
 	s := depthScan{data: data}
 	return s.message(len(data), kind, 0, protowire.DefaultRecursionLimit)
 }
 
-// depthScan walks over an encoded message. It reads each byte once, as groups, whose end
-// must be looked for, could otherwise cost the square of their depth.
+// depthScan walks over an encoded message. It reads each byte once: looking for
+// the ends of groups could otherwise cost the square of their depth.
 type depthScan struct {
 	data []byte
 	at   int
 }
 
-// message reads a message that ends at end or, as a group, with that group's tag. It may
-// have so many levels, itself included.
+// message reads a message that ends at end or, as a group, with that group's tag. It may be
+// nested levels deep, itself included.
 func (s *depthScan) message(end int, kind protoreflect.MessageDescriptor, group protowire.Number, levels int) error {
 	if levels <= 0 {
 		return rpccall.ErrTooDeep

@@ -29,7 +29,7 @@ type Source struct {
 	H2   *h2.Conn
 }
 
-// Receive splits data into messages, of which a call that does not stream has one. The
+// Receive splits data into messages. A call that does not stream has one. The
 // window that a streamed message has used is returned when it is read, any other at once.
 func (i *Inbox) Receive(from Source, s *h2.Stream, data []byte, streaming bool) error {
 	var chunk *batchio.Buffer
