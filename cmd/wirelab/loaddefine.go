@@ -19,6 +19,7 @@ import (
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/feed"
+	"wirelab.dev/internal/wire/service/template"
 )
 
 // define makes of the target and the flags what a worker needs, and the first request.
@@ -146,7 +147,7 @@ func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
 	for _, field := range request.Header {
 		texts = append(texts, field.Value)
 	}
-	if !slices.ContainsFunc(texts, feed.HasTemplate) {
+	if !slices.ContainsFunc(texts, template.Has) {
 		return nil, nil
 	}
 	return f, nil

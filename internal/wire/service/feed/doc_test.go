@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/template"
 )
 
 func page(t *testing.T) string {
@@ -35,13 +36,13 @@ func TestThePageNamesWhatTemplatesMayName(t *testing.T) {
 		}
 	}
 	var want []string
-	for _, name := range fieldNames {
+	for _, name := range template.Fields {
 		if name == "Row" {
 			name = "Row.name"
 		}
 		want = append(want, "."+name)
 	}
-	want = append(want, functionNames...)
+	want = append(want, template.Functions...)
 	slices.Sort(told)
 	slices.Sort(want)
 	if !slices.Equal(told, want) {
@@ -55,13 +56,13 @@ func TestThePagesExamples(t *testing.T) {
 	// {{if}} alone is a word about templates, not one.
 	templates := regexp.MustCompile("\\{\\{[^}`\n]+\\}\\}(…\\{\\{end\\}\\})?").FindAllString(page(t), -1)
 	tried := 0
-	for _, template := range templates {
-		if template == "{{if}}" {
+	for _, shown := range templates {
+		if shown == "{{if}}" {
 			continue
 		}
 		tried++
-		if err := Check(&service.Feed{Requests: []service.Request{{Path: "/", Body: []byte(template)}}, Rows: rows}); err != nil {
-			t.Errorf("%s: %v", template, err)
+		if err := Check(&service.Feed{Requests: []service.Request{{Path: "/", Body: []byte(shown)}}, Rows: rows}); err != nil {
+			t.Errorf("%s: %v", shown, err)
 		}
 	}
 	for _, example := range regexp.MustCompile("`((?:randomInt|randomString|json|urlquery|add|mod|printf|index) [^`]+)`").FindAllStringSubmatch(page(t), -1) {

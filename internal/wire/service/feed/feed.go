@@ -23,10 +23,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"text/template"
 
 	"wirelab.dev/internal/wire/schema"
 	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/template"
 )
 
 // Feed is a parsed plan. Its methods may be called concurrently.
@@ -39,9 +39,9 @@ type Feed struct {
 // request is one of the plan's, parsed.
 type request struct {
 	fixed  service.Request // what is the same in every call
-	path   text
-	header []text
-	body   text
+	path   template.Text
+	header []template.Text
+	body   template.Text
 	method *schema.Method // nil: HTTP
 	// messages are those of gRPC where the body has no template.
 	messages [][]byte
@@ -82,17 +82,18 @@ func named(r *service.Request, err error) error {
 
 func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, error) {
 	p := &request{fixed: *r}
+	known := template.Names{Columns: f.rows.Columns, NoRows: "name it with --rows"}
 	var err error
 	if len(plan.Descriptors) > 0 {
 		if p.method, err = schema.Load(plan.Descriptors, r.Path); err != nil {
 			return nil, err
 		}
 		p.fixed.Body, p.fixed.Path, p.fixed.Stream = nil, p.method.Path, service.Stream(p.method.Stream)
-	} else if p.path, err = parseText("the path", r.Path, f.rows.Columns); err != nil {
+	} else if p.path, err = template.Parse("the path", r.Path, known); err != nil {
 		return nil, err
 	}
 	for _, field := range r.Header {
-		value, err := parseText("the header "+field.Name, field.Value, f.rows.Columns)
+		value, err := template.Parse("the header "+field.Name, field.Value, known)
 		if err != nil {
 			return nil, err
 		}
@@ -101,10 +102,10 @@ func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, e
 			p.isJSON = true
 		}
 	}
-	if p.body, err = parseText("the body", string(r.Body), f.rows.Columns); err != nil {
+	if p.body, err = template.Parse("the body", string(r.Body), known); err != nil {
 		return nil, err
 	}
-	if p.method != nil && p.body.template == nil {
+	if p.method != nil && p.body.Fixed() {
 		p.messages, err = p.encode(r.Body)
 	}
 	return p, err
@@ -201,22 +202,21 @@ type Source struct {
 	feed   *Feed
 	client Client
 	number int // of the call, from 1, over all clients
-	texts  [][]text
-	call   call
+	texts  [][]template.Text
+	call   *template.Call
 	random *rand.Rand
-	buffer bytes.Buffer
 }
 
 // Source returns the source of one client.
 func (f *Feed) Source(c Client) *Source {
 	s := &Source{feed: f, client: c, number: c.Number + 1 - max(c.Of, 1), random: rand.New(rand.NewPCG(c.Seed, uint64(c.Number)))} //nolint:gosec // a client's number is not negative
-	s.call = call{random: s.random, Client: c.Number, Row: make(map[string]string, len(f.rows.Columns))}
-	functions := s.call.functions()
+	s.call = template.NewCall(c.Number, s.random)
+	s.call.Row = make(map[string]string, len(f.rows.Columns))
 	for i := range f.requests {
 		p := &f.requests[i]
 		texts := append(slices.Clone(p.header), p.path, p.body)
 		for j := range texts {
-			texts[j] = texts[j].bind(functions)
+			texts[j] = s.call.Bind(texts[j])
 		}
 		s.texts = append(s.texts, texts)
 	}
@@ -243,7 +243,7 @@ func (s *Source) Next() (*service.Request, error) {
 // make makes a request for the call with the source's number.
 func (s *Source) make(which, row int) (*service.Request, error) {
 	p := &s.feed.requests[which]
-	s.call.begin(s.number)
+	s.call.Begin(s.number)
 	if rows := s.feed.rows.Values; len(rows) > 0 {
 		for i, column := range s.feed.rows.Columns {
 			s.call.Row[column] = rows[row%len(rows)][i]
@@ -254,23 +254,23 @@ func (s *Source) make(which, row int) (*service.Request, error) {
 	path, body := &texts[len(p.header)], &texts[len(p.header)+1]
 	own := false // the header is this request's
 	for i := range p.header {
-		if texts[i].template == nil {
+		if texts[i].Fixed() {
 			continue
 		}
 		if !own {
 			made.Header, own = slices.Clone(made.Header), true
 		}
-		value, err := s.render(&texts[i])
+		value, err := s.call.Render(&texts[i])
 		if err != nil {
 			return nil, err
 		}
 		if at := bytes.IndexAny(value, "\r\n\x00"); at >= 0 {
-			return nil, fmt.Errorf("%s became a value with a line break in it: %q", texts[i].name, value)
+			return nil, fmt.Errorf("%s became a value with a line break in it: %q", texts[i].Name, value)
 		}
 		made.Header[i].Value = string(value)
 	}
-	if path.template != nil {
-		value, err := s.render(path)
+	if !path.Fixed() {
+		value, err := s.call.Render(path)
 		if err != nil {
 			return nil, err
 		}
@@ -283,15 +283,15 @@ func (s *Source) make(which, row int) (*service.Request, error) {
 }
 
 // fill sets the body, or the messages of gRPC.
-func (s *Source) fill(made *service.Request, p *request, body *text) error {
+func (s *Source) fill(made *service.Request, p *request, body *template.Text) error {
 	turn := (s.number - 1) / len(s.feed.requests)
-	if body.template == nil {
+	if body.Fixed() {
 		if p.method != nil {
 			made.Messages = p.ofTurn(p.messages, turn)
 		}
 		return nil
 	}
-	value, err := s.render(body)
+	value, err := s.call.Render(body)
 	if err != nil {
 		return err
 	}
@@ -317,40 +317,4 @@ func checkPath(path []byte) error {
 		}
 	}
 	return nil
-}
-
-// render writes a template. The bytes are good until the next.
-func (s *Source) render(t *text) ([]byte, error) {
-	s.buffer.Reset()
-	if err := t.template.Execute(&limited{&s.buffer}, &s.call); err != nil {
-		return nil, t.executing(err)
-	}
-	return s.buffer.Bytes(), nil
-}
-
-// maxOutput bounds what a template writes.
-const maxOutput = 16 << 20
-
-var errTooLong = fmt.Errorf("it became longer than %d MiB", maxOutput>>20)
-
-// limited is a buffer that does not grow without end.
-type limited struct{ *bytes.Buffer }
-
-func (l *limited) Write(b []byte) (int, error) {
-	if l.Len()+len(b) > maxOutput {
-		return 0, errTooLong
-	}
-	return l.Buffer.Write(b)
-}
-
-// bind gives a text the functions of one client.
-func (t text) bind(functions template.FuncMap) text {
-	if t.template != nil {
-		clone, err := t.template.Clone()
-		if err != nil {
-			panic(err) // only html/template refuses to be cloned
-		}
-		t.template = clone.Funcs(functions)
-	}
-	return t
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,33 @@ func TestUsersAreSharedOutByWeight(t *testing.T) {
 	}
 }
 
+// A step has the names and functions of `wirelab load -d`.
+func TestStepsHaveTheLanguageOfData(t *testing.T) {
+	s := parsed(t, `
+version: 1
+users:
+  - name: a
+    steps:
+      - post: /{{.UUID}}/{{.UUID}}
+        body: '{{randomString 8}} {{.Timestamp}} {{printf "%03d" .N}} {{$id := .Client}}{{$id}}'
+        take: {id: json(.id), Timestamp: json(.when)}
+      - get: /{{.id}}/{{$.id}}/{{.Timestamp}}
+`).Source(User{Clients: 1})
+	made := next(t, s)
+	if !regexp.MustCompile(`^[a-zA-Z0-9]{8} \d{4}-\d\d-\d\dT\S+ 001 0$`).Match(made.Body) {
+		t.Errorf("the body is %s", made.Body)
+	}
+	if parts := strings.Split(made.Path, "/"); len(parts) != 3 || len(parts[1]) != 36 || parts[1] != parts[2] {
+		t.Errorf("the UUIDs of one call: %s", made.Path)
+	}
+	if err := follow(s, `{"id":7,"when":"noon"}`, 200); err != nil {
+		t.Fatal(err)
+	}
+	if made := next(t, s); made.Path != "/7/7/noon" { // a value that was taken hides the name
+		t.Errorf("the path is %s", made.Path)
+	}
+}
+
 // In an open loop rounds have the weights, whoever calls.
 func TestKindsAreDrawnByWeight(t *testing.T) {
 	s := parsed(t, good).Source(User{Clients: 1, Drawn: true, Seed: 3})
@@ -221,13 +249,13 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		{"think: 10ms..20ms", "think: soon", "14:12: think: "},
 		{"    weight: 3", "    wieght: 3", `13:5: unknown key "wieght"; did you mean weight?`},
 		{"weight: 3", "weight: 0", "13:13: found 0: want 1 to 1000"},
-		{"{{urlquery .id}}", "{{urlquery .ids}}", "20:14: get: there is no {{.ids}} here: did you mean id?"},
-		{"{{urlquery .id}}", "{{range .id}}{{end}}", "20:14: get: a template may have"},
-		{"{{urlquery .id}}", "{{env .id}}", `20:14: get: function "env" not defined`},
-		{"{{urlquery .id}}", `{{printf "%1000000d" 1}}`, "20:14: get: there is no function printf: "},
+		{"{{urlquery .id}}", "{{urlquery .ids}}", "20:14: get, line 1, column 19: there is no .ids: did you mean id?; a step takes values for those after it"},
+		{"{{urlquery .id}}", "{{range .id}}{{end}}", "20:14: get, line 1, column 16: a template may choose with {{if}}, but has no range"},
+		{"{{urlquery .id}}", "{{env .id}}", "20:14: get, line 1, column 10: there is no function env: want one of"},
+		{"{{urlquery .id}}", `{{.UUID.x}}`, "20:14: get, line 1, column 15: .UUID has no fields"},
 		{"get: /items\n", "get: items\n", `16:14: get: found "items": want a path`},
-		{"Bearer {{.token}}", "Bearer {{.tokn}}", "9:26: Authorization: there is no {{.tokn}}"},
-		{"{{json .Row.name}}", "{{json .Row.nam}}", "7:9: body: the rows have no nam: did you mean name?"},
+		{"Bearer {{.token}}", "Bearer {{.tokn}}", "9:26: Authorization, line 1, column 10: there is no .tokn: did you mean token?"},
+		{"{{json .Row.name}}", "{{json .Row.nam}}", "7:9: body, line 1, column 20: the data has no column \"nam\": did you mean name?"},
 		{"status == 418", "status = 418", "22:17: expect: at 8 of the expression: found =: "},
 		{"json(.items[0].id)", "json(.items[x].id)", "18:15: take id: at 6 of the expression"},
 		{"          id: json", "          N: json", "18:14: take N: this name"},

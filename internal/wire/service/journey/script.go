@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/service/template"
 )
 
 // Script is a journey that was checked. It may be shared.
@@ -34,9 +35,9 @@ type kind struct {
 type action struct {
 	name   string
 	method string
-	path   text
+	path   template.Text
 	header []header
-	body   text
+	body   template.Text
 	expect *expect.Condition // nil: none beside the usual one
 	take   []taking
 	think  Think
@@ -44,7 +45,7 @@ type action struct {
 
 type header struct {
 	name  string
-	value text
+	value template.Text
 }
 
 type taking struct {
@@ -81,12 +82,12 @@ type reading struct {
 	document *scenario.Document
 	file     *file
 	script   Script
-	known    names // before the first step of a round
+	known    template.Names // before the first step of a round
 }
 
 func (r *reading) all() error {
 	r.script.Target, r.script.rows = r.file.Target, r.file.Rows
-	r.known.plain = []string{"N", "Client"}
+	r.known.NoRows, r.known.Hint = "write it under `rows`, each row with its names and values", "; a step takes values for those after it"
 	if err := r.rows(); err != nil {
 		return err
 	}
@@ -119,9 +120,9 @@ func (r *reading) rows() error {
 	for i, row := range r.file.Rows {
 		columns := slices.Sorted(maps.Keys(row))
 		if i == 0 {
-			r.known.columns = columns
-		} else if !slices.Equal(columns, r.known.columns) {
-			return r.document.Errorf([]any{"rows", i}, "a row with %s: want %s, as the first has", strings.Join(columns, ", "), strings.Join(r.known.columns, ", "))
+			r.known.Columns = columns
+		} else if !slices.Equal(columns, r.known.Columns) {
+			return r.document.Errorf([]any{"rows", i}, "a row with %s: want %s, as the first has", strings.Join(columns, ", "), strings.Join(r.known.Columns, ", "))
 		}
 	}
 	return nil
@@ -165,7 +166,7 @@ func (r *reading) kind(u *user, at []any) error {
 }
 
 // action compiles a step, and returns the names that those after it know.
-func (r *reading) action(s *step, known names, at []any) (*action, names, error) {
+func (r *reading) action(s *step, known template.Names, at []any) (*action, template.Names, error) {
 	here := func(keys ...any) []any { return append(slices.Clone(at), keys...) }
 	given := s.methods()
 	if len(given) != 1 {
@@ -176,18 +177,18 @@ func (r *reading) action(s *step, known names, at []any) (*action, names, error)
 	for method, path := range given {
 		key := strings.ToLower(method)
 		a.method = method
-		if a.path, err = parseText(path, known); err == nil && path[0] != '/' {
-			err = fmt.Errorf("found %q: want a path, which begins with a slash", path)
+		if a.path, err = template.Parse(key, path, known); err == nil && path[0] != '/' {
+			err = fmt.Errorf("%s: found %q: want a path, which begins with a slash", key, path)
 		}
 		if err != nil {
-			return nil, known, r.document.Errorf(here(key), "%s: %v", key, err)
+			return nil, known, r.document.Errorf(here(key), "%v", err)
 		}
 		if a.name == "" {
 			a.name = method + " " + path
 		}
 	}
-	if a.body, err = parseText(s.Body, known); err != nil {
-		return nil, known, r.document.Errorf(here("body"), "body: %v", err)
+	if a.body, err = template.Parse("body", s.Body, known); err != nil {
+		return nil, known, r.document.Errorf(here("body"), "%v", err)
 	}
 	if a.header, err = r.headers(s, known, at); err != nil {
 		return nil, known, err
@@ -205,7 +206,7 @@ func (r *reading) action(s *step, known names, at []any) (*action, names, error)
 		}
 		r.script.uses = r.script.uses.Plus(value.Uses())
 		a.take = append(a.take, taking{name, value})
-		known = known.with(name)
+		known = known.With(name)
 	}
 	return a, known, nil
 }
@@ -230,7 +231,7 @@ func (r *reading) taking(name, text string) (*expect.Value, error) {
 
 // headers are those of all steps, unless a step has its own of that name. A login knows
 // nothing that it takes itself, and has only its own.
-func (r *reading) headers(s *step, known names, at []any) ([]header, error) {
+func (r *reading) headers(s *step, known template.Names, at []any) ([]header, error) {
 	all := map[string]header{}
 	for _, list := range []struct {
 		fields map[string]string
@@ -243,9 +244,9 @@ func (r *reading) headers(s *step, known names, at []any) ([]header, error) {
 			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(list.fields[name]) {
 				return nil, r.document.Errorf(append(list.path, name), "found the field %q with the value %q: want a name and a value of HTTP", name, list.fields[name])
 			}
-			value, err := parseText(list.fields[name], known)
+			value, err := template.Parse(name, list.fields[name], known)
 			if err != nil {
-				return nil, r.document.Errorf(append(list.path, name), "%s: %v", name, err)
+				return nil, r.document.Errorf(append(list.path, name), "%v", err)
 			}
 			name = http.CanonicalHeaderKey(name)
 			all[name] = header{name, value}

@@ -1,6 +1,7 @@
 package journey
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/template"
 )
 
 // Uses says what all steps together look at of their answers.
@@ -95,8 +97,8 @@ type Source struct {
 	step   int // the next one
 	passed bool
 	last   *action // that was asked for
-	base   map[string]any
-	values map[string]any // of this round
+	call   *template.Call
+	logged map[string]any // values that the login took
 }
 
 var _ service.Follower = (*Source)(nil)
@@ -104,14 +106,14 @@ var _ service.Follower = (*Source)(nil)
 // Source returns the source of one user.
 func (s *Script) Source(u User) *Source {
 	random := rand.New(rand.NewPCG(u.Seed, uint64(u.Client))) //nolint:gosec // a client's number is not negative
-	made := &Source{script: s, user: u, random: random, number: u.Client + 1 - u.Clients}
-	functions := randomizer{random}.functions()
+	made := &Source{script: s, user: u, random: random, number: u.Client + 1 - u.Clients, logged: map[string]any{}}
+	made.call = template.NewCall(u.Client, random)
 	bind := func(a action) action {
-		a.path, a.body = a.path.bind(functions), a.body.bind(functions)
+		a.path, a.body = made.call.Bind(a.path), made.call.Bind(a.body)
 		header := make([]header, len(a.header))
 		for i, h := range a.header {
 			header[i] = h
-			header[i].value = h.value.bind(functions)
+			header[i].value = made.call.Bind(h.value)
 		}
 		a.header = header
 		return a
@@ -128,11 +130,10 @@ func (s *Script) Source(u User) *Source {
 		made.kinds = append(made.kinds, own)
 	}
 	made.kind = &made.kinds[u.Kind]
-	made.base = map[string]any{"Client": u.Client, "N": u.Client + 1}
 	if len(s.rows) > 0 {
-		made.base["Row"] = s.rows[u.Client%len(s.rows)]
+		made.call.Row = s.rows[u.Client%len(s.rows)]
 	}
-	made.values = maps.Clone(made.base)
+	made.call.Taken = map[string]any{}
 	return made
 }
 
@@ -141,7 +142,8 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 	if s.login == nil {
 		return nil
 	}
-	request, err := s.request(s.login, s.base)
+	s.call.Begin(s.user.Client + 1)
+	request, err := s.request(s.login)
 	if err != nil {
 		return fmt.Errorf("login: %w", err)
 	}
@@ -156,7 +158,7 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 	if (s.login.expect == nil || !s.login.expect.Uses().Status) && answer.Status >= 400 {
 		return fmt.Errorf("login: %w", status)
 	}
-	if err := s.login.follow(look, s.base); err != nil {
+	if err := s.login.follow(look, s.logged); err != nil {
 		return fmt.Errorf("login (%s): %w", status.Said(), err)
 	}
 	return nil
@@ -172,8 +174,8 @@ func (s *Source) Next() (*service.Request, error) {
 	s.step++
 	s.passed = false
 	s.number += s.user.Clients
-	s.values["N"] = s.number
-	return s.request(s.last, s.values)
+	s.call.Begin(s.number)
+	return s.request(s.last)
 }
 
 // RoundEnded reports whether the last request was the last of a round, and nothing failed.
@@ -181,7 +183,7 @@ func (s *Source) RoundEnded() bool { return s.passed && s.step == len(s.kind.ste
 
 func (s *Source) beginRound() {
 	s.step = 0
-	s.values = maps.Clone(s.base)
+	s.call.Taken = maps.Clone(s.logged)
 	if s.user.Drawn {
 		s.kind = &s.kinds[s.draw()]
 	}
@@ -212,7 +214,7 @@ func (s *Source) Uses() expect.Uses {
 
 // Follow looks at the answer to the last request, and takes from it what later ones need.
 func (s *Source) Follow(look *expect.Look) error {
-	err := s.last.follow(look, s.values)
+	err := s.last.follow(look, s.call.Taken)
 	s.passed = err == nil
 	return err
 }
@@ -241,26 +243,27 @@ func (a *action) follow(look *expect.Look, values map[string]any) error {
 	return nil
 }
 
-func (s *Source) request(a *action, values map[string]any) (*service.Request, error) {
+func (s *Source) request(a *action) (*service.Request, error) {
 	request := &service.Request{Name: a.name, Method: a.method, Header: s.user.Header[:len(s.user.Header):len(s.user.Header)]}
-	var err error
-	if request.Path, err = a.path.render(values); err != nil {
+	path, err := s.call.Render(&a.path)
+	if err != nil {
 		return request, err
 	}
+	request.Path = string(path)
 	if strings.ContainsFunc(request.Path, func(c rune) bool { return c <= ' ' || c == 0x7f }) || !strings.HasPrefix(request.Path, "/") {
 		return request, fmt.Errorf("the path became %q: want one that begins with a slash and has no space; {{urlquery .name}} escapes a value", request.Path)
 	}
 	for _, h := range a.header {
-		value, err := h.value.render(values)
+		value, err := s.call.Render(&h.value)
 		if err != nil {
 			return request, err
 		}
-		if !httpguts.ValidHeaderFieldValue(value) {
+		if !httpguts.ValidHeaderFieldValue(string(value)) {
 			return request, errors.New("the header " + h.name + " became a value that HTTP does not carry")
 		}
-		request.Header = append(request.Header, service.Field{Name: h.name, Value: value})
+		request.Header = append(request.Header, service.Field{Name: h.name, Value: string(value)})
 	}
-	body, err := a.body.render(values)
-	request.Body = []byte(body)
+	body, err := s.call.Render(&a.body)
+	request.Body = bytes.Clone(body)
 	return request, err
 }

@@ -1,0 +1,136 @@
+package template
+
+import (
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"wirelab.dev/internal/base/spelling"
+)
+
+// Names lists the names that a template may use besides Fields and Functions.
+type Names struct {
+	Columns []string // of .Row
+	NoRows  string   // what to do to have rows
+	// Taken lists the values that earlier steps take from their answers. They hide Fields.
+	Taken []string
+	// Hint ends the error about a name that is not known.
+	Hint string
+}
+
+// With returns the names and one more that is taken.
+func (n Names) With(taken string) Names {
+	n.Taken = append(slices.Clone(n.Taken), taken)
+	return n
+}
+
+// lookup checks that a tree has only nodes that end, and only known names.
+type lookup struct {
+	text  *Text
+	known Names
+}
+
+func (l *lookup) node(n parse.Node) error {
+	switch n := n.(type) {
+	case nil, *parse.TextNode, *parse.CommentNode, *parse.DotNode, *parse.NilNode, *parse.BoolNode, *parse.NumberNode, *parse.StringNode:
+		return nil
+	case *parse.ListNode:
+		if n == nil {
+			return nil
+		}
+		return l.each(n.Nodes)
+	case *parse.ActionNode:
+		return l.node(n.Pipe)
+	case *parse.IfNode:
+		return l.each([]parse.Node{n.Pipe, n.List, n.ElseList})
+	case *parse.PipeNode:
+		for _, command := range n.Cmds {
+			if err := l.command(command); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *parse.IdentifierNode:
+		return l.function(n)
+	case *parse.FieldNode:
+		if l.takes(n.Ident) {
+			n.Ident = []string{"Taken", n.Ident[0]} // the field of Call that has it
+			return nil
+		}
+		return l.field(n.Ident, n.Pos)
+	case *parse.VariableNode:
+		if n.Ident[0] != "$" || len(n.Ident) == 1 {
+			return nil
+		}
+		if l.takes(n.Ident[1:]) {
+			n.Ident = []string{"$", "Taken", n.Ident[1]}
+			return nil
+		}
+		return l.field(n.Ident[1:], n.Pos)
+	case *parse.ChainNode:
+		return l.node(n.Node)
+	}
+	// {{range}} can run without an end, and {{with}} changes what a field means.
+	return l.text.at(int(n.Position()), "a template may choose with {{if}}, but has no %s", strings.SplitN(strings.Trim(n.String(), "{} "), " ", 2)[0])
+}
+
+func (l *lookup) takes(path []string) bool {
+	return len(path) == 1 && slices.Contains(l.known.Taken, path[0])
+}
+
+func (l *lookup) each(nodes []parse.Node) error {
+	for _, n := range nodes {
+		if err := l.node(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command also looks up the column in {{index .Row "first name"}}.
+func (l *lookup) command(c *parse.CommandNode) error {
+	if len(c.Args) == 3 {
+		f, isIdentifier := c.Args[0].(*parse.IdentifierNode)
+		row, isField := c.Args[1].(*parse.FieldNode)
+		column, isText := c.Args[2].(*parse.StringNode)
+		if isIdentifier && isField && isText && f.Ident == "index" && slices.Equal(row.Ident, []string{"Row"}) {
+			return l.column(column.Text, int(column.Pos))
+		}
+	}
+	return l.each(c.Args)
+}
+
+func (l *lookup) function(n *parse.IdentifierNode) error {
+	if slices.Contains(Functions, n.Ident) {
+		return nil
+	}
+	return l.text.at(int(n.Pos), "there is no function %s: %s", n.Ident, spelling.Suggest(n.Ident, Functions))
+}
+
+func (l *lookup) field(path []string, pos parse.Pos) error {
+	at := int(pos) // of the last name in a chain
+	if !slices.Contains(Fields, path[0]) && (len(path) == 1 || !slices.Contains(l.known.Taken, path[0])) {
+		return l.text.at(at, "there is no .%s: %s%s", path[0], spelling.Suggest(path[0], slices.Concat(l.known.Taken, Fields)), l.known.Hint)
+	}
+	switch {
+	case path[0] != "Row" && len(path) > 1:
+		return l.text.at(at, ".%s has no fields, and so no .%s", path[0], path[1])
+	case path[0] == "Row" && len(path) == 1:
+		return l.text.at(at, ".Row is a whole row: want one of its columns, as in {{.Row.%s}}", slices.Concat(l.known.Columns, []string{"name"})[0])
+	case path[0] == "Row" && len(path) > 2:
+		return l.text.at(at, ".Row.%s is a text and has no .%s", path[1], path[2])
+	case path[0] == "Row":
+		return l.column(path[1], at)
+	}
+	return nil
+}
+
+func (l *lookup) column(name string, at int) error {
+	switch {
+	case len(l.known.Columns) == 0:
+		return l.text.at(at, "column %q is wanted, but there is no data: %s", name, l.known.NoRows)
+	case !slices.Contains(l.known.Columns, name):
+		return l.text.at(at, "the data has no column %q: %s", name, spelling.Suggest(name, l.known.Columns))
+	}
+	return nil
+}
