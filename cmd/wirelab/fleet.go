@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/run/fleet"
 )
 
@@ -30,7 +30,7 @@ whoever has the controller's token.
   wirelab fleet down`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(fmt.Errorf("fleet %q: %s", args[0], scenario.Suggest(args[0], []string{"check", "down", "list", "token", "up"})))
+				return usage(fmt.Errorf("fleet %q: %s", args[0], spelling.Suggest(args[0], []string{"check", "down", "list", "token", "up"})))
 			}
 			return cmd.Help()
 		},
@@ -142,7 +142,7 @@ the agents start any trial: keep it as you keep a password.`,
   wirelab fleet token --role controller > fleet.token`,
 		RunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(fleet.Roles(), role) {
-				return usage(fmt.Errorf("--role %q: %s", role, scenario.Suggest(role, fleet.Roles())))
+				return usage(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, fleet.Roles())))
 			}
 			running, err := fleet.FindHub(hub)
 			if err != nil {

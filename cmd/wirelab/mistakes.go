@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/base/spelling"
 )
 
 // usageOf is usage with a hint at the command's help.
@@ -28,7 +28,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 	if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if meant, found := scenario.Meant(unknown.GetSpecifiedName(), names); found {
+		if meant, found := spelling.Meant(unknown.GetSpecifiedName(), names); found {
 			return usageOf(cmd, fmt.Errorf("%w: did you mean --%s?", err, meant))
 		}
 	}
@@ -89,7 +89,7 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), scenario.Suggest(args[0], names))
+	return fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), spelling.Suggest(args[0], names))
 }
 
 // commandsOfCobra makes the commands that cobra would add answer wrong names as the others do.

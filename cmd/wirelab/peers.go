@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
@@ -33,7 +33,7 @@ sources that wirelab carries.`,
   wirelab peers check ./my-worker --its-flag`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(fmt.Errorf("peers %q: %s", args[0], scenario.Suggest(args[0], []string{"build", "check", "list"})))
+				return usage(fmt.Errorf("peers %q: %s", args[0], spelling.Suggest(args[0], []string{"build", "check", "list"})))
 			}
 			return cmd.Help()
 		},
@@ -144,7 +144,7 @@ func (a *app) peersBuildCommand() *cobra.Command {
 			for _, name := range names {
 				p, ok := peer.Find(name)
 				if !ok {
-					return usage(fmt.Errorf("peer %q: %s", name, scenario.Suggest(name, peer.Names())))
+					return usage(fmt.Errorf("peer %q: %s", name, spelling.Suggest(name, peer.Names())))
 				}
 				if lacks := p.Missing(); all && lacks != "" {
 					fmt.Fprintf(a.stderr, "the peer %s is left out: %s\n", name, lacks)

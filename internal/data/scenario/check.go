@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"wirelab.dev/internal/base/spelling"
 )
 
 // The bounds of what one scenario may ask for. A larger number is a typing error
@@ -133,7 +135,7 @@ func (c *checker) part(place at, p Part) *problem {
 	case len(p.Changes) > 0 && len(p.Changes) >= len(p.Stacks):
 		return c.problem(in("changes"), "part %s has %d changes, which need %d stacks; found %d", p.Name, len(p.Changes), len(p.Changes)+1, len(p.Stacks))
 	case p.Profile != "" && p.Profile != Allocations:
-		return c.problem(in("profile"), "profile: %s", Suggest(string(p.Profile), []string{string(Allocations)}))
+		return c.problem(in("profile"), "profile: %s", spelling.Suggest(string(p.Profile), []string{string(Allocations)}))
 	case p.Profile != "" && len(p.Probes) > 0:
 		return c.problem(in("profile"), "part %s has probes and is not measured: leave out `profile`, and write `probes: [alloc]`", p.Name)
 	case p.WarmUp.AtLeast < 0:

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
 )
 
@@ -193,7 +194,7 @@ func (s *Scenario) partOf(name string) (*Part, error) {
 			return &s.Parts[i], nil
 		}
 	}
-	return nil, fmt.Errorf("a claim about part %q: %s", name, Suggest(name, s.partNames()))
+	return nil, fmt.Errorf("a claim about part %q: %s", name, spelling.Suggest(name, s.partNames()))
 }
 
 // shape answers an expression with what a scenario measures, and no figures.
@@ -221,7 +222,7 @@ func (s *shape) part(of claim.Cell) (*Part, Variant) {
 	}
 	i := FindVariant(names, of.Variant)
 	if i < 0 {
-		s.fail(fmt.Errorf("part %s does not measure %s; %s", of.Part, of.Variant, Suggest(of.Variant, names)))
+		s.fail(fmt.Errorf("part %s does not measure %s; %s", of.Part, of.Variant, spelling.Suggest(of.Variant, names)))
 		return nil, Variant{}
 	}
 	return part, slices.Concat(part.Stacks, part.Yardsticks)[i]
@@ -232,7 +233,7 @@ func (s *shape) Figure(name string, of claim.Cell) float64 {
 	part, _ := s.part(of)
 	switch {
 	case claim.Names[name] == "":
-		s.fail(fmt.Errorf("figure %q: %s", name, Suggest(name, claim.FigureNames())))
+		s.fail(fmt.Errorf("figure %q: %s", name, spelling.Suggest(name, claim.FigureNames())))
 	case part == nil:
 	case part.Profile != "":
 		s.fail(fmt.Errorf("part %s is profiled and has no figures; name a part without `profile`", part.Name))

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"wirelab.dev/internal/base/spelling"
 )
 
 // decode fills a struct from a tree, key by key as its json tags say. It converts
@@ -56,7 +58,7 @@ func decodeStruct(node ast.Node, into reflect.Value) *problem {
 		key := keyOf(entry)
 		field, known := fields[key]
 		if !known {
-			return problemf(entry.Key, "unknown key %q; %s", key, Suggest(key, slices.Sorted(maps.Keys(fields))))
+			return problemf(entry.Key, "unknown key %q; %s", key, spelling.Suggest(key, slices.Sorted(maps.Keys(fields))))
 		}
 		if entry.Value == nil || entry.Value.Type() == ast.NullType {
 			return problemf(entry.Key, "%s has no value: give it one, or leave the key out", key)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"wirelab.dev/internal/base/spelling"
 )
 
 // Option is one key that may be set behind the name of a stack or a workload.
@@ -51,7 +53,7 @@ type Contrast struct {
 
 func (o Option) parse(text string) (any, error) {
 	if len(o.Values) > 0 && !slices.Contains(o.Values, text) {
-		return nil, fmt.Errorf("%s=%s: %s", o.Key, text, Suggest(text, o.Values))
+		return nil, fmt.Errorf("%s=%s: %s", o.Key, text, spelling.Suggest(text, o.Values))
 	}
 	if o.Parse == nil {
 		return text, nil
@@ -126,7 +128,7 @@ func ReadOptions(what string, v Variant, declared []Option) *Options {
 		case len(keys) == 0:
 			o.Fail(fmt.Errorf("%s has no options", v.Stack))
 		case !slices.Contains(keys, set.Key):
-			o.Fail(fmt.Errorf("%s has no option %q; %s", v.Stack, set.Key, Suggest(set.Key, keys)))
+			o.Fail(fmt.Errorf("%s has no option %q; %s", v.Stack, set.Key, spelling.Suggest(set.Key, keys)))
 		}
 	}
 	for _, option := range declared {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"wirelab.dev/internal/base/spelling"
 )
 
 // Probe is what may be seen of a trial besides its times. It slows the trial down, so
@@ -48,7 +50,7 @@ func (p *Probe) UnmarshalText(text []byte) error {
 		for i, probe := range Probes {
 			names[i] = string(probe)
 		}
-		return fmt.Errorf("unknown probe %q; %s", text, Suggest(string(text), names))
+		return fmt.Errorf("unknown probe %q; %s", text, spelling.Suggest(string(text), names))
 	}
 	*p = Probe(text)
 	return nil

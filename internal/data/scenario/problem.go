@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"wirelab.dev/internal/base/spelling"
 )
 
 // Error is what is wrong with a scenario file, and where.
@@ -80,12 +78,4 @@ func start(node ast.Node) (line, column int) {
 		token = m.Values[0].Key.GetToken()
 	}
 	return token.Position.Line, token.Position.Column
-}
-
-// Suggest ends an error about an unknown word, as spelling.Suggest does.
-func Suggest(word string, among []string) string { return spelling.Suggest(word, among) }
-
-// Meant is spelling.Meant.
-func Meant(word string, among []string) (meant string, found bool) {
-	return spelling.Meant(word, among)
 }

@@ -17,6 +17,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/base/spelling"
 )
 
 // Version is the form of the scenario files that this program reads.
@@ -256,7 +258,7 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 			found = found || matches
 		}
 		if !found {
-			return nil, fmt.Errorf("scenario %s has no part %q; %s", s.Name, wanted, Suggest(wanted, names))
+			return nil, fmt.Errorf("scenario %s has no part %q; %s", s.Name, wanted, spelling.Suggest(wanted, names))
 		}
 	}
 	only := *s

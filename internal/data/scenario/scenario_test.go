@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/studies"
 )
@@ -32,7 +33,7 @@ var words = Vocabulary{
 		}
 		stacks := []string{"tcp", "rest", "grpc"}
 		if !slices.Contains(stacks, v.Stack) {
-			return fmt.Errorf("no stack %q; %s", v.Stack, Suggest(v.Stack, stacks))
+			return fmt.Errorf("no stack %q; %s", v.Stack, spelling.Suggest(v.Stack, stacks))
 		}
 		for _, o := range v.Options {
 			if !slices.Contains([]string{"inflight", "buffers", "gogc"}, o.Key) {

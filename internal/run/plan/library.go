@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -88,7 +89,7 @@ func (l Library) Scenario(name string) (*scenario.Scenario, error) {
 	data, err := ReadFile(name, maxScenarioBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		hint := ""
-		if meant, found := scenario.Meant(name, StudyNames()); found {
+		if meant, found := spelling.Meant(name, StudyNames()); found {
 			hint = "; did you mean " + meant + "?"
 		}
 		return nil, fmt.Errorf("%s is neither a study (%s) nor a file%s", name, strings.Join(StudyNames(), ", "), hint)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/wire/peer"
@@ -58,7 +59,7 @@ func YardstickNames() (names []string) {
 func checkYardsticks(s *scenario.Scenario, names []string) error {
 	for _, name := range names {
 		if !slices.Contains(YardstickNames(), name) {
-			return fmt.Errorf("--yardstick %s: %s", name, scenario.Suggest(name, YardstickNames()))
+			return fmt.Errorf("--yardstick %s: %s", name, spelling.Suggest(name, YardstickNames()))
 		}
 		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
 			return slices.ContainsFunc(p.Yardsticks, func(v scenario.Variant) bool { return programOf(v) == name })
@@ -82,7 +83,7 @@ func (n Named) Check(s *scenario.Scenario) error {
 	}
 	for _, name := range n.Peers {
 		if !slices.Contains(peer.Names(), name) {
-			return fmt.Errorf("--peers %s: %s", name, scenario.Suggest(name, peer.Names()))
+			return fmt.Errorf("--peers %s: %s", name, spelling.Suggest(name, peer.Names()))
 		}
 		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
 			return slices.ContainsFunc(slices.Concat(p.Stacks, p.Yardsticks), func(v scenario.Variant) bool { return slices.Contains(peerNames(v), name) })

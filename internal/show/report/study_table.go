@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 )
@@ -27,7 +28,7 @@ func CheckStudyColumn(name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return fmt.Errorf("column %q: %s", name, scenario.Suggest(name, names))
+	return fmt.Errorf("column %q: %s", name, spelling.Suggest(name, names))
 }
 
 // studyRow is a cell with the one of the first stack at the same point.

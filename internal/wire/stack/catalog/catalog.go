@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
@@ -90,7 +91,7 @@ func Find(name string) (stack.Stack, error) {
 		}
 		names = append(names, own)
 	}
-	return nil, fmt.Errorf("stack %q: %s", name, scenario.Suggest(name, names))
+	return nil, fmt.Errorf("stack %q: %s", name, spelling.Suggest(name, names))
 }
 
 // Check returns an error if the variant is invalid.

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -134,7 +134,7 @@ func explain(err error, m proto.Message) error {
 	}
 	// encoding/json has no type for this error.
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return fmt.Errorf("unknown field %s; %s", quoted, scenario.Suggest(strings.Trim(quoted, `"`), fieldNames(m)))
+		return fmt.Errorf("unknown field %s; %s", quoted, spelling.Suggest(strings.Trim(quoted, `"`), fieldNames(m)))
 	}
 	return err
 }

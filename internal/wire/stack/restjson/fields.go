@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/wire/route"
 )
 
@@ -74,7 +74,7 @@ func fill(r route.Route, request proto.Message, inPath func(string) string, quer
 	for name, values := range query {
 		field := fields.ByName(protoreflect.Name(name))
 		if field == nil || r.Takes(field) {
-			return fmt.Errorf("query: unknown field %q; %s", name, scenario.Suggest(name, queryNames(r, fields)))
+			return fmt.Errorf("query: unknown field %q; %s", name, spelling.Suggest(name, queryNames(r, fields)))
 		}
 		value, err := parseField(field, values)
 		if err != nil {

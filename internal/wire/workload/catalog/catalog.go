@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/workload"
 	"wirelab.dev/internal/wire/workload/chat"
@@ -42,7 +43,7 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 		}
 		names = append(names, name)
 	}
-	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, scenario.Suggest(parsed.Stack, names))
+	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, spelling.Suggest(parsed.Stack, names))
 }
 
 // Work is how long every call's handler sleeps, in place of work or since the options

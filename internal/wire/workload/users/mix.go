@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/base/spelling"
 )
 
 // operation is one of the service's operations.
@@ -40,7 +40,7 @@ func parseMix(text string) (mix, error) {
 		name, times, given := strings.Cut(part, "*")
 		one := weighted{weight: 1}
 		if one.operation = operation(slices.Index(operationNames[:], name)); one.operation < 0 {
-			return nil, fmt.Errorf("%q: %s", name, scenario.Suggest(name, operationNames[:]))
+			return nil, fmt.Errorf("%q: %s", name, spelling.Suggest(name, operationNames[:]))
 		}
 		if given {
 			var err error
