@@ -10,6 +10,8 @@ import (
 
 	"github.com/expr-lang/expr/vm"
 	"google.golang.org/grpc/codes"
+
+	"wirelab.dev/internal/base/excerpt"
 )
 
 // Look is at one answer after the other. One goroutine uses it.
@@ -146,12 +148,7 @@ func Words(value any) string {
 	return short(string(text))
 }
 
-// short leaves out what is too long for a line.
+// short returns the beginning of a text as one line.
 func short(text string) string {
-	const most = 80
-	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return string(runes)
+	return excerpt.Start(strings.Join(strings.Fields(text), " "), 80)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/base/spelling"
 )
 
@@ -194,9 +195,5 @@ func describe(node ast.Node) string {
 	if !ok {
 		return "something else"
 	}
-	const most = 40
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most]) + "…"
-	}
-	return `"` + text + `"`
+	return `"` + excerpt.Start(text, 40) + `"`
 }

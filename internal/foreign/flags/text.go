@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"wirelab.dev/internal/base/excerpt"
 )
 
 // ParseClock parses a duration, or a number of seconds. It returns zero for any other text.
@@ -48,12 +50,6 @@ func isDigit(b byte) bool  { return b >= '0' && b <= '9' }
 
 // Excerpt returns the beginning of a text's first line, for a message.
 func Excerpt(text string) string {
-	const longest = 32
-	if line, _, cut := strings.Cut(text, "\n"); cut {
-		text = line
-	}
-	if len(text) <= longest {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longest], "") + "…"
+	line, _, _ := strings.Cut(text, "\n")
+	return excerpt.Start(line, 32)
 }

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 )
@@ -112,10 +113,7 @@ func nameMembers(members Object) string {
 	const shown, longest = 5, 40
 	names := make([]string, 0, len(members))
 	for name := range members {
-		if len(name) > longest {
-			name = name[:longest] + "…"
-		}
-		names = append(names, fmt.Sprintf("%q", name))
+		names = append(names, fmt.Sprintf("%q", excerpt.Start(name, longest)))
 	}
 	slices.Sort(names)
 	switch more := len(names) - shown; {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/base/spelling"
 )
 
@@ -71,7 +72,7 @@ func explain(types resolver, text []byte, f fault) error {
 // explainField goes into a field that fails.
 func explainField(types resolver, text []byte, field protoreflect.FieldDescriptor, f fault) error {
 	wrong := func() error {
-		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.stretch.from), f.path, article(typeName(field)), excerpt(text, f.stretch), values(field))
+		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.stretch.from), f.path, article(typeName(field)), valueAt(text, f.stretch), values(field))
 	}
 	first := text[f.stretch.from]
 	inner := field.Message()
@@ -100,7 +101,7 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 	for _, part := range parts {
 		if inner == nil {
 			if field.IsList() && !fits(types, field, text[part.stretch.from:part.stretch.to]) {
-				return fmt.Errorf("%s: %s is %s: found %s%s", place(text, part.stretch.from), part.path, article(elementName(field)), excerpt(text, part.stretch), values(field))
+				return fmt.Errorf("%s: %s is %s: found %s%s", place(text, part.stretch.from), part.path, article(elementName(field)), valueAt(text, part.stretch), values(field))
 			}
 			continue
 		}
@@ -311,13 +312,5 @@ func article(name string) string {
 	return "a " + name
 }
 
-// maxExcerpt is how much of a wrong value an error shows.
-const maxExcerpt = 60
-
-func excerpt(text []byte, s stretch) string {
-	value := text[s.from:s.to]
-	if len(value) > maxExcerpt {
-		return strings.ToValidUTF8(string(value[:maxExcerpt]), "") + "…"
-	}
-	return string(value)
-}
+// valueAt returns the beginning of a wrong value.
+func valueAt(text []byte, s stretch) string { return excerpt.Start(string(text[s.from:s.to]), 60) }

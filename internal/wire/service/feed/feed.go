@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/wire/schema"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/template"
@@ -115,7 +116,7 @@ func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, e
 func (p *request) encode(body []byte) ([][]byte, error) {
 	messages, err := p.method.Encode(body)
 	if err != nil {
-		err = fmt.Errorf("the body became %s: %w", start(body), err)
+		err = fmt.Errorf("the body became %s: %w", excerpt.Start(string(body), 60), err)
 	}
 	return messages, err
 }
@@ -170,24 +171,7 @@ func checkJSON(body []byte) error {
 		at = min(int(syntax.Offset), len(body))
 	}
 	return fmt.Errorf("the body became no JSON, as its content type says: %w, after %s; {{json .Row.name}} writes a text with quotes and escapes",
-		err, end(body[:at]))
-}
-
-// maxExcerpt is how much of a body an error shows.
-const maxExcerpt = 60
-
-func start(text []byte) string {
-	if len(text) > maxExcerpt {
-		return strings.ToValidUTF8(string(text[:maxExcerpt]), "") + "…"
-	}
-	return string(text)
-}
-
-func end(before []byte) string {
-	if len(before) > maxExcerpt {
-		return "…" + strings.ToValidUTF8(string(before[len(before)-maxExcerpt:]), "")
-	}
-	return string(before)
+		err, excerpt.End(string(body[:at]), 60))
 }
 
 // Client is the client of the load that makes requests.

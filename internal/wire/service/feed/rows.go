@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -116,7 +117,7 @@ func jsonRows(data []byte) (service.Rows, error) {
 		}
 	}
 	if rest := bytes.TrimSpace(data[decoder.InputOffset():]); len(rest) > 0 {
-		return rows, fmt.Errorf("line %d: found more after the rows: %s", line(), start(rest))
+		return rows, fmt.Errorf("line %d: found more after the rows: %s", line(), excerpt.Start(string(rest), 60))
 	}
 	return rows, nil
 }
