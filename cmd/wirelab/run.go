@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"

@@ -128,7 +128,7 @@ func (l *Look) found(e *expression) string {
 			add("%v", err)
 			break // of all paths alike
 		}
-		add("json(%s) %s", text, Words(value))
+		add("json(%s) %s", text, words(value))
 	}
 	for _, name := range e.fields {
 		add("header(%q) %q", name, short(l.header(name)))
@@ -136,8 +136,8 @@ func (l *Look) found(e *expression) string {
 	return strings.Join(found, ", ")
 }
 
-// Words is a value as a person reads it.
-func Words(value any) string {
+// words is a value as a person reads it.
+func words(value any) string {
 	if value == nil {
 		return "nothing"
 	}

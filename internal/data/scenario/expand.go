@@ -65,7 +65,7 @@ func (p Part) has(variant Variant, size Payload, clients int) bool {
 func (s *Scenario) Plan() []Planned {
 	var plan []Planned
 	for _, p := range s.Parts {
-		plan = append(plan, order(s.Seed, p.cells(), p.passes(), p.Repeats)...)
+		plan = append(plan, Order(s.Seed, p.cells(), p.passes(), p.Repeats)...)
 	}
 	return plan
 }
@@ -87,7 +87,7 @@ func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) [
 			if before > 0 {
 				cells, from = chosen, max(before, p.Repeats)
 			}
-			for _, trial := range order(s.Seed, cells, p.passes(), to) {
+			for _, trial := range Order(s.Seed, cells, p.passes(), to) {
 				if trial.Repeat > from {
 					plan = append(plan, trial)
 				}
@@ -98,16 +98,11 @@ func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) [
 	return plan
 }
 
-// Order plans every cell repeats times. Each repeat is a block of all cells,
-// shuffled again, so that what is compared is measured close together, and a
-// drift, such as of the machine's temperature, does not fall on one cell alone. The
-// same seed gives the same order, on every machine.
-func Order(seed uint64, cells []Cell, repeats int) []Planned {
-	return order(seed, cells, nil, repeats)
-}
-
-// order also plans passes, each within its repeat.
-func order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Planned {
+// Order plans every cell repeats times, and each repeat's passes. A repeat is a
+// block of all cells, shuffled again, so that what is compared is measured close
+// together, and a drift, such as of the machine's temperature, does not fall on
+// one cell alone. The same seed gives the same order, on every machine.
+func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Planned {
 	plan := make([]Planned, 0, len(cells)*repeats)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for repeat := 1; repeat <= repeats; repeat++ {

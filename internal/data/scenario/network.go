@@ -120,8 +120,8 @@ var pathKeys = func() (keys []string) {
 // Share is a part of a whole, written as `1%` or `0.01`.
 type Share float64
 
-// ParseShare reads a share from 0 to below 1.
-func ParseShare(text string) (Share, error) {
+// parseShare reads a share from 0 to below 1.
+func parseShare(text string) (Share, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	value, err := strconv.ParseFloat(number, 64)
 	if percent {
@@ -141,8 +141,8 @@ func (s Share) String() string {
 // MarshalText writes the share as String does.
 func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what ParseShare reads.
-func (s *Share) UnmarshalText(text []byte) error { return parseInto(s, text, ParseShare) }
+// UnmarshalText reads what parseShare reads.
+func (s *Share) UnmarshalText(text []byte) error { return parseInto(s, text, parseShare) }
 
 // BurstLoss is loss in runs, written as `1%/5`: a hundredth of the packets, five at a time in
 // the mean.
@@ -151,10 +151,10 @@ type BurstLoss struct {
 	Packets float64
 }
 
-// ParseBurstLoss reads a share and the mean length of a run.
-func ParseBurstLoss(text string) (BurstLoss, error) {
+// parseBurstLoss reads a share and the mean length of a run.
+func parseBurstLoss(text string) (BurstLoss, error) {
 	share, packets, _ := strings.Cut(text, "/")
-	lost, err := ParseShare(share)
+	lost, err := parseShare(share)
 	length, lengthErr := strconv.ParseFloat(strings.TrimSpace(packets), 64)
 	if cmp.Or(err, lengthErr) != nil || !(length >= 1 && length <= 1e6) || lost == 0 {
 		return BurstLoss{}, fmt.Errorf("burst-loss %q: want a share, a slash and the mean length of a run, as in 1%%/5", text)
@@ -166,7 +166,7 @@ func ParseBurstLoss(text string) (BurstLoss, error) {
 	return BurstLoss{lost, length}, nil
 }
 
-// String writes the loss as ParseBurstLoss reads it.
+// String writes the loss as parseBurstLoss reads it.
 func (b BurstLoss) String() string {
 	return b.Share.String() + "/" + strconv.FormatFloat(b.Packets, 'g', -1, 64)
 }
@@ -174,8 +174,8 @@ func (b BurstLoss) String() string {
 // MarshalText writes the loss as String does.
 func (b BurstLoss) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText reads what ParseBurstLoss reads.
-func (b *BurstLoss) UnmarshalText(text []byte) error { return parseInto(b, text, ParseBurstLoss) }
+// UnmarshalText reads what parseBurstLoss reads.
+func (b *BurstLoss) UnmarshalText(text []byte) error { return parseInto(b, text, parseBurstLoss) }
 
 // BitRate is a number of bits a second, written as `50Mbit/s`.
 type BitRate int64
@@ -189,8 +189,8 @@ var bitUnits = []struct {
 // leastBits is the rate of an old modem. A packet takes seconds at less.
 const leastBits = 9600
 
-// ParseBitRate reads a number and its unit.
-func ParseBitRate(text string) (BitRate, error) {
+// parseBitRate reads a number and its unit.
+func parseBitRate(text string) (BitRate, error) {
 	for _, unit := range bitUnits {
 		number, found := strings.CutSuffix(strings.TrimSpace(text), unit.name)
 		if !found {
@@ -217,8 +217,8 @@ func (r BitRate) String() string {
 // MarshalText writes the rate as String does.
 func (r BitRate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what ParseBitRate reads.
-func (r *BitRate) UnmarshalText(text []byte) error { return parseInto(r, text, ParseBitRate) }
+// UnmarshalText reads what parseBitRate reads.
+func (r *BitRate) UnmarshalText(text []byte) error { return parseInto(r, text, parseBitRate) }
 
 // The bounds of a network.
 const (

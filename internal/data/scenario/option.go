@@ -96,7 +96,7 @@ func IntBetween(least, most int) func(string) (any, error) {
 // BytesUpTo parses sizes from 1 byte, as int.
 func BytesUpTo(most int) func(string) (any, error) {
 	return func(text string) (any, error) {
-		size, err := ParseSize(text)
+		size, err := parseSize(text)
 		if err != nil {
 			return nil, err
 		}

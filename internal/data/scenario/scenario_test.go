@@ -177,7 +177,7 @@ func TestEachCellIsPlannedOnce(t *testing.T) {
 func TestOrderIsInBlocksAndFromTheSeed(t *testing.T) {
 	s := parseStudy(t, "kernel-study.yaml")
 	cells := s.Parts[1].cells()
-	plan := Order(7, cells, 3)
+	plan := Order(7, cells, nil, 3)
 	if len(plan) != 3*len(cells) {
 		t.Fatalf("%d trials, want %d", len(plan), 3*len(cells))
 	}
@@ -200,10 +200,10 @@ func TestOrderIsInBlocksAndFromTheSeed(t *testing.T) {
 	if len(orders) != 3 {
 		t.Errorf("the three blocks have %d orders, want 3", len(orders))
 	}
-	if !reflect.DeepEqual(plan, Order(7, cells, 3)) {
+	if !reflect.DeepEqual(plan, Order(7, cells, nil, 3)) {
 		t.Error("the same seed gave another order")
 	}
-	if reflect.DeepEqual(plan, Order(8, cells, 3)) {
+	if reflect.DeepEqual(plan, Order(8, cells, nil, 3)) {
 		t.Error("another seed gave the same order")
 	}
 }
@@ -215,7 +215,7 @@ func TestOrderIsPinned(t *testing.T) {
 		cells = append(cells, Cell{Clients: n})
 	}
 	var got []int
-	for _, p := range Order(1, cells, 2) {
+	for _, p := range Order(1, cells, nil, 2) {
 		got = append(got, p.Cell.Clients)
 	}
 	if want := []int{1, 5, 4, 2, 0, 3, 1, 2, 5, 0, 4, 3}; !slices.Equal(got, want) {

@@ -15,8 +15,8 @@ import (
 // 64 KB is 65,536 bytes.
 type Size int
 
-// ParseSize reads a whole number and, if given, its unit.
-func ParseSize(text string) (Size, error) {
+// parseSize reads a whole number and, if given, its unit.
+func parseSize(text string) (Size, error) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	n, err := strconv.Atoi(text[:digits])
 	if err != nil {
@@ -48,8 +48,8 @@ func (s Size) String() string { return units.Bytes(int(s), " ") }
 // MarshalText writes the size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what ParseSize reads.
-func (s *Size) UnmarshalText(text []byte) error { return parseInto(s, text, ParseSize) }
+// UnmarshalText reads what parseSize reads.
+func (s *Size) UnmarshalText(text []byte) error { return parseInto(s, text, parseSize) }
 
 // Payload is how many bytes of payload a request and its response carry, written
 // as one size where they are the same and else as `64/4KiB`.
@@ -61,11 +61,11 @@ func ParsePayload(text string) (Payload, error) {
 	if !apart {
 		response = request
 	}
-	q, err := ParseSize(strings.TrimSpace(request))
+	q, err := parseSize(strings.TrimSpace(request))
 	if err != nil {
 		return Payload{}, err
 	}
-	r, err := ParseSize(strings.TrimSpace(response))
+	r, err := parseSize(strings.TrimSpace(response))
 	return Payload{q, r}, err
 }
 

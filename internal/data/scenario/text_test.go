@@ -10,14 +10,14 @@ func TestParseSize(t *testing.T) {
 		"64": "64 B", "0": "0 B", "512B": "512 B", "512 B": "512 B", "1024": "1 KiB", "4KiB": "4 KiB",
 		"4 KiB": "4 KiB", "64KB": "64 KiB", "1536": "1536 B", "1MiB": "1 MiB", "1025KiB": "1025 KiB", "16MB": "16 MiB",
 	} {
-		size, err := ParseSize(text)
+		size, err := parseSize(text)
 		if err != nil || size.String() != want {
-			t.Errorf("ParseSize(%q) = %v, %v; want %s", text, size, err, want)
+			t.Errorf("parseSize(%q) = %v, %v; want %s", text, size, err, want)
 		}
 	}
 	for _, text := range []string{"", "B", "-1", "+1", "1.5KiB", "4kb", "4GiB", "64 B x", "2048MiB", "99999999999999999999", " 64"} {
-		if size, err := ParseSize(text); err == nil {
-			t.Errorf("ParseSize(%q) = %v, want an error", text, size)
+		if size, err := parseSize(text); err == nil {
+			t.Errorf("parseSize(%q) = %v, want an error", text, size)
 		}
 	}
 }

@@ -166,8 +166,8 @@ type File struct {
 	SHA256 string
 }
 
-// Part is the part of every cell that another program measured.
-const Part = "import"
+// part is the part of every cell that another program measured.
+const part = "import"
 
 // Records makes a record of each file, in their order.
 func Records(files []File) []record.Record {
@@ -184,7 +184,7 @@ func Records(files []File) []record.Record {
 
 func (r *Result) cell() record.Cell {
 	return record.Cell{
-		Part: Part, Stack: r.Tool, Variant: r.Tool, Place: record.Place{Workload: r.Workload, Clients: r.Clients}, Load: r.Load, Target: r.Target, Tool: r.Tool,
+		Part: part, Stack: r.Tool, Variant: r.Tool, Place: record.Place{Workload: r.Workload, Clients: r.Clients}, Load: r.Load, Target: r.Target, Tool: r.Tool,
 	}
 }
 

@@ -46,7 +46,7 @@ func (st study) plan(seed uint64) []scenario.Planned {
 			})
 		}
 	}
-	return scenario.Order(seed, cells, st.repeats)
+	return scenario.Order(seed, cells, nil, st.repeats)
 }
 
 // times is v for the third variant, and 1 for the others or where there is no v.

@@ -16,7 +16,7 @@ func planned(t *testing.T, repeats int, windows ...time.Duration) []scenario.Pla
 	for i, window := range windows {
 		cells = append(cells, scenario.Cell{Part: "p", Variant: scenario.Variant{Stack: "tcp"}, Workload: "echo", Clients: i + 1, Load: scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)}})
 	}
-	return scenario.Order(1, cells, repeats)
+	return scenario.Order(1, cells, nil, repeats)
 }
 
 // A cell that takes ten times as long as it should moves its own repeats, and not what is

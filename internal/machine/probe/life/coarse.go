@@ -10,8 +10,8 @@ import (
 // every machine, and costs nothing.
 type Coarse struct{ ability probe.Ability }
 
-// StartCoarse says why there is no more to be told.
-func StartCoarse(why error) *Coarse {
+// startCoarse says why there is no more to be told.
+func startCoarse(why error) *Coarse {
 	return &Coarse{probe.Ability{
 		Method:  "the processes' own notes",
 		Missing: []string{fmt.Sprintf("the stages outside of the handler: %v", why)},
@@ -26,7 +26,7 @@ func (*Coarse) Process(probe.End, int) error { return nil }
 
 // Stop tells the calls' stages.
 func (c *Coarse) Stop(m probe.Measured) (sight probe.Sight, _ error) {
-	sight.Life = TellCoarsely(m.Calls, m.Handled)
+	sight.Life = tellCoarsely(m.Calls, m.Handled)
 	sight.Life.Method, sight.Life.Missing = c.ability.Method, c.ability.Missing
 	if len(m.Calls) > 0 && len(m.Handled) == 0 {
 		sight.Life.Missing = append(sight.Life.Missing, noHandlers)

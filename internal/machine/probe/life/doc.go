@@ -11,6 +11,6 @@
 // CLOCK_MONOTONIC. The programs run by turns, so that the calls between tell what they cost;
 // where calls are slow, they run all the time.
 //
-// [Tell] puts the instants together. It is arithmetic alone, and works without the kernel's
+// tell puts the instants together. It is arithmetic alone, and works without the kernel's
 // instants, too, with three stages in place of thirteen.
 package life

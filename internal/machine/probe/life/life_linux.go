@@ -69,7 +69,7 @@ type arrival struct {
 func Start() (probe.Watch, error) {
 	watch, err := start()
 	if errors.Is(err, host.ErrUnsupported) {
-		return StartCoarse(err), nil
+		return startCoarse(err), nil
 	}
 	if err != nil {
 		return nil, err
@@ -352,7 +352,7 @@ func (w *Watch) Stop(m probe.Measured) (sight probe.Sight, _ error) {
 	}
 	w.settle(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
-	sight.Life = Tell(m.Calls, m.Handled, w.seen, w.on)
+	sight.Life = tell(m.Calls, m.Handled, w.seen, w.on)
 	sight.Life.Method = w.Ability().Method
 	if len(m.Calls) > 0 && len(m.Handled) == 0 {
 		sight.Life.Missing = append(sight.Life.Missing, noHandlers)

@@ -37,9 +37,9 @@ var Stages = []string{
 // coarse are the stages that processes tell without the kernel.
 var coarse = []string{"request", "handler", "answer"}
 
-// Tell divides calls into their stages, which add up to each call's time. The events and the
+// tell divides calls into their stages, which add up to each call's time. The events and the
 // calls are in order of time; on says when the events are whole.
-func Tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
+func tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
 	life := &record.Life{Stages: Stages}
 	var traced, bare mean
 	for _, call := range calls {
@@ -67,8 +67,8 @@ func Tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Li
 	return life
 }
 
-// TellCoarsely divides calls by what the processes note alone.
-func TellCoarsely(calls, handled [][2]int64) *record.Life {
+// tellCoarsely divides calls by what the processes note alone.
+func tellCoarsely(calls, handled [][2]int64) *record.Life {
 	life := &record.Life{Stages: coarse}
 	for _, call := range calls {
 		begin, end := call[0], call[0]+call[1]

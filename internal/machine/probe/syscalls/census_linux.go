@@ -38,9 +38,9 @@ type Census struct {
 	readings *probe.Readings
 }
 
-// StartCensus starts the programs. Its error wraps host.ErrUnsupported where the kernel
+// startCensus starts the programs. Its error wraps host.ErrUnsupported where the kernel
 // refuses.
-func StartCensus() (_ *Census, err error) {
+func startCensus() (_ *Census, err error) {
 	c := &Census{}
 	defer func() {
 		if err != nil {

@@ -69,7 +69,7 @@ func TestStraceHasTheSame(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	watch := orSkip(t, StartCensus)
+	watch := orSkip(t, startCensus)
 	seen := watchWrites(t, watch, watch.readings.Mark)
 	traced := exec.CommandContext(t.Context(), path, "-c", "-f", "-U", "calls,name", "-e", "trace=write,getppid,lseek", os.Args[0])
 	traced.Env = append(os.Environ(), "WIRELAB_SUBJECT=1")
@@ -100,7 +100,7 @@ func TestStraceHasTheSame(t *testing.T) {
 
 // TestCensusIsExact knows how many writes a process makes.
 func TestCensusIsExact(t *testing.T) {
-	watch := orSkip(t, StartCensus)
+	watch := orSkip(t, startCensus)
 	seen := watchWrites(t, watch, watch.readings.Mark)
 	if found := find(seen, "write"); found.Count != writes || found.NS == nil || *found.NS < writes*50 {
 		t.Errorf("the census has %+v, want %d writes of some 100 ns each; all: %+v", found, writes, seen.Syscalls)
@@ -111,7 +111,7 @@ const withTracefs = "WIRELAB_WITH_TRACEFS"
 
 // TestTracepointsAreExact mounts tracefs where only that is missing, in a namespace of mounts.
 func TestTracepointsAreExact(t *testing.T) {
-	if _, err := StartTracepoints(); errors.Is(err, os.ErrNotExist) && os.Getenv(withTracefs) == "" {
+	if _, err := startTracepoints(); errors.Is(err, os.ErrNotExist) && os.Getenv(withTracefs) == "" {
 		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTracepointsAreExact$", "-test.v")
 		again.Env = append(os.Environ(), withTracefs+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
@@ -125,7 +125,7 @@ func TestTracepointsAreExact(t *testing.T) {
 		}
 		return
 	}
-	watch := orSkip(t, StartTracepoints)
+	watch := orSkip(t, startTracepoints)
 	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].Mark() })
 	if found := find(seen, "write"); found.Count != writes || found.NS != nil {
 		t.Errorf("the tracepoints have %+v, want %d writes; all: %+v", found, writes, seen)
@@ -134,7 +134,7 @@ func TestTracepointsAreExact(t *testing.T) {
 
 // TestSumsAreExact reads what the kernel sums up anyway.
 func TestSumsAreExact(t *testing.T) {
-	watch := orSkip(t, StartProcfs)
+	watch := orSkip(t, startProcfs)
 	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].Mark() })
 	if found := find(seen, sums[1].name); found.Count != writes {
 		t.Errorf("procfs has %+v, want %d writes", found, writes)

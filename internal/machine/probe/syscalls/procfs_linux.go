@@ -33,8 +33,8 @@ var sums = []struct{ line, name string }{
 
 const sumsPeriod = 50 * time.Millisecond
 
-// StartProcfs fails with host.ErrUnsupported where the kernel does not tell.
-func StartProcfs() (*Procfs, error) {
+// startProcfs fails with host.ErrUnsupported where the kernel does not tell.
+func startProcfs() (*Procfs, error) {
 	if _, err := readSums(os.Getpid()); err != nil {
 		return nil, fmt.Errorf("%w: %w; it takes a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
 	}

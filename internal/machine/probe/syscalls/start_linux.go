@@ -10,14 +10,14 @@ import (
 
 // Start counts in the best way that the machine allows.
 func Start() (probe.Watch, error) {
-	census, err := StartCensus()
+	census, err := startCensus()
 	if err == nil {
 		return census, nil
 	}
 	if !errors.Is(err, host.ErrUnsupported) {
 		return nil, err
 	}
-	tracepoints, err2 := StartTracepoints()
+	tracepoints, err2 := startTracepoints()
 	if err2 == nil {
 		tracepoints.lacks("the times of calls, and calls of other names: %w", err)
 		return tracepoints, nil
@@ -25,7 +25,7 @@ func Start() (probe.Watch, error) {
 	if !errors.Is(err2, host.ErrUnsupported) {
 		return nil, err2
 	}
-	procfs, err3 := StartProcfs()
+	procfs, err3 := startProcfs()
 	if err3 == nil {
 		procfs.lacks("calls by name, and their times: %w", err)
 		return procfs, nil

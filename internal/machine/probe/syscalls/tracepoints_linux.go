@@ -30,8 +30,8 @@ type Tracepoints struct {
 	ends    [2]*probe.Events
 }
 
-// StartTracepoints fails with host.ErrUnsupported where the kernel refuses.
-func StartTracepoints() (*Tracepoints, error) {
+// startTracepoints fails with host.ErrUnsupported where the kernel refuses.
+func startTracepoints() (*Tracepoints, error) {
 	t := &Tracepoints{ability: probe.Ability{Method: "perf events on the tracepoints of " + strings.Join(traced, ", ")}}
 	var problem error
 	for _, name := range traced {
