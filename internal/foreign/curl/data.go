@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// data keeps a piece of the body: its flag and its text.
+// data returns the rule that keeps a piece of the body: its flag and its text.
 func data(flag string) flags.Rule {
 	page := flags.Code("-d")
 	switch flag {
@@ -75,7 +75,7 @@ func bodyFrom(c *flags.Command, flag, file string, isJSON bool) error {
 	return nil
 }
 
-// dataType says what the data is, unless a header does.
+// dataType sets the content type, unless a header does, and the method.
 func dataType(c *flags.Command, isJSON bool) {
 	if isJSON {
 		c.Set("-T", "application/json")
@@ -93,7 +93,7 @@ func dataType(c *flags.Command, isJSON bool) {
 	}
 }
 
-// pieceOf is a piece's text, or the file that it names.
+// pieceOf returns a piece's text, or the file that it names.
 func pieceOf(flag, text string) (piece, file string, err error) {
 	switch flag {
 	case "--data-raw":
@@ -111,7 +111,7 @@ func pieceOf(flag, text string) (piece, file string, err error) {
 	return text, "", nil
 }
 
-// encoded is content, =content or name=content, with the content encoded.
+// encoded encodes the content in content, =content or name=content.
 func encoded(text string) (string, error) {
 	equals, at := strings.IndexByte(text, '='), strings.IndexByte(text, '@')
 	if equals < 0 && at >= 0 {
@@ -129,7 +129,7 @@ func encoded(text string) (string, error) {
 // escape encodes as curl does: a space is %20.
 func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// addQuery puts what belongs there into the target's query.
+// addQuery adds the data of -G and --url-query to the target's query.
 func addQuery(c *flags.Command) error {
 	added := []string{}
 	if len(c.Kept("-G")) > 0 {

@@ -86,7 +86,7 @@ var loadFlags = []flags.Option{
 	})),
 	flags.Flag("-t", flags.Duration, flags.By(flags.Code("-z"), func(c *flags.Command, value string) error {
 		if flags.ParseClock(value) == 0 {
-			return c.Refuse("a run without an end is none here: write -z D")
+			return c.Refuse("fortio -t 0 never ends: give a duration, as in -z 30s")
 		}
 		c.Set("-z", value)
 		return nil

@@ -83,7 +83,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return r, nil
 }
 
-// resolution is how wide the lowest buckets are; files of gRPC runs do not say.
+// resolution returns the width of the narrowest buckets as text. Files of gRPC runs do not have it.
 func resolution(seconds float64) string {
 	if seconds <= 0 {
 		return "by default 1 ms"
@@ -91,8 +91,8 @@ func resolution(seconds float64) string {
 	return fmt.Sprintf("%g ms", seconds*1e3)
 }
 
-// errors are the codes that fortio counts as errors; where its codes do not say which these
-// are, its number of them.
+// errors returns the codes that fortio counts as errors. If the codes do not add up to fortio's
+// number of errors, it returns that number alone.
 func (f *jsonReport) errors() []record.ErrorCount {
 	var all []record.ErrorCount
 	sum := int64(0)
@@ -113,7 +113,7 @@ func (f *jsonReport) errors() []record.ErrorCount {
 	return []record.ErrorCount{{Code: "error", Count: counted.Count, Example: "fortio counts it among its errors"}}
 }
 
-// isWell reports whether a code is HTTP's of success, or what fortio's gRPC calls end with.
+// isWell reports whether a code means success, in HTTP or in fortio's gRPC calls.
 func isWell(code string) bool {
 	return len(code) == 3 && strings.HasPrefix(code, "2") || code == "SERVING" || code == "OK"
 }

@@ -10,10 +10,10 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// mostSteps is how many concurrencies a schedule becomes at most.
+// mostSteps limits the concurrencies that a schedule becomes.
 const mostSteps = 12
 
-// schedule is how ghz changes a figure while it runs.
+// A schedule describes how ghz changes the rate or the number of workers while it runs.
 type schedule struct {
 	kind       string // step or line
 	prefix     string // of its flags, in messages
@@ -23,7 +23,7 @@ type schedule struct {
 	limit      time.Duration // the change goes on at most so long; zero: to its end
 }
 
-// readSchedule reads the flags with the prefix; nil: nothing changes.
+// readSchedule reads the flags with the prefix. It returns nil if nothing changes.
 func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 	s := &schedule{kind: c.Last(prefix + "-schedule"), prefix: prefix, step: 1, every: time.Second}
 	switch s.kind {
@@ -56,8 +56,8 @@ func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 	return s, nil
 }
 
-// course is how long the change goes on, and where it ends. Where no flag says so, it ends
-// with so many calls.
+// course returns how long the change lasts, and the last value. If no flag limits it, it ends
+// after that number of calls.
 func (s *schedule) course(calls float64) (time.Duration, float64, error) {
 	perSecond := s.step / s.every.Seconds()
 	lasts := s.limit
@@ -97,7 +97,7 @@ func settleSchedules(c *flags.Command) error {
 	}
 	switch {
 	case rate != nil && workers != nil:
-		return fmt.Errorf("--load-schedule and --concurrency-schedule of ghz: one of them changes here: give --ramp-to for the rate, or --steps for the clients")
+		return fmt.Errorf("--load-schedule and --concurrency-schedule of ghz: only one can vary: give --ramp-to for the rate, or --steps for the clients")
 	case rate != nil:
 		return rate.ramp(c)
 	case workers != nil:
@@ -106,7 +106,7 @@ func settleSchedules(c *flags.Command) error {
 	return nil
 }
 
-// ramp makes the schedule of a rate one straight ramp.
+// ramp turns the schedule of a rate into one straight ramp.
 func (s *schedule) ramp(c *flags.Command) error {
 	calls, _ := strconv.ParseFloat(c.Get("-n"), 64)
 	if !c.Has("-n") && c.Pasted {
@@ -127,7 +127,7 @@ func (s *schedule) ramp(c *flags.Command) error {
 	return nil
 }
 
-// steps makes the schedule of workers a list of concurrencies, one after another.
+// steps turns the schedule of workers into a list of concurrencies.
 func (s *schedule) steps(c *flags.Command) error {
 	lasts, end, err := s.course(0)
 	if err != nil {

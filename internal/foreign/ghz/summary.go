@@ -79,7 +79,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return r, nil
 }
 
-// setLoad says how ghz sent.
+// setLoad sets the load model, and adds remarks about it.
 func setLoad(r *summary.Result, report *jsonReport) {
 	o := report.Options
 	schedules := o.LoadSchedule != "" && o.LoadSchedule != "const" || o.CSchedule != "" && o.CSchedule != "const"

@@ -30,7 +30,7 @@ type jsonReport struct {
 	Metrics map[string]k6Metric `json:"metrics"`
 }
 
-// k6Metric is a metric's values by name; of a duration in milliseconds. A threshold is no value.
+// A k6Metric holds a metric's values by name. Durations are in milliseconds; thresholds are left out.
 type k6Metric map[string]float64
 
 func (m *k6Metric) UnmarshalJSON(data []byte) error {
@@ -54,7 +54,7 @@ func (m *k6Metric) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// k6Calls are the metrics of calls that are read, the first that a file has.
+// k6Calls lists the metrics of calls. The first one that a file has is read.
 var k6Calls = []struct{ duration, count, failed, remark string }{
 	{
 		"http_req_duration", "http_reqs", "http_req_failed",
@@ -113,7 +113,7 @@ func count(r *summary.Result, report *jsonReport, times k6Metric, counter, faile
 	return nil
 }
 
-// k6Stats are the figures that k6 should write.
+// k6Stats lists the figures that k6 should write.
 const k6Stats = "avg,min,med,max,p(90),p(95),p(99),p(99.9),count"
 
 func setTimes(r *summary.Result, times k6Metric) error {
@@ -140,7 +140,8 @@ func setTimes(r *summary.Result, times k6Metric) error {
 	return nil
 }
 
-// setLoad says what a summary tells of the load: not which executor made it.
+// setLoad sets the clients and the load model as far as a summary has them. It does not name the
+// executor.
 func setLoad(r *summary.Result, metrics map[string]k6Metric) {
 	most, now := metrics["vus_max"], metrics["vus"]
 	if most["max"] == most["min"] && (now["max"] == 0 || now["max"] == now["min"] && now["max"] == most["max"]) {

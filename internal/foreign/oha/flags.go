@@ -135,7 +135,7 @@ func isTimeUnit(value string) bool {
 	return strings.Contains(" ns us ms s m h ", " "+value+" ") && value != ""
 }
 
-// settleBurst settles bursts: so many requests, then a pause.
+// settleBurst settles bursts: a number of requests, then a pause.
 func settleBurst(c *flags.Command) error {
 	delay, size := c.Last("--burst-delay"), c.Last("--burst-rate")
 	if delay == "" {

@@ -38,8 +38,8 @@ type jsonReport struct {
 	Errors      map[string]int64    `json:"errorDistribution"` // of requests without an answer
 }
 
-// ohaDeadline is what oha calls a request that it cut off when its time was over; oha leaves
-// these out of its own rate of success.
+// ohaDeadline is oha's name for a request that it cut off at the end of its time. oha leaves these
+// out of its own rate of success.
 const ohaDeadline = "aborted due to deadline"
 
 func readSummary(data []byte) (*summary.Result, error) {

@@ -52,7 +52,7 @@ type Result struct {
 	Calls         int64 // that ended, those that failed among them
 	Errors        []record.ErrorCount
 	Times         latency.Distribution
-	// Remarks are what a reader must know of these figures, each a sentence.
+	// Remarks lists what a reader must know about these figures, one sentence each.
 	Remarks []string
 }
 

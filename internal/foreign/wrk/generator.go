@@ -59,8 +59,8 @@ func files(c generator.Call) (map[string][]byte, error) {
 	return map[string][]byte{wrkScriptFile: []byte(script.String()), generator.RequestFile: c.Message}, nil
 }
 
-// wrkDone prints what wrk itself rounds. Its times are in microseconds. Without an answer the
-// least of them is nonsense.
+// wrkDone prints the figures that wrk itself rounds. Times are in microseconds. Without an answer
+// wrk's shortest time is nonsense.
 const wrkDone = `
 function done(summary, latency)
   local e, least = summary.errors, summary.requests > 0 and latency.min or 0
@@ -89,9 +89,10 @@ func arguments(c generator.Call) []string {
 
 var wrkExactly = regexp.MustCompile(`(?m)^exactly: (\d+) requests, (\d+) bytes, errors: (\d+) connect, (\d+) read, (\d+) write, (\d+) status, us: (\d+) min, (\d+) max, (\d+) in all$`)
 
-// readOutput counts answers by their bytes too: wrk looks only at the status. Requests without an
-// answer are not among those that it counts. Its mean is of no use: it adds calls that it would
-// have made had others been faster. That each connection always has a call in flight gives it.
+// readOutput also counts answers by their bytes, since wrk looks only at the status. wrk does not
+// count requests without an answer. Its own mean is useless: it includes calls that it would have
+// made if others had been faster. The mean here follows from one call always being in flight on each
+// connection.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
 	told := wrkExactly.FindStringSubmatch(output)
 	if told == nil {
