@@ -30,21 +30,21 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// Feed is a parsed plan. Its methods may be called concurrently.
+// A Feed holds a parsed plan. Its methods may be called concurrently.
 type Feed struct {
 	requests []request
 	rows     service.Rows
 	random   bool
 }
 
-// request is one of the plan's, parsed.
+// A request holds one of the plan's requests, parsed.
 type request struct {
 	fixed  service.Request // what is the same in every call
 	path   template.Text
 	header []template.Text
 	body   template.Text
 	method *schema.Method // nil: HTTP
-	// messages are those of gRPC where the body has no template.
+	// messages holds the encoded messages of gRPC if the body has no template.
 	messages [][]byte
 	isJSON   bool // the body should be JSON
 }
@@ -121,7 +121,7 @@ func (p *request) encode(body []byte) ([][]byte, error) {
 	return messages, err
 }
 
-// ofTurn are the messages of one call. Where a call has one, several are several calls'.
+// ofTurn returns the messages of one call. A call that sends one message takes them in turn.
 func (p *request) ofTurn(messages [][]byte, turn int) [][]byte {
 	if p.method.Stream.Client || len(messages) < 2 {
 		return messages
@@ -130,7 +130,7 @@ func (p *request) ofTurn(messages [][]byte, turn int) [][]byte {
 	return messages[turn : turn+1]
 }
 
-// maxChecked is how many requests Check makes.
+// maxChecked limits the requests that Check makes.
 const maxChecked = 10_000
 
 // Check parses a plan and makes a request of each template and each row, up to a bound. It
@@ -159,7 +159,7 @@ func Check(plan *service.Feed) error {
 	return nil
 }
 
-// checkJSON looks at what became of a body that is to be JSON.
+// checkJSON checks a body that should be JSON.
 func checkJSON(body []byte) error {
 	var value json.RawMessage
 	err := json.Unmarshal(body, &value)
@@ -174,7 +174,7 @@ func checkJSON(body []byte) error {
 		err, excerpt.End(string(body[:at]), 60))
 }
 
-// Client is the client of the load that makes requests.
+// A Client identifies the client of the load that makes requests.
 type Client struct {
 	Number int // from 0
 	Of     int // how many there are

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// file is a journey as it is written.
+// A file holds a journey as it is written.
 type file struct {
 	Version int                 `json:"version"`
 	Target  string              `json:"target"` // as of `wirelab load`, without a path
@@ -20,7 +20,7 @@ type file struct {
 	Users   []user              `json:"users"`
 }
 
-// user is a kind of users.
+// A user is a kind of users.
 type user struct {
 	Name   string `json:"name"`
 	Weight int    `json:"weight"` // its share of the users, beside the others' weights; 1 if left out
@@ -28,7 +28,7 @@ type user struct {
 	Steps  []step `json:"steps"`
 }
 
-// step is one call. One of the methods has its path.
+// A step is one call. Exactly one of the methods has a path.
 type step struct {
 	Name    string            `json:"name"` // in reports; the method and the path if left out
 	Get     string            `json:"get"`
@@ -44,7 +44,7 @@ type step struct {
 	Think   Think             `json:"think"`
 }
 
-// methods are those of HTTP that a step may have, by their keys.
+// methods returns the paths of a step by their methods.
 func (s *step) methods() map[string]string {
 	given := map[string]string{}
 	for method, path := range map[string]string{
@@ -58,10 +58,10 @@ func (s *step) methods() map[string]string {
 	return given
 }
 
-// Think is a time, or one between two.
+// A Think is a time, or a range of times.
 type Think struct{ least, most time.Duration }
 
-// longestThink bounds what is surely a slip.
+// longestThink limits the time. A longer one is surely a mistake.
 const longestThink = time.Hour
 
 // UnmarshalText reads 100ms or 50ms..200ms.

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// Script is a journey that was checked. It may be shared.
+// A Script holds a checked journey. It may be shared.
 type Script struct {
 	Target string
 	login  *action // nil: there is none
@@ -24,14 +24,14 @@ type Script struct {
 	uses   expect.Uses
 }
 
-// kind is a kind of users.
+// A kind is a kind of users.
 type kind struct {
 	name   string
 	weight int
 	steps  []action
 }
 
-// action is a step that was compiled.
+// An action is a compiled step.
 type action struct {
 	name   string
 	method string
@@ -53,7 +53,7 @@ type taking struct {
 	value *expect.Value
 }
 
-// Bounds of what a file may ask for.
+// Limits of a file.
 const (
 	mostKinds  = 16
 	mostSteps  = 64 // of all kinds together: as many as are recorded by name
@@ -77,7 +77,7 @@ func Parse(name string, data []byte) (*Script, error) {
 	return &r.script, nil
 }
 
-// reading is a file on its way to a script.
+// A reading holds a file while it becomes a script.
 type reading struct {
 	document *scenario.Document
 	file     *file
@@ -211,7 +211,7 @@ func (r *reading) action(s *step, known template.Names, at []any) (*action, temp
 	return a, known, nil
 }
 
-// reason is what is wrong with an expression: the file shows where.
+// reason returns the error in an expression. The file shows the place.
 func reason(err error) error {
 	if mistake, is := errors.AsType[*expect.Mistake](err); is {
 		return fmt.Errorf("at %d of the expression: %s", mistake.Column, mistake.Reason)
@@ -229,8 +229,8 @@ func (r *reading) taking(name, text string) (*expect.Value, error) {
 	return expect.ParseValue(text, expect.HTTP)
 }
 
-// headers are those of all steps, unless a step has its own of that name. A login knows
-// nothing that it takes itself, and has only its own.
+// headers returns the fields of the file, replaced by a step's own fields of the same name. The
+// login has only its own: the file's may use values that the login takes.
 func (r *reading) headers(s *step, known template.Names, at []any) ([]header, error) {
 	all := map[string]header{}
 	for _, list := range []struct {

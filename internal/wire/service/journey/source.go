@@ -17,10 +17,10 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// Uses says what all steps together look at of their answers.
+// Uses returns the parts of answers that any step looks at.
 func (s *Script) Uses() expect.Uses { return s.uses }
 
-// Kinds are the names of the kinds of users.
+// Kinds returns the names of the kinds of users.
 func (s *Script) Kinds() []string {
 	var all []string
 	for _, k := range s.kinds {
@@ -29,8 +29,8 @@ func (s *Script) Kinds() []string {
 	return all
 }
 
-// Share says of which kind each of so many users is. Any number of the first users has the
-// weights as nearly as it can.
+// Share returns the kind of each user. The first users, however many, have the weights as nearly
+// as possible.
 func (s *Script) Share(users int) []int {
 	total := 0
 	for _, k := range s.kinds {
@@ -51,8 +51,8 @@ func (s *Script) Share(users int) []int {
 	return all
 }
 
-// Missing is a kind that none of so many users is of, and from how many on there is one;
-// empty where there is none.
+// Missing returns a kind that none of the users has, and the number of users from which one has it.
+// The name is empty if each kind has a user.
 func (s *Script) Missing(users int) (name string, from int) {
 	total := 0
 	for _, k := range s.kinds {
@@ -75,7 +75,7 @@ func (s *Script) Missing(users int) (name string, from int) {
 	return name, total
 }
 
-// User says who makes requests.
+// A User identifies the user who makes requests.
 type User struct {
 	Client, Clients int // from 0, of so many
 	Kind            int
@@ -204,7 +204,7 @@ func (s *Source) draw() int {
 	return 0
 }
 
-// Uses says what is looked at of the answer to the last request.
+// Uses returns the parts of the answer to the last request that are looked at.
 func (s *Source) Uses() expect.Uses {
 	if s.last == nil || s.last.expect == nil {
 		return expect.Uses{}
@@ -212,14 +212,14 @@ func (s *Source) Uses() expect.Uses {
 	return s.last.expect.Uses()
 }
 
-// Follow looks at the answer to the last request, and takes from it what later ones need.
+// Follow checks the answer to the last request, and takes values for later ones.
 func (s *Source) Follow(look *expect.Look) error {
 	err := s.last.follow(look, s.call.Taken)
 	s.passed = err == nil
 	return err
 }
 
-// Think is how long the user thinks after the last step.
+// Think returns how long the user thinks after the last step.
 func (s *Source) Think() time.Duration {
 	if s.last == nil {
 		return 0
