@@ -15,7 +15,7 @@ import (
 // progressEvery is the time between two lines of progress.
 const progressEvery = 5 * time.Second
 
-// Missing says what the peer cannot be built without and this machine lacks; empty: nothing.
+// Missing names a tool that the peer is built with and this machine lacks, or returns "".
 func (p Peer) Missing() string {
 	for _, t := range p.tools {
 		if _, err := exec.LookPath(t.program); err != nil {
@@ -96,7 +96,7 @@ func (p Peer) run(ctx context.Context, folder string, step []string, progress io
 	const enough = 10 // lines, for an error
 	command := exec.CommandContext(ctx, step[0], step[1:]...)
 	command.Dir = folder
-	// Without what colours, or goes elsewhere.
+	// Without colours, and with the target folder here.
 	command.Env = append(os.Environ(), "CARGO_TERM_COLOR=never", "CARGO_TARGET_DIR="+filepath.Join(folder, "target"))
 	read, write := io.Pipe()
 	command.Stdout, command.Stderr = write, write

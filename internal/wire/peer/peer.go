@@ -21,7 +21,7 @@ import (
 type Peer struct {
 	Name     string
 	Language string
-	// Libraries are what carries its wires.
+	// Libraries names the libraries that carry its wires.
 	Libraries string
 	Wires     []Wire
 	// tools are the programs that it is built with, each with what brings it.
@@ -67,14 +67,14 @@ func (e End) Names() []string {
 	return names
 }
 
-// Option is one of a peer's own. Its values are a list, or whole numbers from 1 where there
-// is none.
+// An Option is an option that only a peer has. Its values are a list, or whole numbers from 1 if the
+// list is empty.
 type Option struct {
 	Key     string
 	End     End
 	Values  []string
 	Default string
-	// Alone says that each value goes with whatever else there is.
+	// Alone says that each value can be combined with any other option.
 	Alone bool
 	Help  string
 }
@@ -93,7 +93,7 @@ type tool struct{ program, from string }
 // All returns every peer.
 func All() []Peer { return []Peer{rust, cpp, c, java, python} }
 
-// Names are those of all peers.
+// Names returns the names of all peers.
 func Names() []string {
 	var names []string
 	for _, p := range All() {
@@ -112,8 +112,8 @@ func Find(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// Path is where the built program is kept for all runs of a user. Other sources have
-// another place.
+// Path returns the place of the built program, for all runs of a user. Changed sources have another
+// place.
 func (p Peer) Path() (string, error) {
 	folder, err := p.folder()
 	within := filepath.Base(p.built)
@@ -133,7 +133,7 @@ func (p Peer) folder() (string, error) {
 	return filepath.Join(cache, "wirelab", "peer-"+p.Name+"-"+sum), err
 }
 
-// sum tells the sources from others.
+// sum returns a hash of the sources.
 func (p Peer) sum() (string, error) {
 	hash := sha256.New()
 	err := p.each(func(path string, content []byte) error {
