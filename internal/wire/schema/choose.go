@@ -85,7 +85,7 @@ func unknownCall(call string, calls []string) error {
 	return fmt.Errorf("call %q: want one of %s", call, list(calls))
 }
 
-// maxListed is how many names an error shows.
+// maxListed limits the names that an error shows.
 const maxListed = 20
 
 func list(names []string) string {

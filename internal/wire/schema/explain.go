@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// maxExplained is how deep in messages an error is looked for.
+// maxExplained limits the depth of messages in which an error is looked for.
 const maxExplained = 64
 
 // fault is a value that cannot become a message, or a part of one.
@@ -30,9 +30,8 @@ type fault struct {
 	cause      error
 }
 
-// explain says which field is wrong, and how. protojson stops at the first error, but does
-// not say which message it was in; so this tries the fields one by one, and goes into the
-// first that fails.
+// explain returns an error that names the wrong field. protojson stops at the first error, but does
+// not name its message; so explain tries the fields one by one, and goes into the first that fails.
 func explain(types resolver, text []byte, f fault) error {
 	if err := checkSyntax(text, f.stretch); err != nil {
 		return err
@@ -156,7 +155,7 @@ func special(d protoreflect.MessageDescriptor) bool {
 	return d.FullName().Parent() == "google.protobuf" && d.Name() != "Any" && d.Name() != "Empty"
 }
 
-// plain is what protojson said, with the place in the whole text.
+// plain returns protojson's error, with the place in the whole text.
 func (f fault) plain(text []byte) error {
 	said := f.cause.Error()
 	at := f.stretch.from
@@ -182,8 +181,7 @@ var (
 	saidPlace = regexp.MustCompile(`\(line \d+:\d+\):?\s?`)
 )
 
-// fieldOf finds a field by a name in JSON: its own, or that of the .proto; nil if there is
-// none.
+// fieldOf finds a field by its name in JSON or in the .proto. It returns nil if there is none.
 func fieldOf(types resolver, d protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
 	if extension, ok := strings.CutPrefix(name, "["); ok {
 		found, err := types.FindExtensionByName(protoreflect.FullName(strings.TrimSuffix(extension, "]")))
@@ -265,7 +263,7 @@ func checkSyntax(text []byte, s stretch) error {
 	return nil
 }
 
-// syntaxError says where a text stops being JSON.
+// syntaxError returns an error with the place where a text stops being JSON.
 func syntaxError(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	at := len(text)
@@ -285,7 +283,7 @@ func place(text []byte, at int) string {
 	return fmt.Sprintf("line %d, column %d", line+1, len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
-// offsetOf is where a line and a column are.
+// offsetOf returns the offset of a line and a column.
 func offsetOf(text []byte, line, column int) int {
 	at := 0
 	for ; line > 1; line-- {

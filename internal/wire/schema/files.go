@@ -93,7 +93,7 @@ func (s *fileSet) encode(n int) ([]byte, error) {
 	return deterministic.Marshal(&descriptorpb.FileDescriptorSet{File: s.files[:n]})
 }
 
-// sorted are all files in the order of their names, so that equal sources have equal sets.
+// sorted returns all files in the order of their names, so that equal sources have equal sets.
 func sorted(files *protoregistry.Files) []protoreflect.FileDescriptor {
 	var all []protoreflect.FileDescriptor
 	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {

@@ -24,7 +24,7 @@ var reflectionPaths = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// What a server may make us keep, and how long it may take.
+// Limits of what a server may make us keep, and of its time.
 const (
 	maxReflectedBytes   = 64 << 20
 	maxReflectedMessage = 16 << 20
@@ -34,13 +34,13 @@ const (
 	maxServices         = 100 // whose methods are looked at for a suggestion
 )
 
-// notGRPC is what grpc-go says of an answer of HTTP alone, of which it makes a status.
+// notGRPC is part of the status that grpc-go makes of an answer without gRPC.
 const notGRPC = "unexpected HTTP status code"
 
 var errNoReflection = errors.New("the server has no reflection: name the .proto with --proto or --protoset")
 
-// reflectFiles asks a server for the files that a call needs. If it does not have the
-// service, they are those of its other services, for suggestions.
+// reflectFiles asks a server for the files that a call needs. If the server does not have the
+// service, it asks for the files of the other services, for suggestions.
 func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxReflection)
 	defer cancel() // also ends the stream
@@ -72,7 +72,7 @@ func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSe
 	return nil, fmt.Errorf("ask the server what it has, by reflection: %w", err)
 }
 
-// reflector is a conversation with one version of the service.
+// A reflector asks one version of the service.
 type reflector struct {
 	ctx     context.Context
 	conn    grpc.ClientConnInterface
@@ -115,7 +115,7 @@ func (r *reflector) gather(s Source) error {
 	return r.imports()
 }
 
-// anyTypes are the names of the types in the google.protobuf.Any of a JSON text.
+// anyTypes returns the names of the types in each google.protobuf.Any of a JSON text.
 func anyTypes(data []byte) []string {
 	var names []string
 	for _, match := range anyType.FindAllSubmatch(data, -1) {
@@ -128,7 +128,7 @@ func anyTypes(data []byte) []string {
 
 var anyType = regexp.MustCompile(`"@type"\s*:\s*"(?:[^"]*/)?([A-Za-z_][\w.]*)"`)
 
-// services asks for the files of all services, except those of gRPC itself.
+// services asks for the files of all services except gRPC's reflection.
 func (r *reflector) services() error {
 	answer, err := r.ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{ListServices: "*"}})
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *reflector) fetch(question *reflectionpb.ServerReflectionRequest) error 
 	return nil
 }
 
-// answerError is what a server says of something that it does not know.
+// An answerError is a server's answer about something that it does not know.
 type answerError struct{ text string }
 
 func (e *answerError) Error() string { return "the server answered: " + e.text }

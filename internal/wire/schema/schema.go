@@ -29,8 +29,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// Source is where a method is looked for: the first of Proto, Protoset and Reflection that
-// is set.
+// A Source says where to look for a method: in the first of Proto, Protoset and Reflection that is
+// set.
 type Source struct {
 	Proto       string   // the file that has the service
 	ImportPaths []string // where imports are found; empty: beside the file
@@ -44,8 +44,8 @@ type Source struct {
 
 	// Call is pkg.Service/Method, also with a slash before it, or a dot in its middle.
 	Call string
-	// Data is the JSON that will be encoded, if it is known. A server is also asked for the
-	// types that are named in it as those of a google.protobuf.Any.
+	// Data is the JSON that will be encoded, if it is known. A server is also asked for the types that
+	// each google.protobuf.Any in it names.
 	Data []byte
 }
 
@@ -132,8 +132,8 @@ func callName(d protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("%s/%s", d.Parent().FullName(), d.Name())
 }
 
-// maxSetBytes is how large a set may be to be handed on whole. A larger one is an image of
-// a whole company's files: the service and its imports are taken out of it.
+// maxSetBytes limits the size of a set that is handed on whole. From a larger one, which is an image
+// of a whole company's files, only the service and its imports are taken.
 const maxSetBytes = 4 << 20
 
 // Files encodes the descriptors, as a FileDescriptorSet, for Load.
@@ -154,7 +154,7 @@ func (m *Method) Files() ([]byte, error) {
 	return set, nil
 }
 
-// Describe says in a few lines what the method takes and answers.
+// Describe describes in a few lines the method's request and answer.
 func (m *Method) Describe() string {
 	var text strings.Builder
 	kind := func(stream bool) string {
