@@ -58,7 +58,7 @@ func ReadCited(from io.Reader) (*Cited, error) {
 	}
 }
 
-// Len is how many rows there are.
+// Len returns the number of rows.
 func (c *Cited) Len() int { return len(c.rows) }
 
 // Evaluate evaluates an expression over the table, such as

@@ -25,16 +25,16 @@ import (
 // Least stands for the least size, or number of clients, that a part has.
 const Least = -1
 
-// Cell is what a figure is of.
+// A Cell names the cell that a figure belongs to.
 type Cell struct {
 	Part, Variant string
 	Bytes         int // of a request's payload
 	Clients       int
 }
 
-// Figures is where an expression takes its figures from.
+// Figures returns the figures that an expression uses.
 type Figures interface {
-	// Figure is one of a cell's [Names]; NaN where it was not measured.
+	// Figure returns one of a cell's figures by its name in [Names], or NaN if it was not measured.
 	Figure(name string, of Cell) float64
 	// Sizes and Clients are those that a variant has in a part, in ascending order, with
 	// the clients, or the size, of the cell.
@@ -42,7 +42,7 @@ type Figures interface {
 	Clients(of Cell) []int
 }
 
-// Names are those of the figures, each with what it says.
+// Names describes each figure by its name.
 var Names = map[string]string{
 	"mean":            "the mean response time",
 	"p50":             "the median response time",
@@ -87,7 +87,7 @@ func FigureNames() []string { return slices.Sorted(maps.Keys(Names)) }
 // NeedsSyscalls reports whether a figure is only known where system calls were counted.
 func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") }
 
-// Expression is one that has been checked.
+// An Expression is a checked expression.
 type Expression struct {
 	program *vm.Program
 	usesIt  bool
@@ -117,8 +117,8 @@ func firstLine(err error) error {
 	return errors.New(reason)
 }
 
-// Value is what an expression comes to. Number is NaN where it comes to nothing, and
-// Reason then says why, if a function knew. Missing tells that figures were missing.
+// A Value is the result of an expression. Number is NaN if there is none; Reason then says why, if a
+// function knew. Missing says that figures were missing.
 type Value struct {
 	Number  float64
 	Reason  string

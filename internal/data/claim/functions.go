@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// scope is one evaluation.
+// A scope holds one evaluation.
 type scope struct {
 	from    Figures
 	reason  string // why there is no value, as far as a function knew
@@ -21,8 +21,8 @@ func (s *scope) none(format string, args ...any) float64 {
 	return math.NaN()
 }
 
-// environment is what an expression may use. The functions that take figures take them of
-// a part; part gives those of another.
+// environment returns the names that an expression may use. Its functions read the figures of the
+// claim's part; the function part returns those of another.
 func environment(part, it string, s *scope, usesIt bool) map[string]any {
 	names := s.figuresOf(part)
 	names["part"] = func(name string) map[string]any { return s.figuresOf(name) }
@@ -103,7 +103,7 @@ func (s *scope) line(name string, along []int, at func(int) Cell) *Line {
 	return l
 }
 
-// known reports whether a line has at least so many points, and all of them.
+// known reports whether all points of a line were measured, and there are enough.
 func (s *scope) known(l *Line, least int) bool {
 	if len(l.X) < least {
 		s.missing = true
@@ -117,8 +117,8 @@ func (s *scope) known(l *Line, least int) bool {
 // in a long sweep a trial of some point is often spoiled.
 const crossoverShare = 0.7
 
-// crossover is where a overtakes b: the place that best parts the points where a is below
-// b from those where it is above, by the sums of the logarithms of their ratio.
+// crossover returns the place where a overtakes b. It best separates the points where a is below b
+// from those where a is above, by the sums of the logarithms of their ratio.
 func (s *scope) crossover(a, b *Line) float64 {
 	if !slices.Equal(a.X, b.X) {
 		return s.none("lines over different points")
@@ -161,7 +161,7 @@ func (s *scope) crossover(a, b *Line) float64 {
 // kneeShare of a line's greatest value is what it has at its knee.
 const kneeShare = 0.9
 
-// knee is where a line has risen to nine tenths of its greatest value.
+// knee returns the place where a line has risen to nine tenths of its greatest value.
 func (s *scope) knee(l *Line) float64 {
 	if !s.known(l, 3) {
 		return math.NaN()
@@ -188,8 +188,8 @@ func (s *scope) monotone(l *Line) float64 {
 	return least
 }
 
-// converges is how many times further apart lines are at the first point than at the
-// last: the greatest of them over the least.
+// converges compares the spread of lines, the greatest over the least, at the first point with their
+// spread at the last: 2 means that they are twice as far apart at first.
 func (s *scope) converges(lines ...*Line) float64 {
 	apart := func(i func(*Line) float64) float64 {
 		low, high := math.Inf(1), 0.0

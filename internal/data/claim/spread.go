@@ -2,12 +2,11 @@ package claim
 
 import "math"
 
-// Spread is where the differences in a table come from: which row, which column, or which
-// cell of both. The three are shares of the whole and add up to 1.
+// A Spread says how much of the differences in a table comes from its rows, from its columns, and
+// from single cells. The three are shares of the whole and add up to 1.
 //
-// It is the two-way layout of the logarithms, with a value a cell: what rows and columns
-// leave unexplained is what is special to a cell, and chance. What chance has in it shows
-// in the interval over repeats.
+// It is the two-way layout of the logarithms, with one value per cell. What rows and columns do not
+// explain is special to a cell, or chance. The interval over repeats shows the part of chance.
 type Spread struct {
 	Rows    float64 `expr:"rows"`
 	Columns float64 `expr:"columns"`
