@@ -30,7 +30,7 @@ func (j Job) Freshener() *Freshener {
 	return f
 }
 
-// freshBytes is how many bytes are new: too many to guess.
+// freshBytes is the number of new bytes: too many to guess.
 const freshBytes = 8
 
 // Freshen replaces the last bytes of the data (3 ns).

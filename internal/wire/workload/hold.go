@@ -70,7 +70,7 @@ func (s *Stall) Hold(ctx context.Context) error {
 	return Pause(ctx, s.pause)
 }
 
-// Always is how long every request is delayed; 0 if some are not.
+// Always returns how long every request is delayed, or 0 if some are not.
 func (s *Stall) Always() time.Duration {
 	if s == nil || s.every > 1 {
 		return 0

@@ -45,8 +45,8 @@ type Info struct {
 	// the options do.
 	Sized      bool
 	Operations int // of the service
-	// Sweep says that calls are empty, and that a run measures how throughput
-	// depends on the calls in flight.
+	// Sweep says that calls are empty, and that a run measures throughput against
+	// the calls in flight.
 	Sweep bool
 }
 

@@ -46,8 +46,8 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, spelling.Suggest(parsed.Stack, names))
 }
 
-// Work is how long every call's handler sleeps, in place of work or since the options
-// ask for a stall; known says whether they tell that.
+// Work returns how long the handler of every call sleeps, in place of work or because of a stall.
+// It is not known if the options do not say it for every call.
 func Work(text string) (work time.Duration, known bool) {
 	w, set, err := Find(text)
 	if err != nil {

@@ -28,7 +28,7 @@ type Workload struct{}
 
 var _ workload.Streaming = Workload{}
 
-// Info describes chat. Sizes are those of the messages.
+// Info describes chat. A size is the size of a message.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name: "chat", Summary: "a message and its answer on a bidirectional stream that each client keeps open",
@@ -89,7 +89,7 @@ func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Me
 	}
 }
 
-// caller is one client and its stream, which lasts until a message fails or the
+// A caller is one client and its stream, which lasts until a message fails or the
 // context of the first call ends.
 type caller struct {
 	stub    chatpb.ChatServiceClient

@@ -37,7 +37,7 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
-// Info describes echo. The sizes are those of the payloads.
+// Info describes echo. A size is the size of a payload.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "echo",
@@ -145,7 +145,7 @@ func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 	return in, nil
 }
 
-// caller is one client. It reuses one request, since no stack keeps a request after
+// A caller is one client. It reuses one request, since no stack keeps a request after
 // its call.
 type caller struct {
 	stub    echopb.EchoServiceClient

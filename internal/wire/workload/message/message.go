@@ -29,8 +29,8 @@ import (
 // Workload is message. The zero value is ready.
 type Workload struct{}
 
-// Info describes message. The sizes are those of the encoded messages; an option
-// cannot hold a method and its messages.
+// Info describes message. A size is the size of an encoded message. The method and its messages are
+// no option, since an option cannot hold them.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "message",
@@ -42,8 +42,7 @@ func (Workload) Info() workload.Info {
 
 var errNoDefinition = errors.New("message: there is no message; compare brings one with --proto FILE --call pkg.Service/Method --data FILE")
 
-// Check checks the definition, and that the sizes are those of its messages. It accepts
-// the name alone.
+// Check checks the definition, and that the sizes fit its messages. It accepts the name alone.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := workload.ReadOptions(w, p).Err(); err != nil {
 		return err
@@ -147,7 +146,7 @@ func (c *caller) Check() error {
 	return nil
 }
 
-// Sizes are those of a definition's messages, in bytes.
+// Sizes holds the sizes of a definition's messages, in bytes.
 type Sizes struct {
 	Request, Response         int // encoded in protobuf
 	RequestJSON, ResponseJSON int

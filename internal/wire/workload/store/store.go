@@ -57,7 +57,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// transfer is what one call moves.
+// A transfer holds the bytes that one call moves.
 type transfer struct {
 	operation  string
 	chunkBytes int

@@ -74,7 +74,7 @@ func (*handler) Get(in *storepb.GetRequest, stream grpc.ServerStreamingServer[st
 	return nil
 }
 
-// caller is one client.
+// A caller is one client.
 type caller struct {
 	stub     storepb.StoreServiceClient
 	transfer transfer

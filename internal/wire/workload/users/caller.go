@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/wire/workload/users/userspb"
 )
 
-// caller is one client. It reuses one request of each kind, and changes only the
+// A caller is one client. It reuses one request of each kind, and changes only the
 // fields that differ between calls.
 type caller struct {
 	stub   userspb.UserServiceClient

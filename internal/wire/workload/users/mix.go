@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// operation is one of the service's operations.
+// An operation is one of the service's operations.
 type operation int
 
 const (
