@@ -6,11 +6,10 @@ import (
 	"github.com/expr-lang/expr"
 )
 
-// Condition is what a right answer must meet. It may be shared.
+// A Condition is a condition that a right answer meets. It may be shared.
 type Condition struct{ *expression }
 
-// Parse compiles a condition about answers of a kind. Its error is a [*Mistake] where it has
-// a place.
+// Parse compiles a condition about answers of a kind. Its error is a [*Mistake] if it has a place.
 func Parse(text string, kind Kind) (*Condition, error) {
 	e, err := compile(text, kind, expr.AsBool())
 	if err != nil {
@@ -19,10 +18,10 @@ func Parse(text string, kind Kind) (*Condition, error) {
 	return &Condition{e}, nil
 }
 
-// String is the condition as its user wrote it.
+// String returns the expression as its user wrote it.
 func (e *expression) String() string { return e.text }
 
-// Uses says what of an answer it looks at.
+// Uses returns the parts of an answer that the expression looks at.
 func (e *expression) Uses() Uses { return e.uses }
 
 // Check returns nil, or an [*Unmet].
@@ -38,16 +37,16 @@ func (c *Condition) Check(l *Look) error {
 	return unmet
 }
 
-// Unmet is an answer that does not meet a condition.
+// An Unmet is the error of an answer that does not meet a condition.
 type Unmet struct {
 	Condition string
 	Found     string
 }
 
-// Error implements error. It leaves out the condition, which whoever asked knows.
+// Error implements error. It leaves out the condition, which the caller knows.
 func (u *Unmet) Error() string { return "found " + u.Found }
 
-// Value is something in an answer. It may be shared.
+// A Value is an expression that takes something out of an answer. It may be shared.
 type Value struct{ *expression }
 
 // ParseValue compiles an expression that takes something out of answers of a kind.
@@ -59,7 +58,7 @@ func ParseValue(text string, kind Kind) (*Value, error) {
 	return &Value{e}, nil
 }
 
-// Of is the value in the answer that was looked at. Nothing is no value.
+// Of returns the value in the answer. nil is no value.
 func (v *Value) Of(l *Look) (any, error) {
 	result, err := l.run(v.expression)
 	if err == nil && result != nil && result != "" {

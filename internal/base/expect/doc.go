@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Kind is what an answer is of.
+// A Kind is the protocol of an answer.
 type Kind int
 
 // The kinds of answers.
@@ -28,20 +28,20 @@ const (
 	GRPC
 )
 
-// Answer is what is looked at.
+// An Answer holds the parts of an answer that conditions look at.
 type Answer struct {
 	Status    int // of HTTP, or a code of gRPC
 	SizeBytes int64
 	Latency   time.Duration
-	// Header and Body are needed where an expression [Uses] them.
+	// Header and Body are needed if an expression [Uses] them.
 	Header http.Header
 	Body   []byte
 }
 
-// Uses says what of an answer an expression looks at.
+// Uses lists the parts of an answer that an expression looks at.
 type Uses struct{ Status, Latency, Header, Body bool }
 
-// Plus is what either of two looks at.
+// Plus returns the parts that either of two looks at.
 func (u Uses) Plus(other Uses) Uses {
 	return Uses{
 		Status: u.Status || other.Status, Latency: u.Latency || other.Latency,

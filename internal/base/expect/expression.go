@@ -14,13 +14,13 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// duration is what latency is: the language compares it with no bare number.
+// duration is the type of latency. The language compares it with no bare number.
 type duration = time.Duration
 
-// longest bounds an expression.
+// longest limits the length of an expression.
 const longest = 4 << 10
 
-// expression is one that was compiled.
+// An expression is a compiled expression.
 type expression struct {
 	text      string
 	program   *vm.Program
@@ -31,7 +31,7 @@ type expression struct {
 	fields    []string // of header, as far as they are written out
 }
 
-// Mistake is what is wrong with an expression.
+// A Mistake is an error in an expression.
 type Mistake struct {
 	Expression string
 	Column     int // from 1
@@ -73,7 +73,7 @@ func compile(text string, kind Kind, result expr.Option) (*expression, error) {
 	return nil, &Mistake{text, rewritten.place(at) + 1, reason}
 }
 
-// sayMistake puts what the language says into the words of those who write conditions.
+// sayMistake rewrites an error of the language for people who write conditions.
 func sayMistake(message string) string {
 	switch {
 	case strings.Contains(message, `unexpected token Operator("=")`):
@@ -90,7 +90,7 @@ func sayMistake(message string) string {
 
 var place = regexp.MustCompile(` \(\d+:\d+\)$`)
 
-// withoutPlace leaves out where in the rewritten text something is.
+// withoutPlace removes the place in the rewritten text.
 func withoutPlace(message string) string { return place.ReplaceAllString(message, "") }
 
 // reader notes what an expression looks at, and replaces the names of codes. It may see a

@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/base/excerpt"
 )
 
-// Look is at one answer after the other. One goroutine uses it.
+// A Look evaluates expressions over one answer after the other. One goroutine uses it.
 type Look struct {
 	machine vm.VM
 	names   names
@@ -26,7 +26,7 @@ type Look struct {
 	isDecoded  bool
 }
 
-// names are what an expression finds.
+// names holds the values that an expression finds by name.
 type names struct {
 	Status  int                       `expr:"status"`
 	Code    string                    `expr:"code"`
@@ -37,14 +37,14 @@ type names struct {
 	Header  func(string) string       `expr:"header"`
 }
 
-// NewLook makes a look at answers of a kind.
+// NewLook returns a Look at answers of a kind.
 func NewLook(kind Kind) *Look {
 	l := &Look{kind: kind}
 	l.names.JSON, l.names.Header = l.json, l.header
 	return l
 }
 
-// At looks at an answer, whose memory must stay as it is until the next one.
+// At begins an answer, whose memory must stay as it is until the next one.
 func (l *Look) At(a Answer) {
 	l.answer = a
 	l.decoded, l.decodedErr, l.isDecoded = nil, nil, false
@@ -68,7 +68,7 @@ func (l *Look) run(e *expression) (any, error) {
 	return result, nil
 }
 
-// json is the value at a path of the body.
+// json returns the value at a path of the body.
 func (l *Look) json(text string) (any, error) {
 	p, err := parsePath(text)
 	if err != nil {
@@ -96,7 +96,7 @@ func decodeJSON(body []byte) (value any, err error) {
 	return nil, fmt.Errorf("the body is no JSON: %w: %s", err, short(string(body)))
 }
 
-// header is the first value of a field; gRPC writes the names in small letters.
+// header returns the first value of a field. gRPC writes the names in small letters.
 func (l *Look) header(name string) string {
 	if values := l.answer.Header[strings.ToLower(name)]; len(values) > 0 {
 		return values[0]
@@ -104,7 +104,7 @@ func (l *Look) header(name string) string {
 	return l.answer.Header.Get(name)
 }
 
-// found says what an expression looked at.
+// found describes the values that an expression looked at.
 func (l *Look) found(e *expression) string {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
@@ -136,7 +136,7 @@ func (l *Look) found(e *expression) string {
 	return strings.Join(found, ", ")
 }
 
-// words is a value as a person reads it.
+// words formats a value for people.
 func words(value any) string {
 	if value == nil {
 		return "nothing"

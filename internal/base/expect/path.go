@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// path leads to a value in JSON, from the outside to the inside.
+// A path leads to a value in JSON, from the outside to the inside.
 type path []step
 
-// step is a member's name, or an element's place.
+// A step is a member's name, or an element's index.
 type step struct {
 	name  string
 	index int // where name is not set
@@ -71,7 +71,7 @@ func parseBracket(rest string) (step, string, bool) {
 	return step{index: int(index)}, behind, found && err == nil
 }
 
-// of follows the path. What is not there is nil.
+// of returns the value at the path, or nil.
 func (p path) of(value any) any {
 	for _, s := range p {
 		switch inside := value.(type) {
@@ -92,7 +92,7 @@ func (p path) of(value any) any {
 	return plain(value)
 }
 
-// plain turns numbers into those of the expression language: whole ones stay exact.
+// plain converts numbers to types of the expression language. Whole numbers stay exact.
 func plain(value any) any {
 	switch v := value.(type) {
 	case json.Number:

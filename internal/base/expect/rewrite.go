@@ -33,7 +33,7 @@ func rewrite(text string) *rewriting {
 	return r
 }
 
-// place is where a rune of the rewritten text stood.
+// place returns the place in the original text of a rune of the rewritten text.
 func (r *rewriting) place(rewritten int) int {
 	if rewritten < len(r.came) {
 		return r.came[rewritten]
@@ -47,7 +47,7 @@ func (r *rewriting) copyTo(end int) {
 	}
 }
 
-// replaceTo puts another text in the place of what stands before end.
+// replaceTo replaces the text before end.
 func (r *rewriting) replaceTo(end int, by string) {
 	for _, c := range by {
 		r.to, r.came = append(r.to, c), append(r.came, r.at)
@@ -55,7 +55,7 @@ func (r *rewriting) replaceTo(end int, by string) {
 	r.at = end
 }
 
-// quoteEnd is behind the text that begins at a quote.
+// quoteEnd returns the place behind the text that begins at a quote.
 func (r *rewriting) quoteEnd(begin int) int {
 	quote := r.from[begin]
 	for i := begin + 1; i < len(r.from); i++ {
@@ -131,7 +131,7 @@ func (r *rewriting) number() {
 	r.replaceTo(end, `duration("`+string(r.from[r.at:end])+`")`)
 }
 
-// unit is the length of the unit that stands at a place, with nothing of a word behind it.
+// unit returns the length of the unit at a place, or 0 if a longer word stands there.
 func (r *rewriting) unit(at int) int {
 	for _, unit := range units {
 		length := len([]rune(unit))
