@@ -25,7 +25,7 @@ const (
 	Both   = "both"
 )
 
-// Setting is one value that is not a library's default.
+// A Setting is one value that differs from a library's default.
 type Setting struct {
 	Side    string `json:"side"` // server, client or both
 	Name    string `json:"name"` // as the library spells it
@@ -34,7 +34,7 @@ type Setting struct {
 	Why     string `json:"why"`
 }
 
-// FromEnvironment is why a setting is not the default that nobody chose for a measurement.
+// FromEnvironment is the reason of a setting that the environment changed, and no measurement.
 const FromEnvironment = "the environment of wirelab sets it"
 
 // At returns the settings of one end: server or client.
@@ -65,7 +65,7 @@ func Join(server, client []Setting) []Setting {
 	return all
 }
 
-// List holds settings and the options of a library that apply them.
+// A List holds settings and the options of a library that apply them.
 type List[O any] struct {
 	settings []Setting
 	options  []O
@@ -76,10 +76,10 @@ func (l *List[O]) Add(s Setting, apply ...O) {
 	l.settings, l.options = append(l.settings, s), append(l.options, apply...)
 }
 
-// Options apply the settings.
+// Options returns the options that apply the settings.
 func (l List[O]) Options() []O { return l.options }
 
-// Settings are those that the options apply.
+// Settings returns the settings that the options apply.
 func (l List[O]) Settings() []Setting { return l.settings }
 
 // Ends holds the settings of a library that is both ends, and its options S of a server
@@ -89,7 +89,7 @@ type Ends[S, C any] struct {
 	Client List[C]
 }
 
-// Option is a library's option with its name.
+// An Option is a library's option with its name.
 type Option[O any] struct {
 	Name  string
 	Apply O
@@ -103,7 +103,7 @@ func (e *Ends[S, C]) Add(s Setting, server Option[S], client Option[C]) {
 	e.Client.Add(s, client.Apply)
 }
 
-// Reason explains a field that does not have the library's default.
+// A Reason explains a field that does not have the library's default.
 type Reason struct {
 	Why string
 	// Value and Default, where they are set, replace the field's values in words:
@@ -115,7 +115,7 @@ type Reason struct {
 // server's handler, or a hook that only observes.
 var Unlisted = Reason{}
 
-// Reasons are the reasons of a struct's fields, by name.
+// Reasons holds the reasons of a struct's fields, by name.
 type Reasons map[string]Reason
 
 // Differences lists the exported fields of used whose values are not those of
@@ -141,7 +141,7 @@ func Differences[T any](end, name string, used, library *T, reasons Reasons) []S
 	return settings
 }
 
-// same compares functions by where they begin, and everything else deeply.
+// same compares functions by their address, and everything else deeply.
 func same(a, b reflect.Value) bool {
 	if a.Kind() == reflect.Func {
 		return a.Pointer() == b.Pointer()
