@@ -1,5 +1,5 @@
-// Package units writes numbers and sizes for people to read. It must not know
-// what they are of.
+// Package units formats numbers and sizes for people. It must not know what they
+// measure.
 package units
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Bytes writes a size in the largest unit that it is a whole number of, with the
+// Bytes formats a size in the largest unit of which it is a whole multiple, with the
 // separator between number and unit.
 func Bytes(n int, separator string) string {
 	switch {
@@ -21,7 +21,7 @@ func Bytes(n int, separator string) string {
 	}
 }
 
-// Thousands writes a whole number with commas between its thousands.
+// Thousands formats a whole number with commas between its thousands.
 func Thousands(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	var grouped strings.Builder
@@ -34,7 +34,7 @@ func Thousands(n int64) string {
 	return grouped.String()
 }
 
-// Number writes a number with three significant digits, and its thousands apart.
+// Number formats a number with three significant digits and commas between its thousands.
 func Number(v float64) string {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return strconv.FormatFloat(v, 'g', -1, 64)
@@ -47,8 +47,8 @@ func Number(v float64) string {
 	return Thousands(int64(math.Round(v)))
 }
 
-// Time writes a time of so many nanoseconds in microseconds, milliseconds or seconds,
-// whichever suits it.
+// Time formats a time in nanoseconds as microseconds, milliseconds or seconds,
+// whichever fits best.
 func Time(ns float64) string {
 	switch {
 	case ns >= 999.5e6:
