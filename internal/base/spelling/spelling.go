@@ -1,11 +1,11 @@
-// Package spelling finds the word that was probably meant by an unknown one: of an option,
-// a field, a method. It knows no words of its own.
+// Package spelling finds the known word that an unknown one probably means: an option, a field,
+// a method. It knows no words of its own.
 package spelling
 
 import "strings"
 
-// Suggest ends an error about an unknown word: with the word that was probably
-// meant, or else with all known ones.
+// Suggest returns the end of an error about an unknown word: the word that was
+// probably meant, or else all known ones.
 func Suggest(word string, among []string) string {
 	if meant, found := Meant(word, among); found {
 		return "did you mean " + meant + "?"
@@ -13,7 +13,7 @@ func Suggest(word string, among []string) string {
 	return "want one of " + strings.Join(among, ", ")
 }
 
-// Meant finds the word that was probably meant by an unknown one.
+// Meant returns the known word that an unknown one probably means.
 func Meant(word string, among []string) (meant string, found bool) {
 	for slips := 1; slips <= 2; slips++ {
 		for _, candidate := range among {
@@ -26,8 +26,8 @@ func Meant(word string, among []string) (meant string, found bool) {
 	return "", false
 }
 
-// distance is the least number of letters to insert, leave out, replace or
-// swap with their neighbour, that turns a into b.
+// distance returns the smallest number of letters to insert, remove, replace or
+// swap with their neighbour that turns a into b.
 func distance(a, b string) int {
 	// rows[i][j] is the distance of the first i letters of a from the first j of b.
 	rows := make([][]int, len(a)+1)
