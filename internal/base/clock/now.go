@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// epoch is where Now starts counting inside this process; epochInstant is the
-// same moment on the shared clock. Go keeps CLOCK_MONOTONIC inside time.Time,
+// epoch is the moment from which Now counts inside this process; epochInstant is
+// the same moment on the shared clock. Go keeps CLOCK_MONOTONIC inside time.Time,
 // so adding the two costs one vDSO read (about 30 ns here), a tenth of the
 // system call behind unix.ClockGettime.
 var epoch, epochInstant = anchor()

@@ -13,7 +13,7 @@ func sharedNow() int64 {
 	return reading.Nano()
 }
 
-// cpuTime is the CPU time that the process was charged so far.
+// cpuTime returns the CPU time that the process has used so far.
 func cpuTime() int64 {
 	var reading unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &reading); err != nil {

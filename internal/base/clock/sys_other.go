@@ -9,7 +9,7 @@ import "time"
 // clock between their starts.
 func sharedNow() int64 { return time.Now().UnixNano() }
 
-// cpuTime is the time that passed, which is no less than the CPU time.
+// cpuTime returns the time that has passed, which is at least the CPU time.
 func cpuTime() int64 { return Now() }
 
 // yieldCPU does nothing: systems other than Linux are for development, not for

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// sleepMargin is how long before the instant sleeping gives way to spinning.
+	// sleepMargin is the time before the instant at which sleeping gives way to spinning.
 	// The Go runtime hands its timers to epoll_wait in whole milliseconds, so a
 	// sleep ends up to 1 ms late, before the kernel's own delay in waking the
 	// thread.
@@ -24,7 +24,7 @@ const (
 	// beside an idle processor wakes a thread for nothing, some 5 µs a time.
 	turnInterval = 200 * time.Microsecond
 
-	// motionlessPasses is how many passes in a row may read the same instant
+	// motionlessPasses is the number of passes in a row that may read the same instant
 	// before Until concludes that spinning does not advance this clock.
 	motionlessPasses = 16
 )
@@ -87,7 +87,7 @@ func spin(instant int64) (spun time.Duration) {
 	return spun
 }
 
-// What the spinning goroutines of the process share.
+// State that the spinning goroutines of the process share.
 var (
 	spinning  atomic.Int64 // how many there are
 	lastTurn  atomic.Int64 // instant at which one of them last rationed a Gosched
