@@ -118,7 +118,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 	if s.json {
 		words = a.stderr
 	}
-	g := selftest.Gauntlet{
+	g := selftest.Runner{
 		Worker: []string{s.program, "worker"}, Actor: []string{s.program, "disturb"}, MachineWide: s.machineWide,
 		Patience: 5 * time.Second,
 	}

@@ -15,16 +15,16 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// player is what a disturber's process does. It calls ready, with the address that it
+// A player does the work of a disturber's process. It calls ready, with the address that it
 // listens on if it has one, and returns when ctx ends.
 type player interface {
 	play(ctx context.Context, ready func(address string)) error
 }
 
-// players are all that there are.
+// players lists all players.
 var players = []player{&spin{}, &proxy{}, &serve{}, &early{}, &names{}, &other{}, &disk{}, &clean{}, &idle{}}
 
-// part tells a disturber's process which player it is, and the player's fields.
+// A part holds the name of a disturber's player, and the player's fields.
 type part struct {
 	Player string          `json:"player"`
 	As     json.RawMessage `json:"as"`
@@ -38,8 +38,8 @@ type readiness struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Act is a disturber's process: it reads its part, a line of JSON, prints that it is
-// ready, or why it never will be, and plays until its input ends.
+// Act runs a disturber's process. It reads its part, a line of JSON, prints that it is ready or why
+// it never will be, and plays until its input ends.
 func Act(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := json.NewEncoder(output)
 	err := playPart(ctx, bufio.NewReader(input), func(address string) { _ = events.Encode(readiness{Address: address}) })

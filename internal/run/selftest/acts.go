@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// cpusOf are the CPUs of a role's worker.
+// cpusOf returns the CPUs of a role's worker.
 func (s *Stage) cpusOf(role worker.Role) []int {
 	if role == worker.ServerRole {
 		return s.lab.Placement.Server
@@ -32,7 +32,7 @@ func beside(role worker.Role, nice int, p player) act {
 	}
 }
 
-// quota lets the worker of a role use so many CPUs.
+// quota limits the CPU time of a role's worker, in CPUs.
 func quota(role worker.Role, cpus float64) act {
 	return func(s *Stage) error {
 		folder, err := host.NewQuotaGroup(groupName(), cpus)
@@ -71,8 +71,8 @@ func movedTo(role, other worker.Role) act {
 	}
 }
 
-// paused stops the workers of the roles once in the window. They are let go on when the
-// stage ends, too: a stopped worker cannot end.
+// paused stops the workers of the roles once in the window. The end of the stage continues them
+// too: a stopped worker cannot end.
 func paused(d time.Duration, roles ...worker.Role) act {
 	return func(s *Stage) error {
 		s.whenWindowOpens(func() {
@@ -142,7 +142,7 @@ func pagedOut(how func(pid int) error) act {
 	}
 }
 
-// copyProgram puts the copy on disk: what is not there cannot be taken out of memory.
+// copyProgram writes the copy to disk: only pages that are on disk can be taken out of memory.
 func copyProgram(to, from string) error {
 	program, err := os.ReadFile(from)
 	if err != nil {
@@ -174,7 +174,7 @@ func entered(role worker.Role, enter func(*Stage) error) act {
 	}
 }
 
-// named lets the client find its server by a name that a name server knows after so long.
+// named gives the client its server's name, which a name server answers after a delay.
 func named(delay time.Duration) act {
 	const server = "127.53.53.53" // a name server's port is always 53: resolv.conf(5)
 	return func(s *Stage) error {
@@ -198,7 +198,7 @@ func hugePagesOff(s *Stage) error {
 	return err
 }
 
-// diskKept keeps the disk busy that the samples go to.
+// diskKept keeps the disk of the samples busy.
 func diskKept(busy disk) act {
 	return func(s *Stage) error {
 		d := busy
@@ -238,7 +238,7 @@ func variant(text string) act {
 	return func(s *Stage) error { s.cell.variant = text; return nil }
 }
 
-// offered is another rate, clients another number of clients.
+// offered sets another rate, clients another number of clients.
 func offered(perSecond float64) act {
 	return func(s *Stage) error { s.cell.load.Rate = perSecond; return nil }
 }
@@ -247,7 +247,7 @@ func clients(n int) act {
 	return func(s *Stage) error { s.cell.clients = n; return nil }
 }
 
-// clocked lowers the CPUs' highest frequency in the window to a share of what it is.
+// clocked lowers the CPUs' highest frequency in the window to a share of the present one.
 func clocked(share float64) act {
 	return func(s *Stage) error {
 		limits, err := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq")

@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// clean removes what a stage leaves on the machine, when its input ends: with the stage,
-// or with a wirelab that was killed. Unlike other disturbers it outlives that.
+// clean removes what a stage leaves on the machine when its input ends: with the stage, or when
+// wirelab was killed. Unlike other disturbers it outlives wirelab.
 type clean struct {
 	Folder string   `json:"folder"`
 	Groups []string `json:"groups"` // control groups; those that were not made are passed over
@@ -27,7 +27,7 @@ func (c *clean) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
-// groupName is the name of this process's control group.
+// groupName returns the name of this process's control group.
 func groupName() string { return fmt.Sprintf("wirelab-selftest-%d", os.Getpid()) }
 
 // removeGroup removes a control group, if it is there.
@@ -40,7 +40,7 @@ func removeGroup(folder string) error {
 	})
 }
 
-// patiently repeats what fails while processes that were killed have not ended yet.
+// patiently repeats an action that fails while killed processes have not ended yet.
 func patiently(do func() error) (err error) {
 	for range 50 {
 		if err = do(); err == nil {

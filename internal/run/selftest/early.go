@@ -15,9 +15,8 @@ import (
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
-// early is a foreign server for echo over rest. As a lie it answers when it has seen the
-// id, with the data of an earlier request: neither the rest of the request nor its content
-// has any part in the answer.
+// early is another server for echo over rest. As a lie it answers as soon as it has read the id,
+// with the data of an earlier request.
 type early struct {
 	Lie bool `json:"lie"`
 

@@ -15,17 +15,17 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Gauntlet is where situations are staged.
-type Gauntlet struct {
+// A Runner stages situations.
+type Runner struct {
 	Worker []string // wirelab's program, and its arguments for a worker
 	Actor  []string // and for a disturber (Act)
-	// MachineWide allows what disturbs every program on the machine.
+	// MachineWide allows disturbances of every program on the machine.
 	MachineWide bool
-	// Patience is for measuring a twin again that the machine spoiled.
+	// Patience limits the time for measuring a twin again that the machine spoiled.
 	Patience time.Duration
 }
 
-// Outcome is one trial of a situation.
+// An Outcome is one trial of a situation.
 type Outcome struct {
 	Checks     []record.Check `json:"checks"` // that are not ok, and the record's warnings
 	Valid      bool           `json:"valid"`
@@ -35,23 +35,23 @@ type Outcome struct {
 	Throughput float64        `json:"throughput_per_second"`
 }
 
-// Verdict is what became of a situation.
+// A Verdict is the result of a situation.
 type Verdict struct {
 	Situation
-	// NotStaged is why it was not; the rest is then missing.
+	// NotStaged is the reason why it was not staged. The rest is then missing.
 	NotStaged string   `json:"not_staged,omitempty"`
 	Told      *Outcome `json:"told,omitempty"`   // the lie's
 	Honest    *Outcome `json:"honest,omitempty"` // the twin's
 	Class     Class    `json:"class"`
-	// By is the check that names the lie; nil: none does.
+	// By is the check that names the lie, or nil.
 	By *record.Check `json:"by,omitempty"`
-	// Moved is how far the lie moved the figure; nil where one has none.
+	// Moved holds the lie's figures over the twin's, or nil if one of them has none.
 	Moved *Ratios `json:"moved,omitempty"`
-	// Refused is the check for which the twin is invalid; nil: it is not.
+	// Refused is the check that made the twin invalid, or nil.
 	Refused *record.Check `json:"refused,omitempty"`
 }
 
-// Class is what a verdict comes to.
+// A Class sums up a verdict.
 type Class string
 
 // The classes of verdicts.
@@ -63,7 +63,7 @@ const (
 	Passed    Class = "passed"   // not noticed, and the figure is false
 )
 
-// Ratios are the lie's figures over the twin's.
+// Ratios holds the lie's figures over the twin's.
 type Ratios struct {
 	P50        float64 `json:"p50"`
 	P99        float64 `json:"p99"`
@@ -71,13 +71,13 @@ type Ratios struct {
 }
 
 // A single pair of trials differs by chance: on a shared machine the mean by 9 to 18 %
-// from trial to trial, and P99 by more. What moved less than this is called harmless.
+// from trial to trial, and P99 by more. A figure that moved less is called harmless.
 const (
 	movedCentre = 1.25
 	movedTail   = 2
 )
 
-// far reports whether the figure is another one.
+// far reports whether the figure moved by more than chance.
 func (r *Ratios) far() bool {
 	if r == nil {
 		return true
@@ -93,18 +93,18 @@ func Select(pattern *regexp.Regexp) []Situation {
 
 // Examine stages a situation and its twin. An error means that no situation can be
 // staged: ctx has ended, or wirelab's own parts cannot be had.
-func (g *Gauntlet) Examine(ctx context.Context, s Situation) (Verdict, error) {
+func (runner *Runner) Examine(ctx context.Context, s Situation) (Verdict, error) {
 	v := Verdict{Situation: s, Class: NotStaged}
-	here := machine{placement: lab.New(g.Worker).Placement, wide: g.MachineWide}
+	here := machine{placement: lab.New(runner.Worker).Placement, wide: runner.MachineWide}
 	for _, missing := range s.needs {
 		if v.NotStaged = missing(here); v.NotStaged != "" {
 			return v, nil
 		}
 	}
-	honest, err := g.stage(ctx, s, true)
+	honest, err := runner.stage(ctx, s, true)
 	if err == nil {
 		var told *record.Record
-		if told, err = g.stage(ctx, s, false); err == nil {
+		if told, err = runner.stage(ctx, s, false); err == nil {
 			v.judge(told, honest)
 		}
 	}
@@ -120,7 +120,7 @@ func (g *Gauntlet) Examine(ctx context.Context, s Situation) (Verdict, error) {
 	return v, nil
 }
 
-// judge reads the verdict off both records.
+// judge derives the verdict from both records.
 func (v *Verdict) judge(told, honest *record.Record) {
 	v.Told, v.Honest = outcomeOf(told), outcomeOf(honest)
 	v.Refused = honest.FirstInvalid()
@@ -144,8 +144,8 @@ func (v *Verdict) judge(told, honest *record.Record) {
 	}
 }
 
-// named returns the check that names the lie; own says that it is not as much against the
-// twin. Of several, those are preferred, and of those the one that refuses the trial.
+// named returns the check that names the lie. own says that the check objects less to the twin.
+// Such checks are preferred, and among them one that refuses the trial.
 func (v *Verdict) named() (by *record.Check, own bool) {
 	for _, c := range v.Told.Checks {
 		if c.Level == record.Unknown || !slices.Contains(v.Expect, c.Name) {
@@ -163,7 +163,7 @@ func severity(l record.Level) int {
 	return slices.Index([]record.Level{record.Warning, record.Invalid}, l)
 }
 
-// level is what a check said.
+// level returns the level that a check gave the trial.
 func (o *Outcome) level(check string) record.Level {
 	i := slices.IndexFunc(o.Checks, func(c record.Check) bool { return c.Name == check })
 	if i < 0 {
@@ -193,15 +193,15 @@ func outcomeOf(r *record.Record) *Outcome {
 	return o
 }
 
-// trialPatience limits a trial with what is staged around it.
+// trialPatience limits the time of a trial with its disturbance.
 const trialPatience = 20 * time.Second
 
 // stage runs one trial with the lie, or with the twin, around it.
-func (g *Gauntlet) stage(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
+func (runner *Runner) stage(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, trialPatience, fmt.Errorf("it did not end within %v", trialPatience))
 	defer cancel()
 	s := &Stage{
-		ctx: ctx, lab: lab.New(g.Worker), program: g.Actor,
+		ctx: ctx, lab: lab.New(runner.Worker), program: runner.Actor,
 		cell: situation.cell.withDefaults(), pids: map[worker.Role]int{},
 	}
 	defer func() { // also in a panic
@@ -214,7 +214,7 @@ func (g *Gauntlet) stage(ctx context.Context, situation Situation, twin bool) (r
 	s.lab.Observer, s.lab.Staging = s, s.launch
 	s.lab.Patience = lab.Patience{} // a lie is what spoils its trial
 	if twin {
-		s.lab.Patience.Time = g.Patience
+		s.lab.Patience.Time = runner.Patience
 	}
 	do := situation.lie
 	if twin {

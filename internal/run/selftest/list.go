@@ -8,18 +8,18 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Situations are all that there are, in the order in which they are staged.
+// Situations returns all situations, in the order in which they are staged.
 func Situations() []Situation {
 	return slices.Concat(ofTheMachine(), ofTheWorkers(), ofTheServer(), ofTheNetwork(), ofTheLoad(), heldOut())
 }
 
-// The ends, shortly.
+// Short names of the ends.
 const (
 	server = worker.ServerRole
 	client = worker.ClientRole
 )
 
-// asWorkers is the nice value of lab's workers: a disturber at it gets as much as they.
+// asWorkers is the nice value of lab's workers. A disturber with it gets the same share.
 const asWorkers = -20
 
 // Names of checks that several situations expect.
@@ -30,18 +30,18 @@ var (
 	byAnswer = []string{"errors", "answers"}
 )
 
-// scheduled is an open loop: what stops an end for a tenth of the window meets a tenth of
-// its requests, where the few clients of a closed loop wait it out.
+// scheduled is an open loop. A pause of a tenth of the window meets a tenth of its requests; in a
+// closed loop it would meet only one request per client.
 var scheduled = cell{clients: 16, load: constantRate(1000, window)}
 
-// burst is 20 ms in every 200: ten periods of a scheduler that shares evenly.
+// burst is 20 ms in every 200 ms: ten periods of a scheduler that shares evenly.
 func burst(c class) player {
 	return &spin{For: 20 * time.Millisecond, Every: 200 * time.Millisecond, Class: c}
 }
 
 func always(c class) player { return &spin{For: time.Second, Class: c} }
 
-// ofTheMachine are situations that other programs, or the kernel, make.
+// ofTheMachine returns situations that other programs or the kernel cause.
 func ofTheMachine() []Situation {
 	return []Situation{
 		{
@@ -113,7 +113,7 @@ func ofTheMachine() []Situation {
 	}
 }
 
-// ofTheWorkers are situations in which a worker does not run as it should.
+// ofTheWorkers returns situations in which a worker does not run as it should.
 func ofTheWorkers() []Situation {
 	return []Situation{
 		{
@@ -169,7 +169,7 @@ func ofTheWorkers() []Situation {
 	}
 }
 
-// ofTheServer are situations in which the server does not do what it is measured for.
+// ofTheServer returns situations in which the server does other work than the measured one.
 func ofTheServer() []Situation {
 	sleeping := "users:op=get-user,work=2ms"
 	return []Situation{
@@ -218,7 +218,7 @@ func ofTheServer() []Situation {
 	}
 }
 
-// ofTheNetwork are situations between the two ends.
+// ofTheNetwork returns situations between the two ends.
 func ofTheNetwork() []Situation {
 	return []Situation{
 		{
@@ -255,7 +255,7 @@ func ofTheNetwork() []Situation {
 	}
 }
 
-// ofTheLoad are situations in which the load is not what it claims to be.
+// ofTheLoad returns situations in which the load is not what it claims to be.
 func ofTheLoad() []Situation {
 	// fake takes its delay exactly: five at a time with 5 ms make 1,000 a second.
 	const capacity = "fake:delay=5ms,parallel=5"
@@ -283,8 +283,8 @@ func ofTheLoad() []Situation {
 	}
 }
 
-// heldOut are situations that were staged only when all checks had been written. What
-// passes among them tells what else may pass.
+// heldOut returns situations that were staged only after all checks had been written. Those that
+// go unnoticed show how much else may go unnoticed.
 func heldOut() []Situation {
 	return []Situation{
 		{

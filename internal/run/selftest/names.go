@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// names is a name server that takes its time. It knows every name, as 127.0.0.1.
+// names is a slow name server. It knows every name, as 127.0.0.1.
 type names struct {
 	Listen string        `json:"listen"`
 	Delay  time.Duration `json:"delay"`
@@ -33,7 +33,7 @@ func (n *names) play(ctx context.Context, ready func(string)) error {
 	}
 }
 
-// answerTo has an address for questions that ask for one of IPv4, and none for others.
+// answerTo returns an answer with an address to questions for IPv4, and an empty one to others.
 func answerTo(question []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(question); err != nil {

@@ -13,14 +13,14 @@ import (
 // errNotHere means that this system cannot stage a disturbance.
 var errNotHere = host.ErrUnsupported
 
-// machine is what a situation may need.
+// A machine holds what a situation may need.
 type machine struct {
 	placement host.Placement
-	// wide allows what disturbs all programs of the machine.
+	// wide allows disturbances of all programs of the machine.
 	wide bool
 }
 
-// need says why a situation cannot be staged here; empty if it can.
+// A need returns the reason why a situation cannot be staged here, or "".
 type need func(machine) string
 
 func linux(machine) string {
@@ -79,7 +79,7 @@ func frequencies(machine) string {
 	return ""
 }
 
-// consent needs leave to disturb all programs of the machine.
+// consent needs permission to disturb all programs of the machine.
 func consent(m machine) string {
 	if !m.wide {
 		return "it would disturb every program on the machine: allow it with --machine-wide"

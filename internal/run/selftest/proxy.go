@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// proxy is a middleman between client and server, with the faults of one. Without any it
-// passes on what it gets.
+// proxy stands between client and server, with the faults of its fields. Without any it passes
+// on all bytes unchanged.
 type proxy struct {
 	To string `json:"to"`
-	// ResetAfter resets all connections once, so long after the first was accepted.
+	// ResetAfter resets all connections once, at this time after the first was accepted.
 	ResetAfter time.Duration `json:"reset_after,omitempty"`
 	// ReceiveBytes is the receive buffer of its client's side. 0: the kernel's.
 	ReceiveBytes int `json:"receive_bytes,omitempty"`
@@ -48,7 +48,7 @@ func (p *proxy) play(ctx context.Context, ready func(string)) error {
 	}
 }
 
-// passing are the connections of a proxy.
+// passing holds the connections of a proxy.
 type passing struct {
 	*proxy
 	guard   sync.Mutex

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	case "disturb":
 		err = Act(context.Background(), os.Stdin, os.Stdout)
 	case "is-killed": // in the middle of a stage
-		g := Gauntlet{Actor: []string{os.Args[0], "disturb"}}
+		g := Runner{Actor: []string{os.Args[0], "disturb"}}
 		_, err = g.Examine(context.Background(), Situation{twin: func(*Stage) error {
 			fmt.Println("staged")
 			select {}
@@ -47,13 +47,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func newGauntlet(t *testing.T) *Gauntlet {
+func newRunner(t *testing.T) *Runner {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Gauntlet{Worker: []string{program, "worker"}, Actor: []string{program, "disturb"}}
+	return &Runner{Worker: []string{program, "worker"}, Actor: []string{program, "disturb"}}
 }
 
 func TestSituationsAreWhole(t *testing.T) {
@@ -107,7 +107,7 @@ func TestEverySituationComesToAVerdict(t *testing.T) {
 	usual := warmUp
 	warmUp = scenario.WarmUp{AtMost: scenario.Duration(50 * time.Millisecond)} // nobody looks at the figures
 	defer func() { warmUp = usual }()
-	g := newGauntlet(t)
+	g := newRunner(t)
 	examined := 0
 	for _, s := range Situations() {
 		v, err := g.Examine(t.Context(), s)
@@ -155,7 +155,7 @@ func TestAnInterruptedStageLeavesNothing(t *testing.T) {
 		},
 	}
 	s.twin = s.lie
-	if _, err := newGauntlet(t).Examine(ctx, s); !errors.Is(err, interrupted) {
+	if _, err := newRunner(t).Examine(ctx, s); !errors.Is(err, interrupted) {
 		t.Errorf("got %v, want the cause of the interruption", err)
 	}
 	wantNothingLeft(t)
@@ -163,7 +163,7 @@ func TestAnInterruptedStageLeavesNothing(t *testing.T) {
 
 // A disturber that cannot do its part is a reason not to stage, and not a verdict.
 func TestADisturberThatFailsIsNotStaged(t *testing.T) {
-	v, err := newGauntlet(t).Examine(t.Context(), Situation{Name: "broken", twin: served(&serve{Variant: "nothing"})})
+	v, err := newRunner(t).Examine(t.Context(), Situation{Name: "broken", twin: served(&serve{Variant: "nothing"})})
 	if err != nil || v.Class != NotStaged || !strings.Contains(v.NotStaged, `stack "nothing"`) {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -173,12 +173,12 @@ func TestADisturberThatFailsIsNotStaged(t *testing.T) {
 // What cannot be staged is no verdict: without root a proxy lacks its priority, and a lie
 // that was not told would have passed.
 func TestAMiddlemanThatFailsIsNotStaged(t *testing.T) {
-	g := newGauntlet(t)
+	g := newRunner(t)
 	g.Actor = []string{"/nonexistent"}
 	if _, err := g.Examine(t.Context(), Situation{Name: "nobody"}); !errors.Is(err, errNoStage) {
 		t.Errorf("without disturbers: %v, want %v", err, errNoStage)
 	}
-	g = newGauntlet(t)
+	g = newRunner(t)
 	nowhere := through(proxy{})
 	v, err := g.Examine(t.Context(), Situation{Name: "nowhere", lie: nowhere, twin: func(s *Stage) error {
 		s.program = []string{"/nonexistent"}

@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
-// serve is a foreign server: a real stack with a real workload, whose handlers do as they
-// are told here. With nothing told they are honest.
+// serve is another server: a real stack with a real workload, whose handlers follow these fields.
+// With zero fields they do nothing special.
 type serve struct {
 	Variant       string `json:"variant"`
 	Workload      string `json:"workload"`
@@ -28,9 +28,9 @@ type serve struct {
 	FailEvery  int64 `json:"fail_every,omitempty"`  // each Nth call fails at once
 	SpoilEvery int64 `json:"spoil_every,omitempty"` // each Nth answer differs in a bit
 	CutEvery   int64 `json:"cut_every,omitempty"`   // each Nth answer is a byte short
-	// Work is what each call sleeps, in place of work: from the first call on for
-	// WorkFor (0: always), and so much longer at first that it reaches Work after
-	// RampFor.
+	// Work is how long each call sleeps, in place of work, from the first call on for
+	// WorkFor (0: always). With RampFor it begins with twice that, and falls to Work in
+	// that time.
 	Work    time.Duration `json:"work,omitempty"`
 	WorkFor time.Duration `json:"work_for,omitempty"`
 	// WorkEvery leaves the work out of all but each Nth call.
@@ -69,7 +69,7 @@ func (s *serve) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
-// instructed registers services whose handlers do as serve says.
+// An instructed registrar registers services whose handlers do as serve says.
 type instructed struct {
 	*serve
 	to    grpc.ServiceRegistrar
@@ -114,7 +114,7 @@ func (t *instructed) before(number int64) error {
 	return nil
 }
 
-// work is what a call sleeps that comes so long after the first.
+// work returns how long a call sleeps that comes at this time after the first.
 func (t *instructed) work(since time.Duration) time.Duration {
 	switch {
 	case t.WorkFor > 0 && since >= t.WorkFor:

@@ -1,6 +1,6 @@
-// Package selftest stages falsehoods around real trials, and tells what the judge said
-// of each. It answers two questions about the machine it runs on: which disturbances
-// wirelab notices there, and which honest trials it refuses.
+// Package selftest disturbs real trials, and reports how the judge judged them. It answers two
+// questions about the machine it runs on: which disturbances does wirelab notice there, and
+// which undisturbed trials does it refuse?
 //
 //		situation ──> lie:  disturbance + trial ──> record ─┬─> noticed? by which check?
 //		          └─> twin: its harmless form + trial ──> record ─┘   how far did the figure move?
@@ -26,14 +26,14 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Situation is one way in which a measurement can be false, and its honest twin.
+// A Situation is one way in which a measurement can be false, and its harmless twin.
 type Situation struct {
 	Name string `json:"name"`
 	Lie  string `json:"lie"`  // what is staged, in a sentence
 	Twin string `json:"twin"` // its harmless form
-	// Expect names the checks that may notice it, or how a warning of the record
-	// begins that does. Others do not count: a trial that was refused for another
-	// reason has not been seen through.
+	// Expect names the checks that may notice it, or the beginning of a warning that
+	// does. Others do not count: a trial that was refused for another reason does not
+	// show that the disturbance was noticed.
 	Expect []string `json:"expect"`
 
 	needs     []need
@@ -44,7 +44,7 @@ type Situation struct {
 // act stages a disturbance. Nil stages nothing.
 type act func(*Stage) error
 
-// cell is what is measured; what is left out has a default.
+// A cell is one configuration to measure. Zero fields take defaults.
 type cell struct {
 	variant           string
 	workload          string
@@ -57,11 +57,11 @@ type cell struct {
 	cold              bool // without a warm-up
 }
 
-// window is long enough for several of every periodic disturbance, and short enough for
-// the whole self-test to take minutes.
+// window holds several periods of every periodic disturbance, and is short enough for the whole
+// self-test to take minutes.
 const window = 500 * time.Millisecond
 
-// warmUp bounds the time before the window.
+// warmUp limits the time before the window.
 var warmUp = scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(600 * time.Millisecond)}
 
 func (c cell) withDefaults() cell {

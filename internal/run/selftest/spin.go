@@ -11,12 +11,12 @@ type spin struct {
 	For   time.Duration `json:"for"`             // of each period
 	Every time.Duration `json:"every,omitempty"` // 0: without a pause
 	Class class         `json:"class,omitempty"`
-	// WalkBytes is the memory that it walks through meanwhile, and so takes the
-	// caches of others.
+	// WalkBytes is the size of the memory that it walks through meanwhile, which takes the
+	// caches from others.
 	WalkBytes int `json:"walk_bytes,omitempty"`
 }
 
-// class is how the scheduler treats a spinning thread.
+// A class is the scheduling class of a spinning thread.
 type class string
 
 const (
@@ -44,7 +44,7 @@ func (s *spin) play(ctx context.Context, ready func(string)) error {
 	return nil
 }
 
-// walk writes to each line of a cache (64 bytes) of the memory.
+// walk writes to each cache line (64 bytes) of the memory.
 func walk(memory []byte) {
 	for i := 0; i < len(memory); i += 64 {
 		memory[i]++

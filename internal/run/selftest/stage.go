@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Stage holds one disturbance up around one trial. Acts use it from one goroutine.
+// A Stage keeps one disturbance up during one trial. Acts use it from one goroutine.
 type Stage struct {
 	// ctx ends with the trial. Whatever an act starts ends with it.
 	ctx context.Context
@@ -21,7 +21,7 @@ type Stage struct {
 	directory string
 	// program is wirelab's own, and its arguments for a disturber.
 	program []string
-	// cell is what the trial measures. Acts may change it.
+	// cell is the configuration that the trial measures. Acts may change it.
 	cell cell
 
 	launching []func(worker.Role, *worker.Launch)
@@ -58,7 +58,7 @@ func (s *Stage) whenWindowOpens(do func()) { s.inWindow = append(s.inWindow, do)
 // atEnd undoes something when the trial has ended, in reverse order.
 func (s *Stage) atEnd(undo func() error) { s.undo = append(s.undo, undo) }
 
-// pid is the process number of the role's worker, once it has started.
+// pid returns the process number of the role's worker, once it has started.
 func (s *Stage) pid(role worker.Role) int {
 	s.guard.Lock()
 	defer s.guard.Unlock()
@@ -84,7 +84,7 @@ func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 // TrialBegins implements lab.Observer.
 func (s *Stage) TrialBegins(record.PlannedTrial) {}
 
-// TrialProgress tells the acts that the window is open.
+// TrialProgress runs the acts that wait for the window.
 func (s *Stage) TrialProgress(_ int, p live.Progress) {
 	s.guard.Lock()
 	first := !p.Warming && !s.opened

@@ -42,7 +42,7 @@ func setReceiveBuffer(raw syscall.RawConn, sizeBytes int) error {
 	return refused
 }
 
-// pause stops a process for so long, and lets it go on.
+// pause stops a process for a duration, then continues it.
 func pause(pid int, d time.Duration) {
 	if pid <= 0 || unix.Kill(pid, unix.SIGSTOP) != nil {
 		return
@@ -73,8 +73,8 @@ func moveTo(pid int, cpus []int) error {
 	return nil
 }
 
-// pageOut takes the pages of a process out of memory: those of files that no other
-// process has mapped.
+// pageOut takes pages of a process out of memory: pages of files that no other process has
+// mapped.
 func pageOut(pid int) error {
 	ranges, err := mappedFiles(pid)
 	if err != nil {
@@ -97,7 +97,7 @@ func pageOut(pid int) error {
 	return nil
 }
 
-// mappedFiles are the ranges in which a process has files mapped to run or to read.
+// mappedFiles returns the ranges in which a process has mapped files to run or to read.
 func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -129,8 +129,8 @@ func withoutHugePages() (undo func() error, err error) {
 	return func() error { return unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0) }, nil
 }
 
-// enterOtherTime lets what the calling thread starts see a monotonic clock that is so far
-// ahead.
+// enterOtherTime gives programs that the calling thread starts a monotonic clock that is ahead by
+// a duration.
 func enterOtherTime(ahead time.Duration) error {
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 		return err
@@ -139,7 +139,7 @@ func enterOtherTime(ahead time.Duration) error {
 	return os.WriteFile(file, fmt.Appendf(nil, "monotonic %d 0\n", int64(ahead/time.Second)), 0)
 }
 
-// enterWithNames lets what the calling thread starts ask that name server, and no other.
+// enterWithNames makes programs that the calling thread starts ask that name server, and no other.
 func enterWithNames(server, directory string) error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return err
