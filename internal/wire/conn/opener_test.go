@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,16 +108,23 @@ func listenOnly(t *testing.T) (address string) {
 
 func TestOpenEachIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var now, most, all atomic.Int64
+		var mu sync.Mutex
+		var now, most, all int
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += n
+			all += max(0, n)
+			most = max(most, now)
+		}
 		err := OpenEach(t.Context(), 200, func(context.Context, int) error {
-			most.Store(max(most.Load(), now.Add(1)))
+			count(1)
 			time.Sleep(time.Second)
-			now.Add(-1)
-			all.Add(1)
+			count(-1)
 			return nil
 		})
-		if err != nil || all.Load() != 200 || most.Load() != 64 {
-			t.Errorf("%v, %d opened, %d at once", err, all.Load(), most.Load())
+		if err != nil || all != 200 || most != 64 {
+			t.Errorf("%v, %d opened, %d at once", err, all, most)
 		}
 		failed := errors.New("no more")
 		err = OpenEach(t.Context(), 10, func(ctx context.Context, i int) error {

@@ -22,19 +22,16 @@ const (
 	// clientHandshakeTimeout is the idle timeout of handshakes for calls without a
 	// deadline.
 	clientHandshakeTimeout = 30 * time.Second
-	// connectionIDBytes is the length of the connection IDs that an end chooses.
-	// quic-go does not check whether an ID is in use: of two connections with the
-	// same ID, one gets no answers. With 4 bytes that happened in about one of
-	// thirty trials with many new connections, each with four IDs that outlast
-	// it. With 8 bytes admission could mistake a server's ID for one that a
-	// client has made up.
-	connectionIDBytes = minClientIDBytes - 1
 	// keepAlive is the period in http3's default configuration.
 	keepAlive = 10 * time.Second
 )
 
 // serverHandshakeTimeout is the idle timeout of handshakes, as with TCP.
 var serverHandshakeTimeout = readHeaderTimeout // tests set more, so that a busy machine does not break them
+
+// maxHandshakeTime is how long a new connection may keep others waiting. It is shorter, so
+// that connections that came to nothing do not hold up a burst of new ones.
+var maxHandshakeTime = 5 * time.Second // tests set more, too
 
 // Measured without a gain, so left at the default: several UDP sockets, larger
 // first packets, and no path MTU discovery on connections of one request (0.64 of

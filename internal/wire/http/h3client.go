@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 
 	"wirelab.dev/internal/wire/conn"
+	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
 // h3Client opens QUIC connections.
@@ -22,7 +23,7 @@ type h3Client struct {
 	tls    *tls.Config
 	config *quic.Config
 	remote *net.UDPAddr
-	socket *udpSocket
+	socket *quicsocket.Socket
 	quic   *quic.Transport
 	http   *http3.Transport // makes http3.ClientConns; it never dials
 
@@ -70,7 +71,6 @@ func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
 		tls:      plan.TLS.Clone(),
 		config:   h3ClientConfig(plan.Lifecycle),
 		remote:   remote,
-		socket:   newUDPSocket(socket),
 		http:     newHTTP3Transport(),
 		attempts: map[*context.CancelCauseFunc]struct{}{},
 		open:     map[*h3Conn]struct{}{},
@@ -86,8 +86,8 @@ func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
 	default:
 		c.tls.ClientSessionCache = nil
 	}
-	c.socket.refused = c.refuse
-	c.quic = &quic.Transport{Conn: c.socket, ConnectionIDLength: connectionIDBytes}
+	c.socket = quicsocket.New(socket, c.refuse)
+	c.quic = &quic.Transport{Conn: c.socket, ConnectionIDLength: quicsocket.ConnectionIDBytes}
 	c.life, c.endLife = context.WithCancel(context.Background())
 	return c, nil
 }

@@ -88,7 +88,7 @@ func (c *h3Client) extend(ctx context.Context) (extended context.Context, end fu
 	extended, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		cause := context.Cause(ctx)
-		if errors.Is(cause, errRefused) || c.socket.datagramsReceived.Load() == 0 {
+		if errors.Is(cause, errRefused) || c.socket.Received.Load() == 0 {
 			cancel(cause)
 			return
 		}

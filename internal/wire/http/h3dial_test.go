@@ -77,12 +77,7 @@ func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
 // was not told would stay for ever.
 func expectNoConnections(t testing.TB, server Server) {
 	t.Helper()
-	admission := server.(*h3Server).socket.admission
-	count := func() int {
-		admission.mu.Lock()
-		defer admission.mu.Unlock()
-		return len(admission.byID)
-	}
+	count := server.(*h3Server).listener.Connections
 	for begin := time.Now(); count() > 0; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > patience {
 			t.Errorf("after its client was closed, the server has %d connections", count())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/wire/conn"
+	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
 // sourceIDBytes is the length of the connection ID that a long header's sender has
@@ -15,7 +16,7 @@ import (
 func sourceIDBytes(t *testing.T, packet []byte) int {
 	t.Helper()
 	const version = 5 // first byte and version
-	if len(packet) <= version || packet[0]&longHeader == 0 {
+	if len(packet) <= version || packet[0]&0x80 == 0 {
 		t.Fatalf("a packet of %d bytes has no long header", len(packet))
 	}
 	theirs := int(packet[version])
@@ -64,8 +65,8 @@ func TestH3ConnectionIDs(t *testing.T) {
 			}
 		}
 		seen[side] = true
-		if got := sourceIDBytes(t, packet[:n]); got != connectionIDBytes || got < 7 {
-			t.Errorf("the %s's connection ID has %d bytes, want %d", side, got, connectionIDBytes)
+		if got := sourceIDBytes(t, packet[:n]); got != quicsocket.ConnectionIDBytes || got < 7 {
+			t.Errorf("the %s's connection ID has %d bytes, want %d", side, got, quicsocket.ConnectionIDBytes)
 		}
 	}
 }

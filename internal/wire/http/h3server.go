@@ -10,18 +10,20 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+
+	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
 // h3Server is an http3.Server with its own UDP socket.
 type h3Server struct {
 	plan    ServerPlan
 	http    *http3.Server
-	socket  *udpSocket
+	socket  *quicsocket.Socket
 	quic    *quic.Transport
 	serving sync.WaitGroup // Serve
 
 	mu       sync.Mutex
-	listener *acceptListener
+	listener *quicsocket.Listener
 	closed   bool
 }
 
@@ -47,6 +49,11 @@ func newHTTP3Server(plan ServerPlan) *http3.Server {
 	return s
 }
 
+// admission says which new connections an HTTP/3 server works on.
+func (p ServerPlan) admission() quicsocket.Admission {
+	return quicsocket.Admission{Handshakes: p.Handshakes, MaxTime: maxHandshakeTime}
+}
+
 // Listen implements Server.
 func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	var config net.ListenConfig
@@ -54,16 +61,12 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 	if err != nil {
 		return nil, fmt.Errorf("httpwire: HTTP/3: %w", err)
 	}
-	s.socket = newUDPSocket(conn.(*net.UDPConn))
-	s.socket.admission = newAdmission(maxPending(s.plan.Handshakes), s.socket.wake)
-	listener := &acceptListener{admission: s.socket.admission, bounded: s.plan.Handshakes > 0}
-	s.quic = &quic.Transport{Conn: s.socket, ConnectionIDLength: connectionIDBytes, ConnContext: listener.connContext}
-	quicConfig := h3ServerConfig()
-	quicConfig.Tracer = listener.recordID
-	listener.EarlyListener, err = s.quic.ListenEarly(http3.ConfigureTLSConfig(s.plan.TLS.Clone()), quicConfig)
+	s.socket = quicsocket.New(conn.(*net.UDPConn), func() {})
+	listener, transport, err := s.socket.Listen(s.plan.admission(), http3.ConfigureTLSConfig(s.plan.TLS.Clone()), h3ServerConfig())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("httpwire: HTTP/3: %w", err), conn.Close())
+		return nil, fmt.Errorf("httpwire: HTTP/3: %w", err)
 	}
+	s.quic = transport
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener = listener

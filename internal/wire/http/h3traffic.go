@@ -6,6 +6,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"wirelab.dev/internal/wire/conn"
+	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
 // Traffic returns the traffic of the client's QUIC connections so far, open and closed.
@@ -42,13 +43,13 @@ func (s *quicSums) add(one *quic.Conn) {
 }
 
 // total returns the sums together with the socket's counts.
-func (s quicSums) total(socket *udpSocket, ipv6 bool) conn.Traffic {
+func (s quicSums) total(socket *quicsocket.Socket, ipv6 bool) conn.Traffic {
 	t := s.Traffic
 	t.Transport, t.HeaderBytes = "udp", conn.DatagramHeaderBytes(ipv6)
 	if s.rtts > 0 { // one mean of all: quic-go's ends with its connection
 		t.OpenRTT = conn.MeanRTT{Sum: s.rttSum / time.Duration(s.rtts), Count: 1}
 	}
-	t.SendCalls, t.ReceiveCalls = socket.sendCalls.Load(), socket.receiveCalls.Load()
-	t.SentPackets, t.ReceivedPackets = socket.datagramsSent.Load(), socket.datagramsReceived.Load()
+	t.SendCalls, t.ReceiveCalls = socket.SendCalls.Load(), socket.ReceiveCalls.Load()
+	t.SentPackets, t.ReceivedPackets = socket.Sent.Load(), socket.Received.Load()
 	return t
 }

@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/wire/conn"
+	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
 // Settings lists the settings of both ends that differ from the libraries'
@@ -113,10 +114,10 @@ func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 		connections = "one a request, closed with its answer"
 	}
 	for _, end := range []string{tuning.Server, tuning.Client} {
-		settings = append(settings, tuning.Setting{Side: end, Name: quicTransport + ".ConnectionIDLength", Value: fmt.Sprint(connectionIDBytes), Default: "4", Why: "with thousands of new connections on one socket, two IDs of 4 bytes were sometimes the same, and a call hung"})
+		settings = append(settings, tuning.Setting{Side: end, Name: quicTransport + ".ConnectionIDLength", Value: fmt.Sprint(quicsocket.ConnectionIDBytes), Default: "4", Why: "with thousands of new connections on one socket, two IDs of 4 bytes were sometimes the same, and a call hung"})
 	}
 	return append(settings,
-		tuning.Setting{Side: tuning.Server, Name: quicTransport + ", new connections", Value: fmt.Sprintf("at most %d wait to be accepted; further ones are delayed", maxPending(server.Handshakes)), Default: fmt.Sprintf("no limit on handshakes; beyond %d that wait to be accepted they are refused", acceptQueue), Why: "with many new connections at once, refusals would count as failures of the protocol"},
+		tuning.Setting{Side: tuning.Server, Name: quicTransport + ", new connections", Value: fmt.Sprintf("at most %d wait to be accepted; further ones are delayed", server.admission().MaxPending()), Default: fmt.Sprintf("no limit on handshakes; beyond %d that wait to be accepted they are refused", quicsocket.AcceptQueue), Why: "with many new connections at once, refusals would count as failures of the protocol"},
 		tuning.Setting{Side: tuning.Client, Name: quicTransport + ".Conn", Value: "one UDP socket for all connections, connected", Default: "one a host, not connected", Why: "a new connection takes no port, and fails at once if no server listens"},
 		tuning.Setting{Side: tuning.Client, Name: "handshake of a cancelled call", Value: fmt.Sprintf("continues for at most %v, then the connection is closed", closeGrace), Default: "dropped without a packet to the server", Why: "the server would hold the connection, and its place among the handshakes, until its handshake timeout; with TCP the kernel tells the server"},
 		tuning.Setting{Side: tuning.Client, Name: "http3.Transport, connections", Value: connections, Default: "one a host", Why: asManyReason},

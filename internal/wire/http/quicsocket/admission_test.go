@@ -1,4 +1,4 @@
-package httpwire
+package quicsocket
 
 import (
 	"encoding/binary"
@@ -16,6 +16,8 @@ func firstPacket(kind byte, id string) []byte {
 	return packet
 }
 
+const maxHandshakeTime = 5 * time.Second
+
 // fakeClients sends the packets of clients to an admission, at one instant after the other.
 type fakeClients struct {
 	t         *testing.T
@@ -26,7 +28,7 @@ type fakeClients struct {
 
 func newFakeClients(t *testing.T, limit int) *fakeClients {
 	v := &fakeClients{t: t, now: time.Unix(1000, 0)}
-	v.admission = newAdmission(limit, func() { v.woken++ })
+	v.admission = newAdmission(limit, maxHandshakeTime, func() { v.woken++ })
 	return v
 }
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package httpwire
+package quicsocket
 
 // datagramsIn returns 1: only Linux splits a write into segments.
 func datagramsIn([]byte, []byte) int64 { return 1 }

@@ -1,4 +1,4 @@
-package httpwire
+package quicsocket
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package httpwire
+package quicsocket
 
 import (
 	"bytes"
@@ -21,8 +21,9 @@ import (
 // for the server (RFC 9000, section 7.2). It is a pure state machine: it gets
 // datagrams and the time, and has no goroutine.
 type admission struct {
-	limit int
-	wake  func() // called when takeReady has datagrams
+	limit   int
+	maxTime time.Duration // that a connection may hold its place
+	wake    func()        // called when takeReady has datagrams
 
 	mu       sync.Mutex
 	byID     map[string]*pendingConn
@@ -64,13 +65,9 @@ const (
 // section 6.2.2: three times an RTT of 333 ms).
 const firstRetry = time.Second
 
-// maxHandshakeTime is how long a connection may hold its place: its client may have
-// given up, or quic-go have dropped its first datagram.
-var maxHandshakeTime = 5 * time.Second // tests set more, so that a busy machine does not break them
-
-func newAdmission(limit int, wake func()) *admission {
+func newAdmission(limit int, maxTime time.Duration, wake func()) *admission {
 	return &admission{
-		limit: limit, wake: wake, byID: map[string]*pendingConn{},
+		limit: limit, maxTime: maxTime, wake: wake, byID: map[string]*pendingConn{},
 		ended: [2]map[string]struct{}{{}, {}},
 	}
 }
@@ -131,7 +128,7 @@ func (a *admission) admit(e *pendingConn, now time.Time) {
 // admits waiting ones to the free places. A removed client that is still there
 // can start again.
 func (a *admission) admitWaiting(now time.Time) {
-	for len(a.admitted) > 0 && now.Sub(a.admitted[0].admitted) > maxHandshakeTime {
+	for len(a.admitted) > 0 && now.Sub(a.admitted[0].admitted) > a.maxTime {
 		delete(a.byID, a.admitted[0].id)
 		a.admitted = a.admitted[1:]
 	}

@@ -1,4 +1,14 @@
-package httpwire
+// Package quicsocket holds the UDP sockets that quic-go uses here: they count datagrams,
+// tell at once that a port is closed, and admit a server's new connections in order.
+//
+//  1. quic-go reads datagrams from a Socket, as from a *net.UDPConn.
+//  2. A server's socket passes the datagrams of a new connection to its admission, a pure
+//     state machine, which lets them through or keeps them.
+//  3. A Listener reports to the admission when quic-go has accepted a connection, or its
+//     handshake is done, so that the next one may begin.
+//
+// The package must not know HTTP.
+package quicsocket
 
 import (
 	"errors"
@@ -11,10 +21,10 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// udpSocket is a UDP socket that counts datagrams. It has the methods that quic-go
+// A Socket is a UDP socket that counts datagrams. It has the methods that quic-go
 // looks for in a *net.UDPConn, so that datagrams are still read in batches and
 // written in segments (UDP_SEGMENT, linux/udp.h).
-type udpSocket struct {
+type Socket struct {
 	*net.UDPConn
 	batch     *ipv4.PacketConn
 	connected bool       // the socket has one fixed peer
@@ -22,17 +32,22 @@ type udpSocket struct {
 	admission *admission // nil: every connection is admitted
 	closing   atomic.Bool
 
-	sendCalls, receiveCalls, datagramsSent, datagramsReceived atomic.Int64
+	// SendCalls and ReceiveCalls count the calls of sendmsg and recvmmsg that succeeded.
+	SendCalls, ReceiveCalls atomic.Int64
+	// Sent and Received count datagrams.
+	Sent, Received atomic.Int64
 }
 
-func newUDPSocket(conn *net.UDPConn) *udpSocket {
-	return &udpSocket{UDPConn: conn, batch: ipv4.NewPacketConn(conn), connected: conn.RemoteAddr() != nil, refused: func() {}}
+// New makes a socket of a connection. It calls refused whenever the peer's host reports
+// that no process listens on the port, which only a connected socket learns.
+func New(conn *net.UDPConn, refused func()) *Socket {
+	return &Socket{UDPConn: conn, batch: ipv4.NewPacketConn(conn), connected: conn.RemoteAddr() != nil, refused: refused}
 }
 
 // ReadBatch waits for a datagram and reads all that have arrived. On a connected
 // socket an ICMP "port unreachable" makes the next call fail; ReadBatch reports it
 // to refused and reads again.
-func (s *udpSocket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
+func (s *Socket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 	for {
 		if n := s.takeAdmitted(messages); n > 0 {
 			return n, nil
@@ -51,15 +66,15 @@ func (s *udpSocket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 		case err != nil:
 			return n, err
 		}
-		s.receiveCalls.Add(1)
-		s.datagramsReceived.Add(int64(n))
+		s.ReceiveCalls.Add(1)
+		s.Received.Add(int64(n))
 		s.dropPending(messages[:n])
 		return n, nil
 	}
 }
 
 // takeAdmitted returns the buffered datagrams of connections that were admitted.
-func (s *udpSocket) takeAdmitted(messages []ipv4.Message) int {
+func (s *Socket) takeAdmitted(messages []ipv4.Message) int {
 	if s.admission == nil {
 		return 0
 	}
@@ -73,7 +88,7 @@ func (s *udpSocket) takeAdmitted(messages []ipv4.Message) int {
 
 // dropPending empties the datagrams of connections that are not admitted yet:
 // quic-go skips empty datagrams.
-func (s *udpSocket) dropPending(messages []ipv4.Message) {
+func (s *Socket) dropPending(messages []ipv4.Message) {
 	if s.admission == nil {
 		return
 	}
@@ -87,17 +102,17 @@ func (s *udpSocket) dropPending(messages []ipv4.Message) {
 }
 
 // wake makes ReadBatch return the datagrams of newly admitted connections.
-func (s *udpSocket) wake() { _ = s.UDPConn.SetReadDeadline(time.Unix(1, 0)) } // fails only on a closed socket
+func (s *Socket) wake() { _ = s.UDPConn.SetReadDeadline(time.Unix(1, 0)) } // fails only on a closed socket
 
 // SetReadDeadline sets a deadline. quic-go calls it to end its reads for good.
-func (s *udpSocket) SetReadDeadline(t time.Time) error {
+func (s *Socket) SetReadDeadline(t time.Time) error {
 	s.closing.Store(!t.IsZero())
 	return s.UDPConn.SetReadDeadline(t)
 }
 
 // WriteMsgUDP sends one datagram, or several if the control message gives their
 // size.
-func (s *udpSocket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlWritten int, err error) {
+func (s *Socket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlWritten int, err error) {
 	if s.connected {
 		to = nil
 	}
@@ -107,8 +122,8 @@ func (s *udpSocket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlW
 		n, controlWritten, err = s.UDPConn.WriteMsgUDP(b, control, to)
 	}
 	if err == nil {
-		s.sendCalls.Add(1)
-		s.datagramsSent.Add(datagramsIn(b, control))
+		s.SendCalls.Add(1)
+		s.Sent.Add(datagramsIn(b, control))
 	}
 	return n, controlWritten, err
 }
