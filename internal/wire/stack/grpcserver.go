@@ -1,14 +1,12 @@
 package stack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
@@ -24,28 +22,11 @@ type GRPCLibrary interface {
 	Stop()
 }
 
-// GRPCServerPlan is what NewGRPCServer makes a server from: a library's server L, which
-// takes options O.
-type GRPCServerPlan[L GRPCLibrary, O any] struct {
-	Name        string // of the stack, in errors
-	Security    Security
-	Protocol    string // that the peer must agree to over TLS; empty: HTTP/2
-	New         func(...O) L
-	Options     []O
-	Credentials func(credentials.TransportCredentials) O // the option that sets up TLS
-	Stopped     error                                    // what the library's Serve returns after Stop
-}
-
-// NewGRPCServer makes a server of a gRPC library. It serves reflection and health
-// checks beside the registered services, so that grpcurl and probes work.
-func NewGRPCServer[L GRPCLibrary, O any](plan GRPCServerPlan[L, O]) Server {
-	s := &grpcServer[L, O]{GRPCServerPlan: plan}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	return s
-}
-
-type grpcServer[L GRPCLibrary, O any] struct {
-	GRPCServerPlan[L, O]
+// grpcServer serves reflection and health checks beside the registered services, so that
+// grpcurl and probes work.
+type grpcServer[S, C any] struct {
+	adapter *GRPCAdapter[S, C]
+	plan    GRPCPlan[S, C]
 	library GRPCLibrary // made by Listen
 
 	ctx    context.Context // of handshakes
@@ -61,31 +42,31 @@ type grpcService struct {
 	implementation any
 }
 
-var _ TLSServer = (*grpcServer[GRPCLibrary, any])(nil)
+var _ TLSServer = (*grpcServer[any, any])(nil)
 
 // HTTP2 is HTTP/2's name in the TLS handshake (RFC 9113, section 3.2).
 const HTTP2 = "h2"
 
 // RegisterService implements grpc.ServiceRegistrar.
-func (s *grpcServer[L, O]) RegisterService(desc *grpc.ServiceDesc, implementation any) {
+func (s *grpcServer[S, C]) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 	s.methods.RegisterService(desc, implementation)
 	s.services = append(s.services, grpcService{desc, implementation})
 }
 
 // Listen implements Server.
-func (s *grpcServer[L, O]) Listen(ctx context.Context, address string) (net.Addr, error) {
+func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err := s.methods.Err(); err != nil {
-		return nil, fmt.Errorf("%s server: %w", s.Name, err)
+		return nil, fmt.Errorf("%s server: %w", s.adapter.Info.Name, err)
 	}
 	var err error
-	if s.listener, err = s.Security.Listen(ctx, address, cmp.Or(s.Protocol, HTTP2)); err != nil {
-		return nil, fmt.Errorf("%s server: %w", s.Name, err)
+	if s.listener, err = s.plan.security.Listen(ctx, address, s.adapter.Protocol); err != nil {
+		return nil, fmt.Errorf("%s server: %w", s.adapter.Info.Name, err)
 	}
-	options := s.Options
+	options := s.plan.Ends.Server.Options()
 	if s.listener.TLS != nil {
-		options = append(options, s.Credentials(conn.ServerCredentials(s.ctx, s.listener.TLS)))
+		options = append(options, s.adapter.ServerCredentials(conn.ServerCredentials(s.ctx, s.listener.TLS)))
 	}
-	s.library = s.New(options...)
+	s.library = s.plan.NewServer(options...)
 	for _, each := range s.services {
 		s.library.RegisterService(each.desc, each.implementation)
 	}
@@ -105,19 +86,19 @@ func RegisterHealthAndReflection(server reflection.GRPCServer) {
 }
 
 // RootPEM implements TLSServer.
-func (s *grpcServer[L, O]) RootPEM() []byte { return s.listener.RootPEM }
+func (s *grpcServer[S, C]) RootPEM() []byte { return s.listener.RootPEM }
 
 // Serve implements Server.
-func (s *grpcServer[L, O]) Serve() error {
+func (s *grpcServer[S, C]) Serve() error {
 	err := s.library.Serve(s.listener.Listener)
-	if err != nil && !errors.Is(err, s.Stopped) {
-		return fmt.Errorf("%s server: %w", s.Name, err)
+	if err != nil && !errors.Is(err, s.adapter.Stopped) {
+		return fmt.Errorf("%s server: %w", s.adapter.Info.Name, err)
 	}
 	return nil
 }
 
 // Shutdown implements Server.
-func (s *grpcServer[L, O]) Shutdown(ctx context.Context) error {
+func (s *grpcServer[S, C]) Shutdown(ctx context.Context) error {
 	s.cancel() // libraries would wait for unfinished handshakes
 	finished := make(chan struct{})
 	go func() {
@@ -130,12 +111,12 @@ func (s *grpcServer[L, O]) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		s.library.Stop() // makes GracefulStop return
 		<-finished
-		return fmt.Errorf("%s server: calls were still running: %w", s.Name, ctx.Err())
+		return fmt.Errorf("%s server: calls were still running: %w", s.adapter.Info.Name, ctx.Err())
 	}
 }
 
 // Close implements Server.
-func (s *grpcServer[L, O]) Close() error {
+func (s *grpcServer[S, C]) Close() error {
 	s.cancel()
 	if s.library != nil {
 		s.library.Stop()

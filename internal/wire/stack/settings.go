@@ -53,9 +53,9 @@ func (s Security) settings(t Target) []tuning.Setting {
 	return append(all, t.Trust.Settings()...)
 }
 
-// HandshakeSetting is the timeout of a server whose handshakes ServerHandshake does
+// handshakeSetting returns the timeout of a server whose handshakes ServerHandshake does
 // in place of its library.
-func HandshakeSetting(name, library string) tuning.Setting {
+func handshakeSetting(name, library string) tuning.Setting {
 	return tuning.Setting{Side: tuning.Server, Name: name, Value: conn.HandshakeTimeout.String(), Default: library, Why: "a mute peer is let go as soon as on every stack"}
 }
 

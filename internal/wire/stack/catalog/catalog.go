@@ -25,23 +25,25 @@ import (
 	"wirelab.dev/internal/wire/stack/tcp"
 )
 
+var fast = faststack.New(grpcstack.Stack)
+
 // Stacks returns all stacks. A stack's position selects its colour in reports, so add new
 // ones at the end.
 func Stacks() []stack.Stack {
 	return []stack.Stack{
 		tcp.Stack{},
 		rest.REST,
-		grpcstack.Stack{},
+		grpcstack.Stack,
 		rest.H1,
 		rest.H2,
 		rest.H3,
 		connectstack.Connect,
 		connectstack.GRPC3,
 		restjson.Stack,
-		faststack.Stack{Other: grpcstack.Stack{}},
+		fast,
 		filestack.Stack,
 		fake.Stack{},
-		creditstack.Stack{},
+		creditstack.Stack,
 	}
 }
 

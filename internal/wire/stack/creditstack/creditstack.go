@@ -9,7 +9,6 @@ package creditstack
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"time"
 
@@ -21,116 +20,68 @@ import (
 	"wirelab.dev/rpc/creditrpc"
 )
 
-// Stack is creditrpc.
-type Stack struct{}
-
-var (
-	_ stack.Stack            = Stack{}
-	_ stack.SettingsReporter = Stack{}
-)
-
 const (
-	name = "creditrpc"
-	// protocol is what both ends agree to over TLS.
-	protocol = creditrpc.ALPN
-
 	windowKey = "window"
 	callsKey  = "calls"
 	aliasKey  = "alias"
 	spinKey   = "spin"
 )
 
-// Info describes the stack. It is made for few connections and many callers.
-func (Stack) Info() stack.Info {
-	return stack.Info{
-		Name: name, Summary: "wirelab's own framed RPC: protobuf over TCP, senders wait for the receiver's credit",
-		Options: append([]scenario.Option{
+type adapter struct {
+	stack.GRPCStack[creditrpc.ServerOption, creditrpc.ClientOption]
+}
+
+// Stack is creditrpc. It is made for few connections and many callers.
+var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[creditrpc.ServerOption, creditrpc.ClientOption]{
+	Info: stack.Info{
+		Name: "creditrpc", Summary: "wirelab's own framed RPC: protobuf over TCP, senders wait for the receiver's credit",
+		Options: []scenario.Option{
 			{Key: windowKey, Parse: scenario.BytesUpTo(1 << 30), Help: "SIZE: what a client may have sent on a connection that the server has not taken in, in place of 2 MiB"},
 			{Key: callsKey, Parse: scenario.Count, Help: "N: calls that a client may have under way on a connection, in place of 1,024; more wait at the client, in the order of asking"},
 			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "on: long bytes fields of requests point into the receive buffer until the handler returns"},
 			{Key: spinKey, Parse: scenario.Parser(time.ParseDuration), Help: "TIME: how long both ends look for something to read before their threads sleep, as in 100us; it burns CPUs, for few callers"},
-		}, stack.TLSOptions(stack.OptionalTLS)...),
-		Connection: scenario.Connection{Mode: scenario.Shared},
-	}
-}
+		},
+	},
+	Protocol: creditrpc.ALPN, Stopped: creditrpc.ErrServerStopped,
+	ServerCredentials: creditrpc.Creds, ClientCredentials: creditrpc.WithTransportCredentials, Timed: timed,
+	Plan: func(_ scenario.Variant, o *scenario.Options) stack.GRPCPlan[creditrpc.ServerOption, creditrpc.ClientOption] {
+		return stack.GRPCPlan[creditrpc.ServerOption, creditrpc.ClientOption]{
+			Ends:      read(o).tuning(),
+			NewServer: func(options ...creditrpc.ServerOption) stack.GRPCLibrary { return creditrpc.NewServer(options...) },
+			Connect:   connect,
+		}
+	},
+})}
 
 // settings are a variant's options.
 type settings struct {
 	window, calls int // 0: the library's
 	alias         bool
 	spin          time.Duration // 0: the library's
-	security      stack.Security
 }
 
-func (s Stack) read(v scenario.Variant) (settings, error) {
-	o := stack.ReadOptions(s, v)
+func read(o *scenario.Options) settings {
 	own := settings{
 		window: scenario.Value[int](o, windowKey), calls: scenario.Value[int](o, callsKey),
-		alias: o.Text(aliasKey) == "on", spin: scenario.Value[time.Duration](o, spinKey), security: stack.SecurityOf(o),
+		alias: o.Text(aliasKey) == "on", spin: scenario.Value[time.Duration](o, spinKey),
 	}
 	const most = time.Second
 	if own.spin < 0 || own.spin > most {
-		return own, fmt.Errorf("variant %s: spin: want 0 to %v, found %v", v, most, own.spin)
+		o.Fail(fmt.Errorf("spin: want 0 to %v, found %v", most, own.spin))
 	}
-	return own, o.Err()
+	return own
 }
 
-// NewServer makes a server.
-func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	own, err := s.read(v)
+// connect makes a client of one connection.
+func connect(ctx context.Context, address string, dial stack.DialFunc, options ...creditrpc.ClientOption) (stack.Client, error) {
+	c, err := creditrpc.NewClient("passthrough:///"+address, append(options, creditrpc.WithDialer(dial))...)
 	if err != nil {
 		return nil, err
-	}
-	return stack.NewGRPCServer(stack.GRPCServerPlan[*creditrpc.Server, creditrpc.ServerOption]{
-		Name: name, Security: own.security, Stopped: creditrpc.ErrServerStopped, Protocol: protocol,
-		New: creditrpc.NewServer, Options: own.tuning().Server.Options(), Credentials: creditrpc.Creds,
-	}), nil
-}
-
-// NewClient makes a client. It opens the connections that are kept, one after the other.
-func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	own, err := s.read(v)
-	if err != nil {
-		return nil, err
-	}
-	connector, err := stack.NewConnector(s, v, own.security, target, protocol)
-	if err != nil {
-		return nil, err
-	}
-	end := &clientEnd{settings: own, Connector: connector}
-	return connector.NewClient(ctx, end.open)
-}
-
-// clientEnd is what a client needs to open its connections.
-type clientEnd struct {
-	settings
-	*stack.Connector
-}
-
-// open makes a client of one connection and waits until it can carry calls. It returns the
-// first failure, where the library would try again.
-func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
-	ahead, err := e.Preconnect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer ahead.Close()
-	options := append(e.tuning().Client.Options(),
-		creditrpc.WithTransportCredentials(e.Credentials()),
-		creditrpc.WithDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ahead.Dial(ctx) }),
-	)
-	if clock != nil {
-		options = append(options, timed(clock)...)
-	}
-	c, err := creditrpc.NewClient("passthrough:///"+e.Target.Address, options...)
-	if err != nil {
-		return nil, e.Fail(ctx, err)
 	}
 	if err := c.Connect(ctx); err != nil {
 		_ = c.Close() // err is the error to report
-		return nil, e.Fail(ctx, err)
+		return nil, err
 	}
-	e.Dialer.UsedProtocol(protocol)
 	return c, nil
 }
 
@@ -163,16 +114,6 @@ func (s timedStream) RecvMsg(m any) error {
 		s.clock.Stop()
 	}
 	return err
-}
-
-// Settings lists what is not the library's default.
-func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
-	own, err := s.read(v)
-	if err != nil {
-		return nil, err
-	}
-	ends := own.tuning()
-	return append(ends.Server.Settings(), ends.Client.Settings()...), nil
 }
 
 type (

@@ -38,7 +38,7 @@ func TestSuite(t *testing.T) {
 		{"creditrpc:tls=on", conn.Resumed},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
-			stacktest.Run(t, stacktest.Subject{Stack: creditstack.Stack{}, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
+			stacktest.Run(t, stacktest.Subject{Stack: creditstack.Stack, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
 		})
 	}
 }
@@ -46,7 +46,7 @@ func TestSuite(t *testing.T) {
 func TestSecurity(t *testing.T) {
 	for _, variant := range []string{"creditrpc:tls=on", "creditrpc:tls=on,cert=rsa,group=x25519,handshakes=2"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunSecurity(t, stacktest.Subject{Stack: creditstack.Stack{}, Variant: parse(t, variant)})
+			stacktest.RunSecurity(t, stacktest.Subject{Stack: creditstack.Stack, Variant: parse(t, variant)})
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestSecurity(t *testing.T) {
 func TestLeaks(t *testing.T) {
 	for _, variant := range []string{"creditrpc", "creditrpc:tls=on"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunLeaks(t, stacktest.Subject{Stack: creditstack.Stack{}, Variant: parse(t, variant), Idle: "wirelab.dev/rpc/call.(*Workers[...]).run"})
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: creditstack.Stack, Variant: parse(t, variant), Idle: "wirelab.dev/rpc/call.(*Workers[...]).run"})
 		})
 	}
 }

@@ -22,18 +22,14 @@ import (
 
 // Stack is fastgrpc.
 type Stack struct {
-	// Other is the stack of the end that is not fastgrpc, if the option ends asks
-	// for one: `grpc`.
-	Other stack.Stack
+	own
+	// other is the stack of the end that is not fastgrpc, if the option ends asks for one.
+	other stack.Stack
 }
 
-var (
-	_ stack.Stack            = Stack{}
-	_ stack.SettingsReporter = Stack{}
-	_ stack.KindLimiter      = Stack{}
-)
+type own = stack.GRPCStack[fastgrpc.ServerOption, fastgrpc.ClientOption]
 
-const name = "fastgrpc"
+var _ stack.SettingsReporter = Stack{}
 
 // The options.
 const (
@@ -55,49 +51,62 @@ const (
 	codecVT    = "vt"
 )
 
-// Info describes the stack. HTTP/2 is designed for one shared connection.
-func (Stack) Info() stack.Info {
-	return stack.Info{
-		Name: name, Summary: "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc",
-		Options: append([]scenario.Option{
-			{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
-			{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
-			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
-			stack.CallerOption("own", generator.GRPC),
-		}, stack.TLSOptions(stack.OptionalTLS)...),
-		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
-	}
+// New makes the stack. other is the stack of the other end: `grpc`.
+func New(other stack.Stack) Stack {
+	return Stack{other: other, own: stack.NewGRPCStack(stack.GRPCAdapter[fastgrpc.ServerOption, fastgrpc.ClientOption]{
+		Info: stack.Info{
+			Name: "fastgrpc", Summary: "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc",
+			Options: []scenario.Option{
+				{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
+				{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
+				{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
+				stack.CallerOption("own", generator.GRPC),
+			},
+			Protocol: "HTTP/2",
+		},
+		Protocol: stack.HTTP2, Stopped: fastgrpc.ErrServerStopped,
+		ServerCredentials: fastgrpc.Creds, ClientCredentials: fastgrpc.WithTransportCredentials,
+		Timed: func(clock *stack.FirstByte) []fastgrpc.ClientOption {
+			return []fastgrpc.ClientOption{fastgrpc.WithStatsHandler(clock)}
+		},
+		Handshake: struct{ Name, Default string }{"fastgrpc.HandshakeTimeout", "20s"},
+		Plan: func(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[fastgrpc.ServerOption, fastgrpc.ClientOption] {
+			if caller := o.Text(stack.CallerKey); !stack.HasOwnClient(v) && o.Text(endsKey) == clientOnly {
+				o.Fail(fmt.Errorf("caller=%s: with ends=client neither end is fastgrpc; use grpc:caller=%s", caller, caller))
+			}
+			return stack.GRPCPlan[fastgrpc.ServerOption, fastgrpc.ClientOption]{
+				Ends:      tuned(o),
+				NewServer: func(options ...fastgrpc.ServerOption) stack.GRPCLibrary { return fastgrpc.NewServer(options...) },
+				Connect:   connect,
+			}
+		},
+	})}
 }
 
-// settings are a variant's options.
-type settings struct {
-	ends     string
-	codec    string
-	alias    bool
-	security stack.Security
+// connect makes a client of one connection. A fastgrpc.Client has one connection to an
+// address, like a grpc.ClientConn.
+func connect(ctx context.Context, address string, dial stack.DialFunc, options ...fastgrpc.ClientOption) (stack.Client, error) {
+	c, err := fastgrpc.NewClient("passthrough:///"+address, append(options, fastgrpc.WithContextDialer(dial))...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.WaitReady(ctx); err != nil {
+		_ = c.Close() // err is the error to report
+		return nil, err
+	}
+	return c, nil
 }
 
-func (s Stack) read(v scenario.Variant) (settings, error) {
-	o := stack.ReadOptions(s, v)
-	own := settings{
-		ends: o.Text(endsKey), codec: o.Text(codecKey), alias: o.On(aliasKey), security: stack.SecurityOf(o),
-	}
-	stack.CheckCallerSecurity(v, o, own.security)
-	if caller, _ := v.Get(stack.CallerKey); !stack.HasOwnClient(v) && own.ends == clientOnly {
-		o.Fail(fmt.Errorf("caller=%s: with ends=client neither end is fastgrpc; use grpc:caller=%s", caller, caller))
-	}
-	return own, o.Err()
-}
-
-// CheckKind implements stack.KindLimiter: others make unary calls.
-func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
-	return stack.CheckCallerKind(v, kind)
+// has reports whether a variant's server or client is fastgrpc.
+func has(end string, v scenario.Variant) bool {
+	ends, set := v.Get(endsKey)
+	return !set || ends == both || ends == end
 }
 
 // others returns the other stack's variant for the end that is not fastgrpc: the options
 // on which both ends must agree, and its codec closest to the library's.
 func (s Stack) others(v scenario.Variant) scenario.Variant {
-	own := scenario.Variant{Stack: s.Other.Info().Name}
+	own := scenario.Variant{Stack: s.other.Info().Name}
 	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
 		if value, set := v.Get(o.Key); set {
 			own = own.With(o.Key, value)
@@ -111,32 +120,20 @@ func (s Stack) others(v scenario.Variant) scenario.Variant {
 
 // NewServer makes a server of the library that the variant uses at this end.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	own, err := s.read(v)
-	if err != nil {
-		return nil, err
+	server, err := s.own.NewServer(v)
+	if err == nil && !has(serverOnly, v) {
+		return s.other.NewServer(s.others(v))
 	}
-	if own.ends == clientOnly {
-		return s.Other.NewServer(s.others(v))
-	}
-	return stack.NewGRPCServer(stack.GRPCServerPlan[*fastgrpc.Server, fastgrpc.ServerOption]{
-		Name: name, Security: own.security, Stopped: fastgrpc.ErrServerStopped,
-		New: fastgrpc.NewServer, Options: own.tuning().Server.Options(), Credentials: fastgrpc.Creds,
-	}), nil
+	return server, err
 }
 
 // NewClient makes a client. It opens the connections that are kept, one after the other.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	own, err := s.read(v)
-	if err != nil {
+	if err := s.Check(v); err != nil {
 		return nil, err
 	}
-	if own.ends == serverOnly {
-		return s.Other.NewClient(ctx, s.others(v), target)
+	if !has(clientOnly, v) {
+		return s.other.NewClient(ctx, s.others(v), target)
 	}
-	connector, err := stack.NewConnector(s, v, own.security, target, stack.HTTP2)
-	if err != nil {
-		return nil, err
-	}
-	end := &clientEnd{settings: own, Connector: connector}
-	return connector.NewClient(ctx, end.open)
+	return s.own.NewClient(ctx, v, target)
 }

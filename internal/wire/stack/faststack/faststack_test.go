@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest"
 )
 
-var fast = faststack.Stack{Other: grpcstack.Stack{}}
+var fast = faststack.New(grpcstack.Stack)
 
 const greeting = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" // RFC 9113, section 3.4
 

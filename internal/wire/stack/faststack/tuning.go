@@ -8,37 +8,33 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/rpc/fastgrpc"
 )
 
+// The library writes and reads past what has only the first bytes to see.
+var _ fastgrpc.Transparent = (*conn.CleartextConn)(nil)
+
 // Settings lists what is not the libraries' default: fastgrpc's, and grpc-go's
 // where it is the other end.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
-	own, err := s.read(v)
-	if err != nil {
-		return nil, err
+	all, err := s.own.Settings(v, t)
+	if err != nil || has(serverOnly, v) && has(clientOnly, v) {
+		return all, err
 	}
-	ends := own.tuning()
-	server, client := ends.Server.Settings(), ends.Client.Settings()
-	if own.security.On {
-		server = append(server, stack.HandshakeSetting("fastgrpc.HandshakeTimeout", "20s"))
-	}
-	if own.ends == both {
-		return append(server, client...), nil
-	}
-	tuned, ok := s.Other.(stack.SettingsReporter)
+	tuned, ok := s.other.(stack.SettingsReporter)
 	if !ok {
-		return nil, fmt.Errorf("the stack %s does not tell its settings", s.Other.Info().Name)
+		return nil, fmt.Errorf("the stack %s does not tell its settings", s.other.Info().Name)
 	}
 	others, err := tuned.Settings(s.others(v), t)
 	if err != nil {
 		return nil, err
 	}
-	if own.ends == clientOnly {
-		return append(tuning.At(tuning.Server, others), client...), nil
+	if has(clientOnly, v) {
+		return append(tuning.At(tuning.Server, others), tuning.At(tuning.Client, all)...), nil
 	}
-	return append(server, tuning.At(tuning.Client, others)...), nil
+	return append(tuning.At(tuning.Server, all), tuning.At(tuning.Client, others)...), nil
 }
 
 type (
@@ -46,9 +42,9 @@ type (
 	clientOption = tuning.Option[fastgrpc.ClientOption]
 )
 
-// tuning lists what is not fastgrpc's default at both ends, with the options that make
+// tuned lists what is not fastgrpc's default at both ends, with the options that make
 // it so.
-func (s settings) tuning() (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
+func tuned(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
 	limit := func(library string, server serverOption, name string, client grpc.CallOption) {
 		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: "one message limit for all stacks"},
 			server, clientOption{Name: name, Apply: fastgrpc.WithDefaultCallOptions(client)})
@@ -57,12 +53,12 @@ func (s settings) tuning() (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.Cli
 		"grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
 	limit("2147483647", serverOption{Name: "fastgrpc.MaxSendMsgSize", Apply: fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes)},
 		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
-	if s.codec == codecVT {
+	if o.Text(codecKey) == codecVT {
 		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: "the variant's option codec"},
 			serverOption{Name: "fastgrpc.VTProto", Apply: fastgrpc.VTProto()},
 			clientOption{Name: "fastgrpc.WithVTProto", Apply: fastgrpc.WithVTProto()})
 	}
-	if s.alias {
+	if o.On(aliasKey) {
 		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: "the variant's option alias"},
 			serverOption{Name: "fastgrpc.AliasRequests", Apply: fastgrpc.AliasRequests()},
 			clientOption{Name: "fastgrpc.WithAliasedResponses", Apply: fastgrpc.WithAliasedResponses()})

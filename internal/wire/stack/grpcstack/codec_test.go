@@ -136,10 +136,10 @@ func TestLeversCarryCalls(t *testing.T) {
 
 func TestWrongLevers(t *testing.T) {
 	for _, variant := range []string{"grpc:codec=json", "grpc:window=4GiB", "grpc:buffers=many", "grpc:buffers=1GiB"} {
-		if _, err := (Stack{}).NewServer(parse(t, variant)); err == nil {
+		if _, err := Stack.NewServer(parse(t, variant)); err == nil {
 			t.Errorf("NewServer took %s", variant)
 		}
-		if _, err := (Stack{}).NewClient(t.Context(), parse(t, variant), stack.Target{Address: "127.0.0.1:1"}); err == nil {
+		if _, err := Stack.NewClient(t.Context(), parse(t, variant), stack.Target{Address: "127.0.0.1:1"}); err == nil {
 			t.Errorf("NewClient took %s", variant)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
-	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -23,31 +22,10 @@ import (
 // connection's last error, of which grpc-go keeps only the text.
 type client struct {
 	*grpc.ClientConn
-	end   *clientEnd
-	ahead *conn.Ahead
+	open stack.DialFunc
 
 	mu     sync.Mutex
 	reason error
-}
-
-// clientEnd is what a client needs to open its connections.
-type clientEnd struct {
-	*stack.Connector
-	changes changes
-}
-
-// open makes a client of one connection.
-func (e *clientEnd) open(ctx context.Context, clock *stack.FirstByte) (stack.Client, error) {
-	e.changes.tiers.use()
-	var options []grpc.DialOption
-	if clock != nil {
-		options = append(options, grpc.WithStatsHandler(firstByte{clock}))
-	}
-	c, err := e.connect(ctx, e.Target.Address, options...)
-	if err != nil {
-		return nil, err // and not a nil *client
-	}
-	return c, nil
 }
 
 // firstByte stops at the trailer too: for an answer without header and messages grpc-go
@@ -62,31 +40,24 @@ func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 	f.FirstByte.HandleRPC(ctx, what)
 }
 
-// connect opens a connection and makes a grpc.ClientConn with options that uses it.
-func (e *clientEnd) connect(ctx context.Context, target string, options ...grpc.DialOption) (*client, error) {
-	ahead, err := e.Preconnect(ctx)
-	if err != nil {
+// connect makes a grpc.ClientConn that dials with the function, and waits until it can
+// carry calls.
+func connect(ctx context.Context, target string, dial stack.DialFunc, options ...grpc.DialOption) (stack.Client, error) {
+	c := &client{open: dial}
+	var err error
+	if c.ClientConn, err = grpc.NewClient(target, append(options, grpc.WithContextDialer(c.dial))...); err != nil {
 		return nil, err
-	}
-	c := &client{end: e, ahead: ahead}
-	c.ClientConn, err = grpc.NewClient(target, append(append(options, e.changes.tuning().Client.Options()...),
-		grpc.WithTransportCredentials(e.Credentials()),
-		grpc.WithContextDialer(c.dial),
-	)...)
-	if err != nil {
-		ahead.Close()
-		return nil, e.Fail(ctx, err)
 	}
 	if err := c.await(ctx); err != nil {
 		_ = c.Close() // err is the error to report
-		return nil, e.Fail(ctx, err)
+		return nil, err
 	}
 	return c, nil
 }
 
 // dial opens the connections for grpc-go, and keeps their errors.
-func (c *client) dial(ctx context.Context, _ string) (net.Conn, error) {
-	opened, err := c.ahead.Dial(ctx)
+func (c *client) dial(ctx context.Context, address string) (net.Conn, error) {
+	opened, err := c.open(ctx, address)
 	if err != nil {
 		c.setLastError(err)
 		return nil, err
@@ -115,7 +86,6 @@ func (c *client) await(ctx context.Context) error {
 		state := c.GetState()
 		switch state {
 		case connectivity.Ready:
-			c.end.Dialer.UsedProtocol(stack.HTTP2)
 			return nil
 		case connectivity.TransientFailure, connectivity.Shutdown:
 			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.lastError())
@@ -174,12 +144,6 @@ func (c *client) explain(err error) error {
 		return stack.WithCause(err, reason)
 	}
 	return err
-}
-
-// Close also closes the connection that grpc-go never dialed.
-func (c *client) Close() error {
-	c.ahead.Close()
-	return c.ClientConn.Close()
 }
 
 // watchedConn keeps the error that ended reading.

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
@@ -25,7 +25,7 @@ import (
 // kernel, and with the kernel's error behind it.
 func TestCausesOutliveGRPCGo(t *testing.T) {
 	for _, variant := range []string{"grpc", "grpc:tls=on"} {
-		server, err := Stack{}.NewServer(parse(t, variant))
+		server, err := Stack.NewServer(parse(t, variant))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,11 +110,12 @@ func clientOfRefuser(t *testing.T) stack.Client {
 			go refuseCalls(conn, again.refused) // ends with the connection
 		}
 	}()
-	connector, err := stack.NewConnector(Stack{}, scenario.Variant{Stack: name}, stack.Security{}, stack.Target{Address: listener.Addr().String()}, "h2")
-	if err != nil {
-		t.Fatal(err)
+	var dialer net.Dialer
+	dial := func(ctx context.Context, address string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", address)
 	}
-	client, err := (&clientEnd{Connector: connector}).connect(t.Context(), connector.Target.Address, grpc.WithStatsHandler(again))
+	client, err := connect(t.Context(), listener.Addr().String(), dial,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(again))
 	if err != nil {
 		t.Fatal(err)
 	}

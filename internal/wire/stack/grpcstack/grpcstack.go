@@ -11,8 +11,7 @@ package grpcstack
 
 import (
 	"context"
-	"fmt"
-	"slices"
+	"errors"
 
 	"google.golang.org/grpc"
 
@@ -22,118 +21,54 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// Stack is grpc-go. The zero value is ready.
-type Stack struct{}
-
-var (
-	_ stack.Stack             = Stack{}
-	_ stack.ConnectionChooser = Stack{}
-	_ stack.SettingsReporter  = Stack{}
-	_ stack.KindLimiter       = Stack{}
-)
-
 const (
 	name           = "grpc"
 	connectionsKey = "conns"
 )
 
-// Info describes the stack. HTTP/2 is designed for one shared connection.
-func (Stack) Info() stack.Info {
-	return stack.Info{
+type adapter struct {
+	stack.GRPCStack[grpc.ServerOption, grpc.DialOption]
+}
+
+// Stack is grpc-go.
+//
+// With one connection per call, smaller buffers and no resolver, retries, health checks
+// and idle timer were measured too: none made a difference beyond chance.
+var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[grpc.ServerOption, grpc.DialOption]{
+	Info: stack.Info{
 		Name: name, Summary: "gRPC by grpc-go: protobuf over HTTP/2",
-		Options: slices.Concat([]scenario.Option{{
+		Options: append([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
 			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
-		}, stack.PoolOption(), stack.CallerOption(name, generator.GRPC)}, tuningOptions(), stack.TLSOptions(stack.OptionalTLS)),
-		Connection: scenario.Connection{Mode: scenario.Shared}, Protocol: "HTTP/2",
-	}
-}
+		}, stack.PoolOption(), stack.CallerOption(name, generator.GRPC)}, tuningOptions()...),
+		Protocol: "HTTP/2",
+	},
+	Protocol: stack.HTTP2, Stopped: grpc.ErrServerStopped,
+	ServerCredentials: grpc.Creds, ClientCredentials: grpc.WithTransportCredentials,
+	Timed: func(clock *stack.FirstByte) []grpc.DialOption {
+		return []grpc.DialOption{grpc.WithStatsHandler(firstByte{clock})}
+	},
+	Handshake: struct{ Name, Default string }{"grpc.ConnectionTimeout", "2m0s"},
+	Plan:      plan,
+})}
 
-// ConnectionFor implements stack.ConnectionChooser for the options conns and pool.
-func (s Stack) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
-	if stack.Pooled(v) {
-		return stack.AutoConnection, true
+// plan reads a variant's options.
+func plan(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[grpc.ServerOption, grpc.DialOption] {
+	changed, connections := readChanges(o), scenario.Value[int](o, connectionsKey)
+	if stack.Pooled(v) && (!stack.HasOwnClient(v) || connections > 0) {
+		o.Fail(errors.New("pool=auto chooses the connections of the stack's own client by itself: leave out conns and caller, or pool"))
 	}
-	if conns := scenario.Value[int](stack.ReadOptions(s, v), connectionsKey); conns > 0 {
-		return scenario.Connection{Mode: scenario.Pool, Size: conns}, true
-	}
-	return s.Info().Connection, false
-}
-
-// CheckKind implements stack.KindLimiter: others make unary calls.
-func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
-	return stack.CheckCallerKind(v, kind)
-}
-
-// options are a variant's parsed options.
-type options struct {
-	changes
-	connections int // 0: as many as the target says
-	security    stack.Security
-}
-
-func (s Stack) read(v scenario.Variant) (options, error) {
-	o := stack.ReadOptions(s, v)
-	read := options{changes: readChanges(o), connections: scenario.Value[int](o, connectionsKey), security: stack.SecurityOf(o)}
-	stack.CheckCallerSecurity(v, o, read.security)
-	if stack.Pooled(v) {
-		if !stack.HasOwnClient(v) || read.connections > 0 {
-			return read, fmt.Errorf("variant %s: pool=auto chooses the connections of the stack's own client by itself: leave out conns and caller, or pool", v)
-		}
-	}
-	return read, o.Err()
-}
-
-// NewServer makes a grpc.Server.
-func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
-	read, err := s.read(v)
-	if err != nil {
-		return nil, err
-	}
-	return stack.NewGRPCServer(stack.GRPCServerPlan[*grpc.Server, grpc.ServerOption]{
-		Name: name, Security: read.security, Stopped: grpc.ErrServerStopped,
-		New: func(options ...grpc.ServerOption) *grpc.Server {
-			read.tiers.use()
+	return stack.GRPCPlan[grpc.ServerOption, grpc.DialOption]{
+		Ends: changed.tuning(), Settings: []tuning.Setting{dialerSetting}, Connections: connections,
+		NewServer: func(options ...grpc.ServerOption) stack.GRPCLibrary {
+			changed.tiers.use()
 			return grpc.NewServer(options...)
 		},
-		Options: read.tuning().Server.Options(), Credentials: grpc.Creds,
-	}), nil
-}
-
-// NewClient makes a client. It opens the connections that are kept, one after the other.
-func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
-	read, err := s.read(v)
-	if err != nil {
-		return nil, err
+		Connect: func(ctx context.Context, address string, dial stack.DialFunc, options ...grpc.DialOption) (stack.Client, error) {
+			changed.tiers.use()
+			return connect(ctx, address, dial, options...)
+		},
 	}
-	if read.connections > 0 {
-		target.Connections = read.connections
-	}
-	connector, err := stack.NewConnector(s, v, read.security, target, stack.HTTP2)
-	if err != nil {
-		return nil, err
-	}
-	end := &clientEnd{Connector: connector, changes: read.changes}
-	if stack.Pooled(v) {
-		return connector.NewPool(ctx, end.open)
-	}
-	return connector.NewClient(ctx, end.open)
-}
-
-// Settings lists the settings that are not grpc-go's default. With one connection a call,
-// smaller buffers and no resolver, retries, health checks and idle timer were measured
-// too: none made a difference beyond chance.
-func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
-	read, err := s.read(v)
-	if err != nil {
-		return nil, err
-	}
-	ends := read.tuning()
-	all := append(ends.Server.Settings(), ends.Client.Settings()...)
-	if read.security.On {
-		all = append(all, stack.HandshakeSetting("grpc.ConnectionTimeout", "2m0s"))
-	}
-	return append(all, dialerSetting), nil
 }
 
 // dialerSetting is what conn.go does with connections.

@@ -49,7 +49,7 @@ func TestSuite(t *testing.T) {
 		{"grpc:tls=on", conn.Resumed},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
-			stacktest.Run(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
+			stacktest.Run(t, stacktest.Subject{Stack: Stack, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
 		})
 	}
 }
@@ -57,7 +57,7 @@ func TestSuite(t *testing.T) {
 func TestSecurity(t *testing.T) {
 	for _, variant := range []string{"grpc:tls=on", "grpc:tls=on,cert=rsa,group=x25519,handshakes=2", "grpc:pool=auto,tls=on"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunSecurity(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, variant)})
+			stacktest.RunSecurity(t, stacktest.Subject{Stack: Stack, Variant: parse(t, variant)})
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestSecurity(t *testing.T) {
 func TestLeaks(t *testing.T) {
 	for _, variant := range []string{"grpc", "grpc:tls=on", "grpc:tls=on,handshakes=2", "grpc:pool=auto"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunLeaks(t, stacktest.Subject{Stack: Stack{}, Variant: parse(t, variant)})
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: Stack, Variant: parse(t, variant)})
 		})
 	}
 }
@@ -97,7 +97,7 @@ func (w *whoAsks) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 // serve starts a server of echo and returns what its clients dial.
 func serve(t testing.TB, variant string, service echopb.EchoServiceServer) stack.Target {
 	t.Helper()
-	server, err := Stack{}.NewServer(parse(t, variant))
+	server, err := Stack.NewServer(parse(t, variant))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func serve(t testing.TB, variant string, service echopb.EchoServiceServer) stack
 
 func dialTest(t testing.TB, variant string, target stack.Target) stack.Client {
 	t.Helper()
-	client, err := Stack{}.NewClient(t.Context(), parse(t, variant), target)
+	client, err := Stack.NewClient(t.Context(), parse(t, variant), target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +161,10 @@ func TestConnectionsTakeTurns(t *testing.T) {
 
 func TestWrongOptions(t *testing.T) {
 	for _, text := range []string{"grpc:conns=0", "grpc:conns=many"} {
-		if _, err := (Stack{}).NewServer(parse(t, text)); err == nil || !strings.Contains(err.Error(), "conns") {
+		if _, err := Stack.NewServer(parse(t, text)); err == nil || !strings.Contains(err.Error(), "conns") {
 			t.Errorf("NewServer of %s: %v", text, err)
 		}
-		if _, err := (Stack{}).NewClient(t.Context(), parse(t, text), stack.Target{}); err == nil || !strings.Contains(err.Error(), "conns") {
+		if _, err := Stack.NewClient(t.Context(), parse(t, text), stack.Target{}); err == nil || !strings.Contains(err.Error(), "conns") {
 			t.Errorf("NewClient of %s: %v", text, err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // insecure is a good stack that is broken in one place.
 type insecure struct {
-	grpcstack.Stack
+	grpcGo
 	credulous bool // trusts anyone
 	flattens  bool // leaves of an error its text
 	leaks     bool // opens what nobody closes
@@ -26,7 +26,7 @@ type insecure struct {
 
 func (i insecure) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	target.Trust.SkipVerify = target.Trust.SkipVerify || i.credulous
-	client, err := i.Stack.NewClient(ctx, v, target)
+	client, err := grpcstack.Stack.NewClient(ctx, v, target)
 	if err != nil && i.flattens {
 		err = status.Error(codes.Unavailable, err.Error())
 	}

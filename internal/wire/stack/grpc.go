@@ -1,0 +1,174 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"slices"
+
+	"google.golang.org/grpc/credentials"
+
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
+)
+
+// GRPCStack is a stack on a gRPC library whose options have the types S at the server and
+// C at the client. An adapter describes its own part in a GRPCAdapter.
+type GRPCStack[S, C any] struct{ adapter *GRPCAdapter[S, C] }
+
+// GRPCAdapter describes a stack on a gRPC library.
+type GRPCAdapter[S, C any] struct {
+	// Info describes the stack. NewGRPCStack adds the options of TLS, and sets the usual
+	// connection mode: one shared connection, which carries any number of calls.
+	Info Info
+	// Protocol is the protocol that the peer must agree to over TLS.
+	Protocol string
+	// Plan reads a variant's options, but for those of TLS.
+	Plan func(scenario.Variant, *scenario.Options) GRPCPlan[S, C]
+
+	// ServerCredentials and ClientCredentials are the library's options that set up TLS.
+	ServerCredentials func(credentials.TransportCredentials) S
+	ClientCredentials func(credentials.TransportCredentials) C
+	// Timed returns the options of a client that stops the clock when a call's answer
+	// begins.
+	Timed func(*FirstByte) []C
+	// Stopped is the error that the library's Serve returns after Stop.
+	Stopped error
+	// Handshake is the library's own limit of TLS handshakes, which is not used; no name:
+	// it has none.
+	Handshake struct{ Name, Default string }
+}
+
+// GRPCPlan is what both ends of a variant are made from.
+type GRPCPlan[S, C any] struct {
+	// Ends are the settings that are not the library's default, with its options.
+	Ends tuning.Ends[S, C]
+	// Settings are others, for which the library has no option.
+	Settings []tuning.Setting
+	// Connections is the number of connections, if an option of the variant sets it.
+	Connections int
+	// NewServer makes the library's server.
+	NewServer func(...S) GRPCLibrary
+	// Connect makes a client of one connection, which it gets from dial, and waits until
+	// it can carry calls. It returns the first failure, where the library would try again.
+	Connect func(ctx context.Context, address string, dial DialFunc, options ...C) (Client, error)
+
+	security Security
+}
+
+// DialFunc is the type of the dialers that gRPC libraries take. The address is that of the
+// client's target.
+type DialFunc = func(ctx context.Context, address string) (net.Conn, error)
+
+var (
+	_ Stack             = GRPCStack[any, any]{}
+	_ KindLimiter       = GRPCStack[any, any]{}
+	_ ConnectionChooser = GRPCStack[any, any]{}
+	_ SettingsReporter  = GRPCStack[any, any]{}
+)
+
+// NewGRPCStack makes a stack.
+func NewGRPCStack[S, C any](a GRPCAdapter[S, C]) GRPCStack[S, C] {
+	a.Info.Options = slices.Concat(a.Info.Options, TLSOptions(OptionalTLS))
+	a.Info.Connection = scenario.Connection{Mode: scenario.Shared}
+	return GRPCStack[S, C]{&a}
+}
+
+func (s GRPCStack[S, C]) plan(v scenario.Variant) (GRPCPlan[S, C], error) {
+	o := ReadOptions(s, v)
+	plan := s.adapter.Plan(v, o)
+	plan.security = SecurityOf(o)
+	CheckCallerSecurity(v, o, plan.security)
+	return plan, o.Err()
+}
+
+// Info implements Stack.
+func (s GRPCStack[S, C]) Info() Info { return s.adapter.Info }
+
+// Check returns an error if the variant is invalid.
+func (s GRPCStack[S, C]) Check(v scenario.Variant) error {
+	_, err := s.plan(v)
+	return err
+}
+
+// ConnectionFor implements ConnectionChooser.
+func (s GRPCStack[S, C]) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
+	plan, _ := s.plan(v)
+	switch {
+	case Pooled(v):
+		return AutoConnection, true
+	case plan.Connections > 0:
+		return scenario.Connection{Mode: scenario.Pool, Size: plan.Connections}, true
+	default:
+		return s.Info().Connection, false
+	}
+}
+
+// CheckKind implements KindLimiter: other callers make unary calls.
+func (GRPCStack[S, C]) CheckKind(v scenario.Variant, kind Kind) error {
+	return CheckCallerKind(v, kind)
+}
+
+// Settings implements SettingsReporter.
+func (s GRPCStack[S, C]) Settings(v scenario.Variant, _ Target) ([]tuning.Setting, error) {
+	plan, err := s.plan(v)
+	if err != nil {
+		return nil, err
+	}
+	all := append(plan.Ends.Server.Settings(), plan.Ends.Client.Settings()...)
+	if own := s.adapter.Handshake; plan.security.On && own.Name != "" {
+		all = append(all, handshakeSetting(own.Name, own.Default))
+	}
+	return append(all, plan.Settings...), nil
+}
+
+// NewServer implements Stack.
+func (s GRPCStack[S, C]) NewServer(v scenario.Variant) (Server, error) {
+	plan, err := s.plan(v)
+	if err != nil {
+		return nil, err
+	}
+	server := &grpcServer[S, C]{adapter: s.adapter, plan: plan}
+	server.ctx, server.cancel = context.WithCancel(context.Background())
+	return server, nil
+}
+
+// NewClient implements Stack. It opens the connections that are kept, one after the other.
+func (s GRPCStack[S, C]) NewClient(ctx context.Context, v scenario.Variant, target Target) (Client, error) {
+	plan, err := s.plan(v)
+	if err != nil {
+		return nil, err
+	}
+	target.Connections = cmp.Or(plan.Connections, target.Connections)
+	connector, err := NewConnector(s, v, plan.security, target, s.adapter.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	open := func(ctx context.Context, clock *FirstByte) (Client, error) {
+		return s.open(ctx, connector, plan, clock)
+	}
+	if Pooled(v) {
+		return connector.NewPool(ctx, open)
+	}
+	return connector.NewClient(ctx, open)
+}
+
+// open makes a client of one connection.
+func (s GRPCStack[S, C]) open(ctx context.Context, c *Connector, plan GRPCPlan[S, C], clock *FirstByte) (Client, error) {
+	ahead, err := c.Preconnect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer ahead.Close()
+	options := append(plan.Ends.Client.Options(), s.adapter.ClientCredentials(c.Credentials()))
+	if clock != nil {
+		options = append(options, s.adapter.Timed(clock)...)
+	}
+	dial := func(ctx context.Context, _ string) (net.Conn, error) { return ahead.Dial(ctx) }
+	client, err := plan.Connect(ctx, c.Target.Address, dial, options...)
+	if err != nil {
+		return nil, c.Fail(ctx, err)
+	}
+	c.Dialer.UsedProtocol(s.adapter.Protocol)
+	return client, nil
+}
