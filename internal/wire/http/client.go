@@ -75,9 +75,6 @@ func (c *Client) Do(request *http.Request) (*http.Response, error) { return c.ht
 // Close ends the running requests and closes every connection.
 func (c *Client) Close() error { return c.carrier.Close() }
 
-// errClosed is the error of requests after Close.
-var errClosed = errors.New("the HTTP client is closed")
-
 // Scheme returns the URL scheme of the plan's requests.
 func (p ClientPlan) Scheme() string {
 	if p.TLS != nil {
@@ -120,11 +117,30 @@ func (p ClientPlan) ping(ctx context.Context, transport http.RoundTripper) error
 	return err
 }
 
-// failRequest closes the body of a request that is not sent, as http.RoundTripper
-// demands, and returns err.
-func failRequest(request *http.Request, err error) (*http.Response, error) {
-	if request.Body != nil {
-		_ = request.Body.Close()
+// Traffic returns the traffic of the client's QUIC connections so far, open and closed.
+// ok is false unless the client speaks HTTP/3.
+func (c *Client) Traffic() (traffic conn.Traffic, ok bool) {
+	counter, ok := c.carrier.(interface{ Traffic() conn.Traffic })
+	if !ok {
+		return conn.Traffic{}, false
 	}
-	return nil, err
+	return counter.Traffic(), true
+}
+
+// newH3Carrier opens the plan's connections over HTTP/3.
+func newH3Carrier(ctx context.Context, plan ClientPlan) (made carrier, err error) {
+	client, err := newH3Client(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	if plan.Lifecycle == conn.Kept {
+		made, err = newH3Pool(ctx, client)
+	} else {
+		made, err = newH3SingleUse(ctx, client)
+	}
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return made, nil
 }

@@ -38,24 +38,6 @@ type h3Client struct {
 	closed   quicSums // of closed connections
 }
 
-// newH3Carrier opens the plan's connections over HTTP/3.
-func newH3Carrier(ctx context.Context, plan ClientPlan) (made carrier, err error) {
-	client, err := newH3Client(ctx, plan)
-	if err != nil {
-		return nil, err
-	}
-	if plan.Lifecycle == conn.Kept {
-		made, err = newH3Pool(ctx, client)
-	} else {
-		made, err = newH3SingleUse(ctx, client)
-	}
-	if err != nil {
-		_ = client.Close()
-		return nil, err
-	}
-	return made, nil
-}
-
 func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
 	remote, err := resolveUDP(ctx, plan.Address)
 	if err != nil {

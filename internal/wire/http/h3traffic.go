@@ -9,16 +9,6 @@ import (
 	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
-// Traffic returns the traffic of the client's QUIC connections so far, open and closed.
-// ok is false unless the client speaks HTTP/3.
-func (c *Client) Traffic() (traffic conn.Traffic, ok bool) {
-	counter, ok := c.carrier.(interface{ Traffic() conn.Traffic })
-	if !ok {
-		return conn.Traffic{}, false
-	}
-	return counter.Traffic(), true
-}
-
 // quicSums adds up the counts of connections.
 type quicSums struct {
 	conn.Traffic

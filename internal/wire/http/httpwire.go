@@ -18,6 +18,7 @@ package httpwire
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -105,4 +106,16 @@ type carrier interface {
 	http.RoundTripper
 	// Close ends the requests that are running, and every connection.
 	io.Closer
+}
+
+// errClosed is the error of requests after Close.
+var errClosed = errors.New("the HTTP client is closed")
+
+// failRequest closes the body of a request that is not sent, as http.RoundTripper
+// demands, and returns err.
+func failRequest(request *http.Request, err error) (*http.Response, error) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+	return nil, err
 }

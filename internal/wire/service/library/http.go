@@ -105,3 +105,11 @@ func withoutURL(err error) error {
 	}
 	return err
 }
+
+// limited bounds a call, where the definition does.
+func limited(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {
+	if d.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d.Timeout)
+}

@@ -19,11 +19,3 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 		return openHTTP(ctx, plan)
 	}
 }
-
-// limited bounds a call, where the definition does.
-func limited(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {
-	if d.Timeout <= 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, d.Timeout)
-}

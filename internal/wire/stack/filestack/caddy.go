@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/data/scenario"
+
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/stack"
@@ -225,4 +227,16 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(bytes.TrimSpace(t.text))
+}
+
+// The option that chooses the server. Its other value is the foreign program's name.
+const (
+	serverKey = "server"
+	goServer  = "go"
+)
+
+// Program returns the name of the foreign program that serves a variant, if one does.
+func Program(v scenario.Variant) (program string, foreign bool) {
+	server, _ := v.Get(serverKey)
+	return server, v.Stack == name && server == Caddy.Name
 }

@@ -17,7 +17,6 @@
 package filestack
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,15 +28,6 @@ import (
 )
 
 type adapter struct{ stack.HTTPStack }
-
-const (
-	name      = "file"
-	serverKey = "server"
-	goServer  = "go" // the option's other value is the foreign program's name
-)
-
-// errOnlyServerStreams is the error of other calls, at both ends.
-var errOnlyServerStreams = fmt.Errorf("file: a file server only sends, so it carries only server streams; every other stack has the other kinds: %w", stack.ErrUnsupported)
 
 // Stack is a file server.
 var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
@@ -64,12 +54,6 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 		return errOnlyServerStreams
 	},
 })}
-
-// Program returns the name of the foreign program that serves a variant, if one does.
-func Program(v scenario.Variant) (program string, foreign bool) {
-	server, _ := v.Get(serverKey)
-	return server, v.Stack == name && server == Caddy.Name
-}
 
 // NewServer implements stack.Stack.
 func (a adapter) NewServer(v scenario.Variant) (stack.Server, error) {

@@ -200,3 +200,9 @@ var errMetadata = status.Error(codes.Unimplemented, "file: this wire carries no 
 func (*answer) SetHeader(metadata.MD) error  { return errMetadata }
 func (*answer) SendHeader(metadata.MD) error { return errMetadata }
 func (*answer) SetTrailer(metadata.MD)       {}
+
+// name is the stack's name.
+const name = "file"
+
+// errOnlyServerStreams is the error of other calls, at both ends.
+var errOnlyServerStreams = fmt.Errorf("file: a file server only sends, so it carries only server streams; every other stack has the other kinds: %w", stack.ErrUnsupported)

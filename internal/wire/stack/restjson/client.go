@@ -3,6 +3,7 @@ package restjson
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -108,3 +109,6 @@ func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http
 	request.Header.Set("Accept", mediaType)
 	return request, nil
 }
+
+// errStreams is the error of streams, at both ends.
+var errStreams = fmt.Errorf("rest-json: a resource answers one request with one response, so there are no streams; h1, h2, grpc and tcp have them: %w", stack.ErrUnsupported)

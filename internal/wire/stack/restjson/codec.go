@@ -19,6 +19,9 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
+// name is the stack's name.
+const name = "rest-json"
+
 // mediaType is the media type of all bodies, also of errors.
 const mediaType = "application/json"
 

@@ -21,7 +21,6 @@ package restjson
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -36,7 +35,6 @@ import (
 type adapter struct{ stack.HTTPStack }
 
 const (
-	name       = "rest-json"
 	versionKey = "http"
 	codecKey   = "json"
 	routerKey  = "router"
@@ -45,9 +43,6 @@ const (
 	// Gin is the router of the published study.
 	Gin = "gin"
 )
-
-// errStreams is the error of streams, at both ends.
-var errStreams = fmt.Errorf("rest-json: a resource answers one request with one response, so there are no streams; h1, h2, grpc and tcp have them: %w", stack.ErrUnsupported)
 
 // Stack is rest-json.
 var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{

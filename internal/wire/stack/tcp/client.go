@@ -61,15 +61,6 @@ func (c *client) Close() error {
 	return nil
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 var errClientClosed = status.Error(codes.Canceled, "the client is closed")
 
 // acquire waits for a free connection, opens it if needed, and returns it.
@@ -146,38 +137,6 @@ func (c *client) explain(ctx context.Context, err error) error {
 		return errClientClosed
 	}
 	return c.Fail(ctx, err)
-}
-
-// callOptions are the call options that this wire supports. It ignores the
-// others, because it has no compression, credentials or retries.
-type callOptions struct {
-	header, trailer *metadata.MD
-	maxAnswerBytes  int
-}
-
-func readCallOptions(options []grpc.CallOption) callOptions {
-	opts := callOptions{maxAnswerBytes: stack.MaxMessageBytes}
-	for _, option := range options {
-		switch o := option.(type) {
-		case grpc.HeaderCallOption:
-			opts.header = o.HeaderAddr
-		case grpc.TrailerCallOption:
-			opts.trailer = o.TrailerAddr
-		case grpc.MaxRecvMsgSizeCallOption:
-			opts.maxAnswerBytes = min(o.MaxRecvMsgSize, stack.MaxMessageBytes)
-		}
-	}
-	return opts
-}
-
-// apply stores the answer's metadata where the caller asked for it.
-func (opts callOptions) apply(header, trailer metadata.MD) {
-	if opts.header != nil {
-		*opts.header = header
-	}
-	if opts.trailer != nil {
-		*opts.trailer = trailer
-	}
 }
 
 // Invoke makes a unary call.

@@ -3,6 +3,7 @@ package tcp
 import (
 	"net"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -167,4 +168,36 @@ func (f *firstByte) Read(p []byte) (int, error) {
 		f.clock = nil
 	}
 	return n, err
+}
+
+// callOptions are the call options that this wire supports. It ignores the
+// others, because it has no compression, credentials or retries.
+type callOptions struct {
+	header, trailer *metadata.MD
+	maxAnswerBytes  int
+}
+
+func readCallOptions(options []grpc.CallOption) callOptions {
+	opts := callOptions{maxAnswerBytes: stack.MaxMessageBytes}
+	for _, option := range options {
+		switch o := option.(type) {
+		case grpc.HeaderCallOption:
+			opts.header = o.HeaderAddr
+		case grpc.TrailerCallOption:
+			opts.trailer = o.TrailerAddr
+		case grpc.MaxRecvMsgSizeCallOption:
+			opts.maxAnswerBytes = min(o.MaxRecvMsgSize, stack.MaxMessageBytes)
+		}
+	}
+	return opts
+}
+
+// apply stores the answer's metadata where the caller asked for it.
+func (opts callOptions) apply(header, trailer metadata.MD) {
+	if opts.header != nil {
+		*opts.header = header
+	}
+	if opts.trailer != nil {
+		*opts.trailer = trailer
+	}
 }

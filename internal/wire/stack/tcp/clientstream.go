@@ -15,10 +15,6 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// streamWindow is how many messages of a stream a connection holds for a slow
-// reader. After that TCP's own window fills.
-const streamWindow = 4
-
 // NewStream begins a stream. The stream holds a connection until it was read to
 // its end or ctx ends.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -68,7 +68,7 @@ func (r *frameReader) readBody(sizeBytes int) ([]byte, error) {
 		b = makeRoom(b, sizeBytes)
 		r.wait.begin()
 		n, err := r.source.Read(b[len(b):min(cap(b), sizeBytes)])
-		r.wait.end()
+		r.wait.stop()
 		b = b[:len(b)+n]
 		if err != nil && len(b) < sizeBytes {
 			if errors.Is(err, io.EOF) {

@@ -124,14 +124,14 @@ func TestPeerWaitStalls(t *testing.T) {
 	w.begin()
 	look(false, "the first time it is seen")
 	look(true, "the second time")
-	w.end()
+	w.stop()
 	w.begin()
 	look(false, "another one")
-	w.end()
+	w.stop()
 	look(false, "after it")
 	var forever *peerWait
 	forever.begin()
-	forever.end()
+	forever.stop()
 }
 
 // heldEcho answers when it is told to.

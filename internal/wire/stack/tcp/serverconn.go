@@ -206,7 +206,7 @@ func (c *serverConn) write(frame []byte) error {
 		step := rest[:min(len(rest), writeStepBytes)]
 		c.writeWait.begin()
 		_, err := c.raw.Write(step)
-		c.writeWait.end()
+		c.writeWait.stop()
 		if err != nil {
 			return err
 		}
@@ -260,39 +260,3 @@ func (p plainCall) Method() string               { return p.method }
 func (p plainCall) SetHeader(metadata.MD) error  { return errPlainHas("no metadata") }
 func (p plainCall) SendHeader(metadata.MD) error { return errPlainHas("no metadata") }
 func (p plainCall) SetTrailer(metadata.MD) error { return errPlainHas("no metadata") }
-
-// stallInterval is the time between two checks for stalled peers. A peer may keep
-// a server waiting in the middle of a frame for one to two intervals.
-const stallInterval = 15 * time.Second
-
-// peerWait records that a goroutine waits for its peer, so that a periodic check
-// can find waits that last too long. A wait costs two atomic stores; a deadline
-// on the connection would cost a call into the runtime's timers. Each wait has a
-// number: one that the check finds twice in a row has stalled.
-//
-// A nil peerWait is never checked.
-type peerWait struct {
-	number atomic.Uint64 // of the current wait; 0: none
-	count  uint64        // used by the waiting goroutine
-	seen   uint64        // used by the check
-}
-
-func (w *peerWait) begin() {
-	if w != nil {
-		w.count++
-		w.number.Store(w.count)
-	}
-}
-
-func (w *peerWait) end() {
-	if w != nil {
-		w.number.Store(0)
-	}
-}
-
-// stalled reports whether the wait of its last call still lasts.
-func (w *peerWait) stalled() bool {
-	number, before := w.number.Load(), w.seen
-	w.seen = number
-	return number != 0 && number == before
-}

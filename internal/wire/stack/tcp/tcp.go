@@ -27,9 +27,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/conn"
@@ -43,25 +40,6 @@ var (
 	_ stack.Stack            = Stack{}
 	_ stack.KindLimiter      = Stack{}
 	_ stack.SettingsReporter = Stack{}
-)
-
-const name = "tcp"
-
-// The options and their values.
-const (
-	framingKey = "framing"
-	buffersKey = "buffers"
-
-	framingAuto  = "auto"
-	framingPlain = "plain"
-	framingCalls = "calls"
-
-	buffersFresh        = "fresh"
-	buffersPooled       = "pooled"
-	buffersPooledClient = "pooled-client"
-	buffersPooledServer = "pooled-server"
-
-	gateKey = "gate"
 )
 
 // Info describes the stack. Its connection mode is that of the published kernel
@@ -123,23 +101,6 @@ func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 	return nil
 }
 
-// settings are a variant's options after parsing.
-type settings struct {
-	framing  string
-	pooled   struct{ client, server bool }
-	gate     int // calls at a time at the server; 0: any number
-	security stack.Security
-}
-
-func (s Stack) settings(v scenario.Variant) (settings, error) {
-	o := stack.ReadOptions(s, v)
-	set := settings{framing: o.Text(framingKey), gate: scenario.Value[int](o, gateKey), security: stack.SecurityOf(o)}
-	buffers := o.Text(buffersKey)
-	set.pooled.client = buffers == buffersPooled || buffers == buffersPooledClient
-	set.pooled.server = buffers == buffersPooled || buffers == buffersPooledServer
-	return set, o.Err()
-}
-
 // Settings implements stack.SettingsReporter. No library is involved here, so it
 // lists the limits that a plain program on package net would not have.
 func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
@@ -162,27 +123,11 @@ func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, e
 	return all, nil
 }
 
-// pooledAt says at which ends frames' memory is used again.
-func (s settings) pooledAt() (side string, pooled bool) {
-	switch {
-	case s.pooled.client && s.pooled.server:
-		return tuning.Both, true
-	case s.pooled.client:
-		return tuning.Client, true
-	}
-	return tuning.Server, s.pooled.server
-}
-
-// unsupportedError says what the plain framing lacks. It wraps
-// stack.ErrUnsupported, and has the gRPC status Unimplemented.
-type unsupportedError struct{ reason string }
-
-func errPlainHas(what string) error {
-	return unsupportedError{reason: stack.ErrUnsupported.Error() + ": the plain framing has " + what + "; tcp:framing=calls has"}
-}
-
-func (e unsupportedError) Error() string { return e.reason }
-func (e unsupportedError) Unwrap() error { return stack.ErrUnsupported }
-func (e unsupportedError) GRPCStatus() *status.Status {
-	return status.New(codes.Unimplemented, e.reason)
+func (s Stack) settings(v scenario.Variant) (settings, error) {
+	o := stack.ReadOptions(s, v)
+	set := settings{framing: o.Text(framingKey), gate: scenario.Value[int](o, gateKey), security: stack.SecurityOf(o)}
+	buffers := o.Text(buffersKey)
+	set.pooled.client = buffers == buffersPooled || buffers == buffersPooledClient
+	set.pooled.server = buffers == buffersPooled || buffers == buffersPooledServer
+	return set, o.Err()
 }
