@@ -14,6 +14,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
@@ -40,7 +41,7 @@ type comparison struct {
 	targets     []string
 	trust       trustFlags
 	gates       gateFlags
-	patience    patienceFlag
+	patience    lab.Patience
 	until       untilFlags
 	probes      probeFlag
 	fleet       fleetFlags
@@ -145,7 +146,7 @@ func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration 
 	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
 	c.link.register(cmd)
-	c.patience.register(f)
+	registerPatience(f, &c.patience)
 	c.output.register(cmd)
 	complete(cmd, "stack", stackNames())
 }

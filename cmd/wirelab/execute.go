@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -51,13 +52,19 @@ func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	o.columns.register(cmd)
 }
 
+// registerPatience adds --patience.
+func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
+	*p = lab.UsualPatience
+	f.Var(p, "patience", "time for outwaiting other programs and measuring again what they spoiled: a `share` of the run's time and a time, or one of them; 0: none")
+}
+
 // job is a scenario to be run.
 type job struct {
 	scenario *scenario.Scenario
 	warnings []string // of what is missing for it
 	targets  map[string]string
 	trust    secure.Trust // of the targets
-	patience patienceFlag
+	patience lab.Patience
 	until    *record.Until // nil: each cell as often as the scenario says
 	output   outputFlags
 	resume   bool
@@ -123,7 +130,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
-	workshop.Patience = j.patience.Patience
+	workshop.Patience = j.patience
 	if j.fleet != nil {
 		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)
 		if err != nil {

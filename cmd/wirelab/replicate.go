@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
@@ -24,7 +25,7 @@ import (
 // replication is what the flags of replicate say.
 type replication struct {
 	plan.Replication
-	patience patienceFlag
+	patience lab.Patience
 	json     bool
 }
 
@@ -84,7 +85,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	f.StringVarP(&r.Directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
 	f.StringVar(&resume, "resume", "", "continue the replication in this `directory`")
 	f.BoolVar(&r.json, "json", false, "print one JSON object on standard output; words go to standard error")
-	r.patience.register(f)
+	registerPatience(f, &r.patience)
 	complete(cmd, "yardstick", plan.YardstickNames())
 	complete(cmd, "peers", peer.Names())
 	complete(cmd, "budget", []string{"15m", "1h", "8h"})

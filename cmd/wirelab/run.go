@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/peer"
 )
@@ -21,7 +22,7 @@ type study struct {
 	quick    bool
 	only     []string
 	named    plan.Named
-	patience patienceFlag
+	patience lab.Patience
 	until    untilFlags
 	probes   probeFlag
 	fleet    fleetFlags
@@ -78,7 +79,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	f.StringSliceVar(&s.named.Yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(plan.YardstickNames(), ", "))
 	f.StringSliceVar(&s.named.Peers, "peers", nil, "`workers` in other languages to compare with, in parts that do: "+strings.Join(peer.Names(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
-	s.patience.register(f)
+	registerPatience(f, &s.patience)
 	s.until.register(cmd)
 	s.probes.register(cmd)
 	s.fleet.register(cmd)

@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/selftest"
 )
@@ -76,41 +72,13 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 
 func (a *app) listSituations(all []selftest.Situation, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(map[string]any{"version": selftestVersion, "situations": all})
+		return a.printJSON(map[string]any{"version": selftest.ResultVersion, "situations": all})
 	}
 	for _, s := range all {
 		fmt.Fprintf(a.stdout, "%-16s %s\n%-16s twin: %s\n", s.Name, s.Lie, "", s.Twin)
 	}
 	return nil
 }
-
-// selftestVersion is the form of selftest's JSON.
-const selftestVersion = 1
-
-// selftestResult is selftest's JSON.
-type selftestResult struct {
-	Version    int                    `json:"version"`
-	Placement  host.Placement         `json:"placement"`
-	Situations []selftest.Verdict     `json:"situations"`
-	Classes    map[selftest.Class]int `json:"classes"` // how many situations are of each
-	Twins      int                    `json:"twins"`
-	Refused    int                    `json:"refused"` // twins that are invalid
-}
-
-func (r *selftestResult) add(v selftest.Verdict) {
-	r.Situations = append(r.Situations, v)
-	r.Classes[v.Class]++
-	if v.Honest != nil {
-		r.Twins++
-	}
-	if v.Refused != nil {
-		r.Refused++
-	}
-}
-
-// refusedAtMost is how many of so many honest twins may be refused: one in 30, and one
-// where there are fewer.
-func refusedAtMost(twins int) int { return max(1, twins/30) }
 
 func (a *app) selftest(ctx context.Context, s *selftesting) error {
 	began := time.Now()
@@ -122,7 +90,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 		Worker: []string{s.program, "worker"}, Actor: []string{s.program, "disturb"}, MachineWide: s.machineWide,
 		Patience: 5 * time.Second,
 	}
-	result := selftestResult{Version: selftestVersion, Placement: lab.New(g.Worker).Placement, Classes: map[selftest.Class]int{}}
+	result := selftest.Result{Version: selftest.ResultVersion, Placement: lab.New(g.Worker).Placement, Classes: map[selftest.Class]int{}}
 	fmt.Fprintf(a.stderr, "%d situations and their twins, some 3 s each\n", len(s.chosen))
 	for i, situation := range s.chosen {
 		v, err := g.Examine(ctx, situation)
@@ -133,78 +101,19 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 			}
 			return err
 		}
-		result.add(v)
-		fmt.Fprintf(words, "%2d/%d %s\n", i+1, len(s.chosen), describe(v))
+		result.Add(v)
+		fmt.Fprintf(words, "%2d/%d %s\n", i+1, len(s.chosen), v.Describe())
 	}
-	fmt.Fprintf(words, "\n%s, in %v\n", totals(result), time.Since(began).Round(time.Second))
+	fmt.Fprintf(words, "\n%s, in %v\n", result.Totals(), time.Since(began).Round(time.Second))
 	if s.json {
 		if err := a.printJSON(result); err != nil {
 			return err
 		}
 	}
-	if passed, unclear := result.Classes[selftest.Passed], result.Classes[selftest.Unclear]; passed+unclear > 0 || result.Refused > refusedAtMost(result.Twins) {
-		return exitError{exitInvalid, fmt.Errorf("false figures that passed unnoticed: %d; that could not be told from what else goes on here: %d; honest twins that were refused: %d of %d",
-			passed, unclear, result.Refused, result.Twins)}
+	if err := result.Check(); err != nil {
+		return exitError{exitInvalid, err}
 	}
 	return nil
-}
-
-func totals(r selftestResult) string {
-	return fmt.Sprintf("%d of %d situations were staged: %d noticed, %d harmless and not noticed, %d passed unnoticed, %d unclear; %d of %d honest twins were refused",
-		len(r.Situations)-r.Classes[selftest.NotStaged], len(r.Situations), r.Classes[selftest.Noticed], r.Classes[selftest.Harmless],
-		r.Classes[selftest.Passed], r.Classes[selftest.Unclear], r.Refused, r.Twins)
-}
-
-// describe is a situation's verdict in a few lines.
-func describe(v selftest.Verdict) string {
-	var b strings.Builder
-	switch v.Class {
-	case selftest.NotStaged:
-		return fmt.Sprintf("%-16s not staged: %s", v.Name, v.NotStaged)
-	case selftest.Noticed:
-		fmt.Fprintf(&b, "%-16s noticed, %s by %s", v.Name, v.By.Level, v.By.Name)
-	case selftest.Unclear:
-		fmt.Fprintf(&b, "%-16s unclear, %s by %s, and so was its twin", v.Name, v.By.Level, v.By.Name)
-	case selftest.Harmless:
-		fmt.Fprintf(&b, "%-16s not noticed, harmless", v.Name)
-	default:
-		fmt.Fprintf(&b, "%-16s PASSED unnoticed", v.Name)
-	}
-	if v.Moved != nil {
-		fmt.Fprintf(&b, " (P50 ×%s, P99 ×%s, throughput ×%s)", ratio(v.Moved.P50), ratio(v.Moved.P99), ratio(v.Moved.Throughput))
-	}
-	fmt.Fprintf(&b, "\n      staged: %s\n", v.Lie)
-	if v.By != nil {
-		fmt.Fprintf(&b, "      judge:  %s\n", v.By.Detail)
-	} else {
-		fmt.Fprintf(&b, "      judge:  %s\n", otherChecks(v.Told))
-	}
-	if v.Refused != nil {
-		fmt.Fprintf(&b, "      its honest twin (%s) was REFUSED: %s, %s\n", v.Twin, v.Refused.Name, v.Refused.Detail)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// otherChecks says what the checks that do not name the situation found.
-func otherChecks(o *selftest.Outcome) string {
-	var said []string
-	for _, c := range o.Checks {
-		if c.Level != record.Unknown {
-			said = append(said, fmt.Sprintf("%s by %s, which does not name it", c.Level, c.Name))
-		}
-	}
-	if len(said) == 0 {
-		return "said nothing"
-	}
-	return strings.Join(said, "; ")
-}
-
-// ratio has two digits, or as many as it takes.
-func ratio(r float64) string {
-	if r >= 10 {
-		return fmt.Sprintf("%.0f", math.Round(r))
-	}
-	return fmt.Sprintf("%.2g", r)
 }
 
 func (a *app) disturbCommand() *cobra.Command {

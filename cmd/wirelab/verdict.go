@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/wire/service"
 )
 
 // verdict decides the exit code: a run that measured nothing has failed; a cell
 // without a valid trial makes the measurement invalid.
-func verdict(s *analysis.Summary, patience patienceFlag) error {
+func verdict(s *analysis.Summary, patience lab.Patience) error {
 	if len(s.Cells) == 0 {
 		return nil // nothing was to be measured: all was profiled
 	}
@@ -37,7 +38,7 @@ func verdict(s *analysis.Summary, patience patienceFlag) error {
 	if len(disturbed) > 0 {
 		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", shortList(disturbed))
 		if s.Cells[0].Stack != service.Stack { // which is not asked again
-			reason += ", or let wirelab wait longer for that with --patience " + patience.more()
+			reason += ", or let wirelab wait longer for that with --patience " + patience.More()
 		}
 		reasons = append(reasons, reason)
 	}

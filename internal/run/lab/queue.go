@@ -8,24 +8,6 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Patience bounds the time that a run spends on trials that only the machine spoiled: on
-// waiting for a quiet moment, and on measuring them again. A repeat that has begun is
-// finished.
-type Patience struct {
-	Time  time.Duration
-	Share float64 // of the run's time, patience included: below 1; comes on top of Time
-}
-
-// UsualPatience is a quarter of the run's time. It is 10 seconds more, because neighbours
-// work for seconds at a time, also while a run is short.
-var UsualPatience = Patience{Time: 10 * time.Second, Share: 0.25}
-
-// after is the patience once the plan's trials have taken so long.
-func (p Patience) after(planned time.Duration) time.Duration {
-	const longest = 1 << 61 // nanoseconds, 73 years: with a share near 1 no integer holds it
-	return min(p.Time, longest) + time.Duration(min(p.Share/(1-p.Share)*float64(planned), longest))
-}
-
 const (
 	// lookFor is how long the machine is watched at a time: the kernel counts CPU time in
 	// hundredths of a second.

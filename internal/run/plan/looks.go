@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -15,16 +14,9 @@ import (
 // leastRepeats is the fewest that give a verdict or an interval.
 const leastRepeats = 3
 
-// A Goal says what a run repeats for.
-type Goal struct {
-	Width float64       // each mean is known so well, as a share; 0: every comparison is decided
-	Most  int           // repeats
-	Time  time.Duration // of all trials; 0: as long as the repeats take
-}
-
-// Until returns the looks that a scenario takes towards a goal.
-func Until(s *scenario.Scenario, g Goal) (*record.Until, error) {
-	u := &record.Until{Width: g.Width, TimeNS: int64(g.Time)}
+// Until returns the looks that a scenario takes towards a target.
+func Until(s *scenario.Scenario, target Target, most Most) (*record.Until, error) {
+	u := &record.Until{Width: float64(target), TimeNS: int64(most.Time)}
 	first := 0
 	for _, p := range s.Parts {
 		if isRepeated(u)(p) && (first == 0 || p.Repeats < first) {
@@ -35,10 +27,10 @@ func Until(s *scenario.Scenario, g Goal) (*record.Until, error) {
 		return nil, errors.New("--until: no part that is measured can answer it: verdict takes two variants or more, a width one, as in --until 3%")
 	}
 	first = max(first, leastRepeats)
-	if g.Most <= first {
-		return nil, fmt.Errorf("--at-most %d: want more repeats than the %d that come before the first look", g.Most, first)
+	if most.Repeats <= first {
+		return nil, fmt.Errorf("--at-most %d: want more repeats than the %d that come before the first look", most.Repeats, first)
 	}
-	u.Looks, u.Begun = analysis.Looks(first, g.Most), 1
+	u.Looks, u.Begun = analysis.Looks(first, most.Repeats), 1
 	return u, nil
 }
 
