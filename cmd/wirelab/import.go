@@ -1,15 +1,9 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,8 +69,11 @@ verdicts in diff.`,
 func (a *app) importFiles(paths []string, name, directory string) (string, error) {
 	files := make([]summary.File, len(paths))
 	for i, path := range paths {
-		var err error
-		if files[i], err = readForeign(path); err != nil {
+		data, err := plan.ReadFile(path, summary.MaxBytes)
+		if err == nil {
+			files[i], err = foreign.Summaries.ReadFile(path, data)
+		}
+		if err != nil {
 			return "", usage(fmt.Errorf("%s: %w", path, err))
 		}
 		for j, other := range files[:i] {
@@ -86,7 +83,8 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 		}
 	}
 	records := summary.Records(files)
-	manifest := foreignManifest(records)
+	manifest := summary.Manifest(records)
+	manifest.Tool, manifest.Command = version(), commandLine()
 	if name != "" {
 		manifest.Name = name
 	}
@@ -104,48 +102,4 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 		}
 	}
 	return run.Dir, run.Finish(record.Done)
-}
-
-func readForeign(path string) (summary.File, error) {
-	data, err := plan.ReadFile(path, summary.MaxBytes)
-	if err != nil {
-		return summary.File{}, err
-	}
-	result, err := foreign.Summaries.Read(data)
-	if err != nil {
-		return summary.File{}, err
-	}
-	sum := sha256.Sum256(data)
-	return summary.File{Result: result, Name: filepath.Base(path), SHA256: hex.EncodeToString(sum[:])}, nil
-}
-
-// noScenario is what the manifest of such a run has for one.
-const noScenario = "{}"
-
-// foreignManifest has neither a scenario nor a host: where and why the files were made is
-// not known.
-func foreignManifest(records []record.Record) record.Manifest {
-	nothing := json.RawMessage(noScenario)
-	var tools []string
-	started := time.Time{}
-	m := record.Manifest{
-		Version: record.Version, Tool: version(), Command: commandLine(), Status: record.Running,
-		Trials: len(records), Scenario: nothing, Declarations: nothing, Host: nothing,
-	}
-	for _, r := range records {
-		if !slices.Contains(tools, r.Foreign.Tool) {
-			tools = append(tools, r.Foreign.Tool)
-		}
-		if !r.Started.IsZero() && (started.IsZero() || r.Started.Before(started)) {
-			started = r.Started
-		}
-		m.Order = append(m.Order, record.PlannedTrial{Trial: r.Trial, Repeat: r.Repeat, Cell: r.Cell.Key()})
-	}
-	if m.Started = started; started.IsZero() {
-		m.Started = time.Now()
-		m.Warnings = []string{"no file says when it was made: the date is that of the import"}
-	}
-	m.Name = "import-" + strings.Join(tools, "-")
-	m.Title = "Imported: figures of " + strings.Join(tools, ", ") + ", not of wirelab"
-	return m
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/spelling"
-	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
 )
@@ -183,9 +181,12 @@ what it can do; for one that does not, --stack says a variant that it speaks, an
 				return fmt.Errorf("find wirelab's own program, to play the other end: %w", err)
 			}
 			p.Command, p.Reference = command, []string{program, "worker"}
-			peers, err := a.peersToCheck(cmd.Context(), p)
-			if err != nil {
-				return err
+			peers, err := conform.Choose(cmd.Context(), p, func(line string) { fmt.Fprintln(a.stderr, line) })
+			switch {
+			case cmd.Context().Err() != nil:
+				return exitError{code: exitInterrupted}
+			case err != nil:
+				return usage(err)
 			}
 			failed, all := 0, 0
 			for _, one := range peers {
@@ -208,41 +209,6 @@ what it can do; for one that does not, --stack says a variant that it speaks, an
 	cmd.Flags().BoolVar(&p.Client, "client", false, "the worker plays clients, whatever else it says")
 	complete(cmd, "stack", slices.Clone(stackNames()))
 	return cmd
-}
-
-// peersToCheck are one for each stack: those that the worker says it speaks, or those asked
-// for.
-func (a *app) peersToCheck(ctx context.Context, p conform.Peer) ([]conform.Peer, error) {
-	asked := p.Server || p.Client
-	able, err := conform.Ask(ctx, p.Command)
-	switch {
-	case ctx.Err() != nil:
-		return nil, exitError{code: exitInterrupted}
-	case errors.Is(err, conform.ErrNotStarted):
-		return nil, usage(err)
-	case err != nil && (p.Stack == "" || !asked):
-		return nil, usage(fmt.Errorf("the worker does not say what it can do (%w): say it with --stack, and --server, --client or both", err))
-	case err != nil:
-		fmt.Fprintf(a.stderr, "the worker does not say what it can do, and is held against what was asked for: %v\n", err)
-		return []conform.Peer{p}, nil
-	}
-	p.Able = able
-	var all []conform.Peer
-	for _, one := range conform.Peers(p) {
-		if asked {
-			one.Server, one.Client = p.Server, p.Client
-		}
-		if p.Stack == "" {
-			all = append(all, one)
-		}
-	}
-	if p.Stack != "" {
-		if !asked {
-			p.Server, p.Client = slices.Contains(able.Roles, worker.ServerRole), slices.Contains(able.Roles, worker.ClientRole)
-		}
-		all = []conform.Peer{p}
-	}
-	return all, nil
 }
 
 // holdAgainstContract makes the checks of a stack, and prints a line for each.

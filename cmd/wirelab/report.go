@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,7 +58,7 @@ first one. To see only what became faster or slower, use diff.`,
 
 // overlay writes and prints one report of several runs.
 func (a *app) overlay(directories []string, output outputFlags) error {
-	names := runNames(directories)
+	names := publish.NamesOf(directories)
 	runs := make([]*report.Run, len(directories))
 	for i, directory := range directories {
 		var err error
@@ -82,29 +81,6 @@ func (a *app) overlay(directories []string, output outputFlags) error {
 		return report.WriteJSON(a.stdout, seen)
 	}
 	return publish.Print(a.stdout, seen, output.printing(page))
-}
-
-// runNames are short names of runs that tell them apart: of their directories, with a number
-// where two are called the same, and without what a variant's options cannot have.
-func runNames(directories []string) []string {
-	names := make([]string, len(directories))
-	for i, directory := range directories {
-		name := filepath.Base(filepath.Clean(directory))
-		if absolute, err := filepath.Abs(directory); err == nil {
-			name = filepath.Base(absolute) // of "." too
-		}
-		name = strings.Map(func(r rune) rune {
-			if strings.ContainsRune(":,= ", r) {
-				return '-'
-			}
-			return r
-		}, name)
-		for n := 2; slices.Contains(names[:i], name); n++ {
-			name = fmt.Sprintf("%s-%d", strings.TrimSuffix(name, fmt.Sprintf("-%d", n-1)), n)
-		}
-		names[i] = name
-	}
-	return names
 }
 
 // oneRun wants a run's directory as the only argument.

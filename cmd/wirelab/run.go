@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/foreign/summary"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -125,7 +126,7 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 }
 
 // isImported reports whether other programs measured the run: it has no scenario.
-func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == noScenario }
+func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == summary.NoScenario }
 
 // resume continues a run where it stopped, with the scenario of its manifest.
 func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string) error {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
@@ -106,4 +107,27 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(file.Name(), path)
+}
+
+// NamesOf returns short names that tell runs apart: the names of their directories, with a
+// number where two are the same, and without the signs that options of variants cannot have.
+func NamesOf(directories []string) []string {
+	names := make([]string, len(directories))
+	for i, directory := range directories {
+		name := filepath.Base(filepath.Clean(directory))
+		if absolute, err := filepath.Abs(directory); err == nil {
+			name = filepath.Base(absolute) // of "." too
+		}
+		name = strings.Map(func(r rune) rune {
+			if strings.ContainsRune(":,= ", r) {
+				return '-'
+			}
+			return r
+		}, name)
+		for n := 2; slices.Contains(names[:i], name); n++ {
+			name = fmt.Sprintf("%s-%d", strings.TrimSuffix(name, fmt.Sprintf("-%d", n-1)), n)
+		}
+		names[i] = name
+	}
+	return names
 }
