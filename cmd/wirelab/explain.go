@@ -1,8 +1,9 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -15,11 +16,8 @@ import (
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	var (
-		cells, table string
-		asJSON       bool
-	)
-	cmd := &cobra.Command{
+	var cells, table string
+	cmd := a.finds(oneObject, &cobra.Command{
 		Use:   "explain RUN",
 		Short: "Say where the time goes, or why one cell takes longer than another",
 		Long: `Explain reads what the probes of a run saw, and says where the difference
@@ -37,36 +35,31 @@ Without --cells the first and the slowest of the smallest message are compared.`
   wirelab explain results --cells grpc/echo/64B,grpc/echo/4KiB --categories mine.yaml
   wirelab explain --categories default > mine.yaml     # the table to start from`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if table == "default" && len(args) == 0 {
-				_, err := a.stdout.Write(analysis.DefaultCategories)
-				return err
-			}
-			if err := oneRun(nil, args); err != nil {
-				return usage(err)
-			}
-			e, err := a.explain(args[0], cells, table)
-			if err != nil {
-				return usage(err)
-			}
-			if asJSON {
-				encoder := json.NewEncoder(a.stdout)
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(struct {
-					*analysis.Explanation
-					Words []string `json:"words"`
-				}{e, advice.Explain(e)})
-			}
-			if err := report.WriteWords(a.stdout, advice.Explain(e), report.TerminalOf(a.stdout)); err != nil {
-				return err
-			}
-			return report.WriteExplanation(a.stdout, e)
-		},
-	}
+	}, func(_ *cobra.Command, args []string) (found finding, err error) {
+		if table == "default" && len(args) == 0 {
+			rules := func(w io.Writer) error { _, err := w.Write(analysis.DefaultCategories); return err }
+			return finding{words: rules}, nil
+		}
+		if err := oneRun(nil, args); err != nil {
+			return found, usage(err)
+		}
+		e, err := a.explain(args[0], cells, table)
+		if err != nil {
+			return found, usage(err)
+		}
+		words := advice.Explain(e)
+		found.value = struct {
+			*analysis.Explanation
+			Words []string `json:"words"`
+		}{e, words}
+		found.words = func(w io.Writer) error {
+			return errors.Join(report.WriteWords(w, words, report.TerminalOf(w)), report.WriteExplanation(w, e))
+		}
+		return found, nil
+	})
 	f := cmd.Flags()
 	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two with a comma between")
 	f.StringVar(&table, "categories", "", "a `file` of rules in place of wirelab's own; default prints those")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,7 +16,7 @@ import (
 )
 
 func (a *app) fleetCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "fleet",
 		Short: "Measure with more machines than this one: start a hub, see its agents, end it",
 		Long: `A fleet is machines that lend themselves to trials. A hub, on any of them, brings
@@ -28,15 +29,7 @@ whoever has the controller's token.
 		Example: `  wirelab fleet up --detach --agent role=server --agent 'role=client*2'
   wirelab fleet list
   wirelab fleet down`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage(fmt.Errorf("fleet %q: %s", args[0], spelling.Suggest(args[0], []string{"check", "down", "list", "token", "up"})))
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(a.fleetUpCommand(), a.fleetListCommand(), a.fleetCheckCommand(), a.fleetTokenCommand(), a.fleetDownCommand())
-	return cmd
+	}, a.fleetUpCommand(), a.fleetListCommand(), a.fleetCheckCommand(), a.fleetTokenCommand(), a.fleetDownCommand())
 }
 
 // whichFleet says which fleet a command is about.
@@ -76,37 +69,29 @@ func (w *whichFleet) look(ctx context.Context) (*fleet.Visit, error) {
 }
 
 func (a *app) fleetListCommand() *cobra.Command {
-	var (
-		which  whichFleet
-		asJSON bool
-	)
-	cmd := &cobra.Command{
+	var which whichFleet
+	cmd := a.finds("one JSON list", &cobra.Command{
 		Use: "list", Short: "List the agents that are there, and what they are", Args: cobra.NoArgs,
 		Example: `  wirelab fleet list
   wirelab fleet list --json | jq -r '.[].name'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			seen, err := which.look(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer seen.Close()
-			if asJSON {
-				return a.printJSON(append([]fleet.Card{}, seen.Cards...))
-			}
-			return a.printCards(seen.Cards)
-		},
-	}
+	}, func(cmd *cobra.Command, _ []string) (finding, error) {
+		seen, err := which.look(cmd.Context())
+		if err != nil {
+			return finding{}, err
+		}
+		defer seen.Close()
+		return printed(append([]fleet.Card{}, seen.Cards...), func(w io.Writer) error { return printCards(w, seen.Cards) }), nil
+	})
 	which.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON list")
 	return cmd
 }
 
-func (a *app) printCards(cards []fleet.Card) error {
+func printCards(to io.Writer, cards []fleet.Card) error {
 	if len(cards) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "no agents: start some by the line that wirelab fleet token prints")
+		_, err := fmt.Fprintln(to, "no agents: start some by the line that wirelab fleet token prints")
 		return err
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "agent\tlabels\taddress\tCPUs\tmachine\tstate")
 	for _, c := range cards {
 		state := "free"
@@ -129,39 +114,30 @@ func labelsOf(labels map[string]string) string {
 }
 
 func (a *app) fleetTokenCommand() *cobra.Command {
-	var (
-		hub, role string
-		asJSON    bool
-	)
-	cmd := &cobra.Command{
+	var hub, role string
+	cmd := a.finds(oneObject, &cobra.Command{
 		Use: "token", Short: "Print a token of a fleet whose hub runs on this machine", Args: cobra.NoArgs,
 		Long: `Token prints what lets an agent into a fleet, or with --role controller what lets
 somebody measure with it from another machine. Who has the controller's may have
 the agents start any trial: keep it as you keep a password.`,
 		Example: `  WIRELAB_TOKEN=$(ssh hub wirelab fleet token) wirelab agent --labels role=client
   wirelab fleet token --role controller > fleet.token`,
-		RunE: func(*cobra.Command, []string) error {
-			if !slices.Contains(fleet.Roles(), role) {
-				return usage(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, fleet.Roles())))
-			}
-			running, err := fleet.FindHub(hub)
-			if err != nil {
-				return usage(err)
-			}
-			c, err := fleet.ReadTokenFile(fleet.TokenFile(running.Dir, role))
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.printJSON(map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()})
-			}
-			_, err = fmt.Fprintln(a.stdout, c.Token())
-			return err
-		},
-	}
+	}, func(*cobra.Command, []string) (finding, error) {
+		if !slices.Contains(fleet.Roles(), role) {
+			return finding{}, usage(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, fleet.Roles())))
+		}
+		running, err := fleet.FindHub(hub)
+		if err != nil {
+			return finding{}, usage(err)
+		}
+		c, err := fleet.ReadTokenFile(fleet.TokenFile(running.Dir, role))
+		if err != nil {
+			return finding{}, err
+		}
+		return printed(map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, line(c.Token())), nil
+	})
 	cmd.Flags().StringVar(&hub, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
 	cmd.Flags().StringVar(&role, "role", fleet.RoleAgent, "for whom: an `agent`, or a controller")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	completeHubs(cmd)
 	complete(cmd, "role", fleet.Roles())
 	return cmd

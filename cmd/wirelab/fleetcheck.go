@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
@@ -12,37 +13,21 @@ import (
 )
 
 func (a *app) fleetCheckCommand() *cobra.Command {
-	var (
-		which  whichFleet
-		asJSON bool
-	)
-	cmd := &cobra.Command{
+	var which whichFleet
+	cmd := a.finds(oneObject, &cobra.Command{
 		Use: "check", Short: "Ask every agent for its clock, and see whether it could measure", Args: cobra.NoArgs,
 		Example: `  wirelab fleet check
   wirelab fleet check --json | jq '.agents[] | select(.problem)'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			seen, err := which.look(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer seen.Close()
-			found, err := seen.Examine(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				err = a.printJSON(found)
-			} else {
-				err = a.printChecked(found)
-			}
-			if err != nil {
-				return err
-			}
-			return checkFit(found)
-		},
-	}
+	}, func(cmd *cobra.Command, _ []string) (finding, error) {
+		seen, err := which.look(cmd.Context())
+		if err != nil {
+			return finding{}, err
+		}
+		defer seen.Close()
+		found, err := seen.Examine(cmd.Context())
+		return finding{found, func(w io.Writer) error { return printChecked(w, found) }, checkFit(found)}, err
+	})
 	which.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -63,9 +48,9 @@ func checkFit(f fleet.Examined) error {
 	return nil
 }
 
-func (a *app) printChecked(f fleet.Examined) error {
-	fmt.Fprintf(a.stdout, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS).Round(10*time.Microsecond))
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+func printChecked(to io.Writer, f fleet.Examined) error {
+	fmt.Fprintf(to, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS).Round(10*time.Microsecond))
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, agent := range f.Agents {
 		state := fmt.Sprintf("its clock is known to ±%v", time.Duration(agent.Clock.ErrorNS).Round(time.Microsecond))
 		if agent.Notice != "" {

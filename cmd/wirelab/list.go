@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -53,8 +53,8 @@ type listedOption struct {
 }
 
 func (a *app) listCommand() *cobra.Command {
-	var asJSON, settings bool
-	cmd := &cobra.Command{
+	var settings bool
+	cmd := a.finds(oneObject, &cobra.Command{
 		Use:   "list [--settings [variant]...]",
 		Short: "List stacks with their options, workloads, links, studies and export formats",
 		Long: `List everything to choose from: stacks with their options, workloads, links,
@@ -67,24 +67,16 @@ those of one client; a record has those that its trial ran with.`,
   wirelab list --json | jq -r '.stacks[].name'
   wirelab list --settings
   wirelab list --settings grpc:window=16MiB h2:tls=on,conn=resumed`,
-		RunE: func(_ *cobra.Command, variants []string) error {
-			if settings {
-				return a.listSettings(variants, asJSON)
-			}
-			if len(variants) > 0 {
-				return usage(fmt.Errorf("list %s: variants need --settings, as in wirelab list --settings %s", variants[0], variants[0]))
-			}
-			l, err := newListing()
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.printJSON(l)
-			}
-			return a.printListing(l)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	}, func(_ *cobra.Command, variants []string) (finding, error) {
+		if settings {
+			return listSettings(variants)
+		}
+		if len(variants) > 0 {
+			return finding{}, usage(fmt.Errorf("list %s: variants need --settings, as in wirelab list --settings %s", variants[0], variants[0]))
+		}
+		l, err := newListing()
+		return printed(l, func(w io.Writer) error { return printListing(w, l) }), err
+	})
 	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that are not a library's default")
 	return cmd
 }
@@ -122,8 +114,8 @@ func listOptions(options []scenario.Option) []listedOption {
 	return each(options, func(o scenario.Option) listedOption { return listedOption{o.Key, o.Values, o.Default, o.Help} })
 }
 
-func (a *app) printListing(l *listing) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+func printListing(to io.Writer, l *listing) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "STACKS")
 	for _, s := range l.Stacks {
 		fmt.Fprintf(w, "  %s\t%s; connections: %s\n", s.Name, s.Help, s.Connection)
@@ -162,13 +154,6 @@ func printOptions(w *tabwriter.Writer, options []listedOption) {
 	}
 }
 
-func (a *app) printJSON(v any) error {
-	encoder := json.NewEncoder(a.stdout)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
-}
-
 // settingsListing is what `list --settings --json` prints.
 type settingsListing struct {
 	Variants []variantSettings `json:"variants"`
@@ -181,7 +166,7 @@ type variantSettings struct {
 
 // listSettings lists the settings of the variants, or of every stack if none is
 // named.
-func (a *app) listSettings(variants []string, asJSON bool) error {
+func listSettings(variants []string) (finding, error) {
 	if len(variants) == 0 {
 		variants = stackNames()
 	}
@@ -189,25 +174,22 @@ func (a *app) listSettings(variants []string, asJSON bool) error {
 	for _, text := range variants {
 		v, err := scenario.ParseVariant(text)
 		if err != nil {
-			return usage(err)
+			return finding{}, usage(err)
 		}
 		if err := catalog.Check(v); err != nil {
-			return usage(err)
+			return finding{}, usage(err)
 		}
 		settings, err := worker.Settings(v.String())
 		if err != nil {
-			return err
+			return finding{}, err
 		}
 		l.Variants = append(l.Variants, variantSettings{v.String(), settings})
 	}
-	if asJSON {
-		return a.printJSON(l)
-	}
-	return a.printSettings(l)
+	return printed(l, func(w io.Writer) error { return printSettings(w, l) }), nil
 }
 
-func (a *app) printSettings(l settingsListing) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+func printSettings(to io.Writer, l settingsListing) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for i, v := range l.Variants {
 		if i > 0 {
 			fmt.Fprintln(w)

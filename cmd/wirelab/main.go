@@ -211,14 +211,6 @@ func (a *app) workerCommand() *cobra.Command {
 	return a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", worker.Main)
 }
 
-// partCommand is a process that wirelab starts, and no person does.
-func (a *app) partCommand(use, short string, play func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), a.stdin, a.stdout) },
-	}
-}
-
 // scenarios are those that commands name.
 var scenarios = plan.Library{CheckColumn: report.CheckStudyColumn}
 

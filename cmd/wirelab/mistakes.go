@@ -114,20 +114,3 @@ func commandsOfCobra(root *cobra.Command) {
 		}
 	}
 }
-
-// complete offers the words to the shell's completion of a flag.
-func complete(cmd *cobra.Command, flag string, words []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag is not there: our own mistake
-	}
-}
-
-// each calls of with each item, and returns the results.
-func each[T, R any](items []T, of func(T) R) []R {
-	results := make([]R, len(items))
-	for i, item := range items {
-		results[i] = of(item)
-	}
-	return results
-}

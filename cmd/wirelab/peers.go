@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 )
 
 func (a *app) peersCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "peers",
 		Short: "Build workers in other languages, and hold a worker against the contract",
 		Long: `Peers are workers in other languages, by the libraries that are usual there. A
@@ -29,15 +30,7 @@ sources that wirelab carries.`,
   wirelab compare --stack grpc,grpc:server=rust,grpc:peer=cpp
   wirelab run client-bottleneck --peers cpp
   wirelab peers check ./my-worker --its-flag`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage(fmt.Errorf("peers %q: %s", args[0], spelling.Suggest(args[0], []string{"build", "check", "list"})))
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(a.peersListCommand(), a.peersBuildCommand(), a.peersCheckCommand())
-	return cmd
+	}, a.peersListCommand(), a.peersBuildCommand(), a.peersCheckCommand())
 }
 
 // listedPeer is a peer and its state on this machine.
@@ -80,38 +73,31 @@ func listWires(p peer.Peer) []listedWire {
 }
 
 func (a *app) peersListCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.finds("one JSON list", &cobra.Command{
 		Use: "list", Short: "List the peers, what they serve, and whether they are built", Args: cobra.NoArgs,
 		Example: `  wirelab peers list
   wirelab peers list --json | jq '.[].wires'`,
-		RunE: func(*cobra.Command, []string) error {
-			var all []listedPeer
-			for _, p := range peer.All() {
-				path, err := p.Path()
-				if err != nil {
-					return err
-				}
-				l := listedPeer{Name: p.Name, Language: p.Language, Libraries: p.Libraries, Wires: listWires(p)}
-				if _, err := os.Stat(path); err == nil {
-					l.Program = path
-				} else {
-					l.Missing = p.Missing()
-				}
-				all = append(all, l)
+	}, func(*cobra.Command, []string) (finding, error) {
+		var all []listedPeer
+		for _, p := range peer.All() {
+			path, err := p.Path()
+			if err != nil {
+				return finding{}, err
 			}
-			if asJSON {
-				return a.printJSON(all)
+			l := listedPeer{Name: p.Name, Language: p.Language, Libraries: p.Libraries, Wires: listWires(p)}
+			if _, err := os.Stat(path); err == nil {
+				l.Program = path
+			} else {
+				l.Missing = p.Missing()
 			}
-			return a.printPeers(all)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON list")
-	return cmd
+			all = append(all, l)
+		}
+		return printed(all, func(w io.Writer) error { return printPeers(w, all) }), nil
+	})
 }
 
-func (a *app) printPeers(all []listedPeer) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+func printPeers(to io.Writer, all []listedPeer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "peer\tlanguage\tserves\tstate")
 	for _, p := range all {
 		state := "not built: wirelab peers build " + p.Name
