@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
@@ -204,13 +205,21 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 }
 
 // progress shows how a run goes.
-type progress interface {
-	lab.QueueObserver
-	Close()
+type progress struct {
+	observers []live.Observer
+	view      *view.View
+	server    *view.MetricsServer // nil: no metrics are served
+}
+
+func (p *progress) close() {
+	p.view.Close()
+	if p.server != nil {
+		_ = p.server.Close() // nobody asks it any more
+	}
 }
 
 // viewOf shows how a job goes.
-func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (progress, error) {
+func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (*progress, error) {
 	if j.load != nil {
 		return a.viewLoad(ctx, j, trials)
 	}
@@ -219,7 +228,7 @@ func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run
 		return view.Standing{Done: left.Done(), Trials: left.All(), Left: left.Remaining(), Took: left.Took()}
 	}
 	shown := view.NewRun(a.stderr, view.Run{Look: lookInWords(run.Manifest.Until), Plan: trials, Order: lab.Order(trials), Standing: standing})
-	return &estimated{shown, left}, nil
+	return &progress{observers: []live.Observer{left.Observe, shown.Observe}, view: shown}, nil
 }
 
 // lookInWords says which look is measured; nil, for a run without looks, gives "".
@@ -228,42 +237,6 @@ func lookInWords(u *record.Until) string {
 		return ""
 	}
 	return fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
-}
-
-// estimated is a progress whose estimate of the time that is left is kept.
-type estimated struct {
-	progress
-	estimate *plan.Estimate
-}
-
-// TrialBegins starts the trial's clock.
-func (e *estimated) TrialBegins(trial record.PlannedTrial) {
-	e.estimate.TrialBegins()
-	e.progress.TrialBegins(trial)
-}
-
-// TrialEnds learns from the time that the trial took.
-func (e *estimated) TrialEnds(number int, r *record.Record) {
-	e.estimate.TrialEnds(number)
-	e.progress.TrialEnds(number, r)
-}
-
-// TrialSetBack learns from the time that the trial took, and expects it again.
-func (e *estimated) TrialSetBack(r *record.Record, why record.Check) {
-	e.estimate.TrialSetBack(r.Trial)
-	e.progress.TrialSetBack(r, why)
-}
-
-// paged is a progress that also keeps the live page new.
-type paged struct {
-	progress
-	page *view.Page
-}
-
-// TrialEnds is called when the trial's record is written.
-func (p paged) TrialEnds(number int, r *record.Record) {
-	p.progress.TrialEnds(number, r)
-	p.page.TrialEnds()
 }
 
 // measure measures the trials of a run, with its view and its page.
@@ -283,10 +256,10 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 			if err != nil {
 				return err
 			}
-			defer shown.Close()
-			workshop.Observer = shown
+			defer shown.close()
+			workshop.Observers = shown.observers
 			if page != nil {
-				workshop.Observer = paged{shown, page}
+				workshop.Observers = append(workshop.Observers, page.Observe)
 			}
 			return workshop.Run(running, trials, run)
 		},

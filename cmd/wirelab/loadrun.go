@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/live"
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/show/view"
@@ -47,88 +46,58 @@ func (l *loadRun) interrupted() bool {
 }
 
 // view shows how a load goes, and serves its metrics where that was asked for.
-func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (progress, error) {
+func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (*progress, error) {
 	l, load := j.load, plan[0].Cell.Load
 	stdin, _ := a.stdin.(*os.File) // nil: there are no keys
-	metrics := &view.Metrics{Clients: plan[0].Cell.Clients, Offered: load.Rate}
-	var server *view.MetricsServer
+	shown := &progress{}
+	if l.limit > 0 {
+		shown.observers = append(shown.observers, (&bounded{load: l}).observe)
+	}
 	if l.metrics != "" {
-		var err error
-		if server, err = view.ServeMetrics(ctx, l.metrics, metrics); err != nil {
+		metrics := &view.Metrics{Clients: plan[0].Cell.Clients, Offered: load.Rate}
+		server, err := view.ServeMetrics(ctx, l.metrics, metrics)
+		if err != nil {
 			return nil, usage(err)
 		}
 		fmt.Fprintln(a.stderr, server.Says())
+		shown.observers = append(shown.observers, metrics.Observe)
+		shown.server = server
 	}
-	shown := progress(view.NewLoad(a.stderr, stdin, view.Load{
+	shown.view = view.NewLoad(a.stderr, stdin, view.Load{
 		Title: l.title, Duration: time.Duration(load.Duration), Trials: len(plan), Pauser: &l.remote, Ending: ctx.Done(),
-	}))
-	if l.limit > 0 {
-		shown = &bounded{progress: shown, load: l}
-	}
-	if server == nil {
-		return shown, nil
-	}
-	return &metered{shown, metrics, server}, nil
+	})
+	shown.observers = append(shown.observers, shown.view.Observe)
+	return shown, nil
 }
 
 // bounded ends a load when its limit is over, which begins with its window.
 type bounded struct {
-	progress
 	load  *loadRun
 	begin sync.Once
 	timer *time.Timer
 }
 
-// TrialProgress starts the clock when the warm-up, if there is one, has ended.
-func (b *bounded) TrialProgress(number int, p live.Progress) {
-	if !p.Warming {
-		b.begin.Do(func() {
-			b.timer = time.AfterFunc(b.load.limit, func() {
-				b.load.limited.Store(true)
-				b.load.remote.End()
-			})
-		})
+// observe starts the clock when the warm-up, if there is one, has ended, and stops it when the
+// trial has.
+func (b *bounded) observe(e live.Event) {
+	switch e := e.(type) {
+	case live.Progress:
+		if !e.Warming {
+			b.begin.Do(b.start)
+		}
+	case live.Ended:
+		b.begin.Do(func() {})
+		if b.timer != nil {
+			b.timer.Stop()
+		}
 	}
-	b.progress.TrialProgress(number, p)
 }
 
-// TrialEnds stops the clock.
-func (b *bounded) TrialEnds(number int, r *record.Record) {
-	b.begin.Do(func() {})
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-	b.progress.TrialEnds(number, r)
-}
-
-// metered is a progress that also keeps metrics and serves them.
-type metered struct {
-	progress
-	metrics *view.Metrics
-	server  *view.MetricsServer
-}
-
-// TrialBegins adds the counters of the trial to those before it.
-func (m *metered) TrialBegins(trial record.PlannedTrial) {
-	m.metrics.TrialBegins()
-	m.progress.TrialBegins(trial)
-}
-
-// TrialProgress keeps what the client reports.
-func (m *metered) TrialProgress(number int, p live.Progress) {
-	m.metrics.TrialProgress(p)
-	m.progress.TrialProgress(number, p)
-}
-
-// TrialEnds shows that nothing is in flight any more.
-func (m *metered) TrialEnds(number int, r *record.Record) {
-	m.metrics.TrialEnds()
-	m.progress.TrialEnds(number, r)
-}
-
-func (m *metered) Close() {
-	m.progress.Close()
-	_ = m.server.Close() // nobody asks it any more
+func (b *bounded) start() {
+	b.timer = time.AfterFunc(b.load.limit, func() {
+		b.load.limited.Store(true)
+		b.load.remote.End()
+	})
 }
 
 // errBothBounds refuses two bounds of several windows.

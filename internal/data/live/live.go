@@ -1,6 +1,6 @@
-// Package live holds what a run tells while it goes on: how far a trial has come, and how its
-// calls fare. Workers print these types, the lab and the fleet pass them on, and views show
-// them. Nothing here is kept: what was measured is in the record.
+// Package live holds what a run reports while it goes on: its events, how far a trial has come,
+// and how its calls fare. Workers print these types, the lab and the fleet pass them on, and
+// views show them. Nothing here is kept: what was measured is in the record.
 //
 // This package must not know who measures, nor how anything is shown.
 package live
@@ -11,21 +11,50 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Progress tells how far a trial has come.
+// An Event is something that happens in a run: Begun, Progress, Ended, SetBack or Waiting.
+type Event interface{ event() }
+
+// An Observer follows a run. It is called from one goroutine at a time and must return quickly,
+// because a trial is running.
+type Observer func(Event)
+
+// A Begun event reports that a trial begins.
+type Begun struct{ Trial record.PlannedTrial }
+
+// A Progress event tells how far a trial has come. A client prints one at least every second:
+// a client that does not is taken to hang.
 type Progress struct {
-	Warming  bool
-	Paused   bool
-	Done     int64   // requests since the start, warm-up included
-	Fraction float64 // of the window, by time or by requests
-	Settled  bool    // the warm-up may end
-	Live     *Calls  // nil unless the run asks for them
+	Warming  bool    `json:"warming"`
+	Paused   bool    `json:"paused,omitempty"`
+	Done     int64   `json:"done"`     // requests since the start, warm-up included
+	Fraction float64 `json:"fraction"` // of the window, by time or by requests
+	// Settled: the warm-up may end. A worker of a group goes on warming up until it is told to
+	// open the window.
+	Settled bool   `json:"settled,omitempty"`
+	Live    *Calls `json:"live,omitempty"` // nil unless the run asks for them
 }
 
-// A Waiting tells how long a run has waited for a quiet machine.
+// An Ended event reports that the record of a trial has been written.
+type Ended struct{ Record *record.Record }
+
+// A SetBack event reports that a trial ended and will be measured again, because only the
+// machine spoiled it, for the reason that the check gives.
+type SetBack struct {
+	Record *record.Record
+	Why    record.Check
+}
+
+// A Waiting event comes some times per second while a run waits for a quiet machine.
 type Waiting struct {
 	Trials         int // that wait to be measured again
 	Used, Patience time.Duration
 }
+
+func (Begun) event()    {}
+func (Progress) event() {}
+func (Ended) event()    {}
+func (SetBack) event()  {}
+func (Waiting) event()  {}
 
 // Calls sums up the calls of a load while it runs, including those of the warm-up and those
 // after the window. Its times are response times, accurate to a sixteenth. The Result of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/worker"
 )
@@ -27,7 +28,7 @@ func (s *stage) startAlone(ctx context.Context, hash string, l worker.Launch) (w
 		spec.IntervalNS = int64(intervalLength)
 	}
 	l.Spec.Client, l.OnInterval = &spec, watch.stream.add
-	l.OnProgress = func(p worker.Progress) { watch.hear(0, p) }
+	l.OnProgress = func(p live.Progress) { watch.hear(0, p) }
 	var err error
 	if a.remote, err = s.controller.startOn(ctx, h, hash, s.before[h.Name].offsetNS, l); err != nil {
 		a.unwatch()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/worker"
 )
@@ -77,7 +78,7 @@ func beginTrial(t *testing.T, on *fleet.Controller, spec worker.ClientSpec, onIn
 	launch.Spec.Role, launch.Spec.Address, launch.Spec.Client = worker.ClientRole, ready.Address, &spec
 	opened := make(chan struct{}, 1)
 	launch.OnInterval = onInterval
-	launch.OnProgress = func(p worker.Progress) {
+	launch.OnProgress = func(p live.Progress) {
 		if !p.Warming {
 			select {
 			case opened <- struct{}{}:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -63,7 +64,7 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 		g.clients = append(g.clients, spec.Client.Clients)
 		one := l
 		one.Spec = spec
-		one.OnProgress = func(p worker.Progress) { g.watch.hear(i, p) }
+		one.OnProgress = func(p live.Progress) { g.watch.hear(i, p) }
 		one.OnInterval = g.watch.stream.add
 		starting.Go(func() {
 			g.members[i], errs[i] = s.controller.startOn(ctx, s.clients[i], hash, s.before[s.clients[i].Name].offsetNS, one)

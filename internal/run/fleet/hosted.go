@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/worker"
 )
@@ -23,7 +24,7 @@ import (
 // told is what an agent tells of a worker. One of its parts is set, or progress with an interval.
 type told struct {
 	Ready    *worker.Ready    `json:"ready,omitempty"`
-	Progress *worker.Progress `json:"progress,omitempty"`
+	Progress *live.Progress   `json:"progress,omitempty"`
 	Interval *worker.Interval `json:"interval,omitempty"`
 	Result   *worker.Result   `json:"result,omitempty"`
 	// Intervals are of all the worker's life, with the result.
@@ -67,7 +68,7 @@ type hosted struct {
 
 	guard     sync.Mutex // of what follows
 	intervals course
-	last      *worker.Progress // nil: it has told of none yet
+	last      *live.Progress // nil: it has told of none yet
 }
 
 // seen is what the worker was seen to cost, until it was asked for the first time.
@@ -231,7 +232,7 @@ func (w *hosted) follow(ctx context.Context) {
 
 // progress tells how far the worker has come: at once what changes, the rest where nothing else
 // is told.
-func (w *hosted) progress(p worker.Progress) {
+func (w *hosted) progress(p live.Progress) {
 	p.Live = nil // intervals say it
 	w.guard.Lock()
 	last := w.last

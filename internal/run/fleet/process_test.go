@@ -234,7 +234,8 @@ func playLab(args []string) error {
 		return err
 	}
 	l := lab.New([]string{program, "worker"})
-	l.Patience, l.Seed, l.Fleet, l.Observer = lab.Patience{}, what.Scenario.Seed, on, teller{bufio.NewWriter(os.Stdout)}
+	l.Patience, l.Seed, l.Fleet = lab.Patience{}, what.Scenario.Seed, on
+	l.Observers = []live.Observer{teller{bufio.NewWriter(os.Stdout)}.observe}
 	if err := l.Run(ctx, plan, run); err != nil {
 		return err
 	}
@@ -250,9 +251,16 @@ func (w teller) print(format string, args ...any) {
 	_ = w.out.Flush() // the test sees what is missing
 }
 
-func (w teller) TrialBegins(record.PlannedTrial)      { w.print("trial begins") }
-func (w teller) TrialProgress(_ int, p live.Progress) { w.print("trial goes on %v", p.Fraction) }
-func (w teller) TrialEnds(n int, r *record.Record)    { w.print("trial ends: %d %s", n, r.Failure) }
+func (w teller) observe(e live.Event) {
+	switch e := e.(type) {
+	case live.Begun:
+		w.print("trial begins")
+	case live.Progress:
+		w.print("trial goes on %v", e.Fraction)
+	case live.Ended:
+		w.print("trial ends: %d %s", e.Record.Trial, e.Record.Failure)
+	}
+}
 
 // tokens writes the tokens of a hub in this process to files.
 func tokens(t *testing.T, hub *fleet.Hub) (agent, controller string) {

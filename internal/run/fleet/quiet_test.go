@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -55,7 +56,7 @@ func TestToldLive(t *testing.T) {
 	for name, want := range map[string]told{
 		"interval":         {Interval: &worker.Interval{StartNS: 17, TookNS: 1e9, Ended: 50_000, Failed: 3, Histogram: encoded}},
 		"an idle interval": {Interval: &worker.Interval{StartNS: 17, TookNS: 1e9}},
-		"progress":         {Progress: &worker.Progress{Warming: true, Settled: true, Done: 7}},
+		"progress":         {Progress: &live.Progress{Warming: true, Settled: true, Done: 7}},
 	} {
 		message, err := encodeLive(want)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -19,7 +20,7 @@ type remote struct {
 	name       string
 	spec       worker.Spec
 	offsetNS   int64 // of the agent's clock
-	onProgress func(worker.Progress)
+	onProgress func(live.Progress)
 	onInterval func(worker.Interval)
 	parts      assembly // of what must not be lost, used by the goroutine that hears it
 

@@ -16,6 +16,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/worker"
 )
@@ -136,7 +137,7 @@ func (s *simulated) run() {
 		case <-ticker.C:
 		}
 		now := clock.Now()
-		so := worker.Progress{Warming: opens == 0 || now < opens, Settled: settled}
+		so := live.Progress{Warming: opens == 0 || now < opens, Settled: settled}
 		if !so.Warming {
 			so.Fraction = min(1, float64(now-opens)/float64(window))
 		}

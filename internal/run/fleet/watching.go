@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
-	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/data/live"
 )
 
 // watching makes one course of what the agents of one or more clients tell of it, which they do
@@ -18,19 +18,19 @@ type watching struct {
 	stream  *merging
 
 	guard   sync.Mutex // of what follows
-	latest  []worker.Progress
+	latest  []live.Progress
 	opensNS int64 // when the window does
 }
 
 func newWatching(clients int, windowNS int64) *watching {
 	return &watching{
 		window: time.Duration(windowNS), settled: make(chan struct{}), stream: newMerging(),
-		latest: make([]worker.Progress, clients), opensNS: math.MaxInt64,
+		latest: make([]live.Progress, clients), opensNS: math.MaxInt64,
 	}
 }
 
 // hear takes in how far a client has come.
-func (w *watching) hear(client int, p worker.Progress) {
+func (w *watching) hear(client int, p live.Progress) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	w.latest[client] = p
@@ -47,7 +47,7 @@ func (w *watching) hear(client int, p worker.Progress) {
 	}
 }
 
-func isUnsettled(p worker.Progress) bool { return !p.Settled && p.Fraction == 0 }
+func isUnsettled(p live.Progress) bool { return !p.Settled && p.Fraction == 0 }
 
 // unsettled are the clients that have not said that their warm-up may end.
 func (w *watching) unsettled() (clients []int) {
@@ -73,7 +73,7 @@ const shownEvery = 250 * time.Millisecond
 
 // tell reports how far all have come, some times a second until stop, which waits for the last
 // report.
-func (w *watching) tell(report func(worker.Progress)) (stop func()) {
+func (w *watching) tell(report func(live.Progress)) (stop func()) {
 	if report == nil {
 		return func() {}
 	}
@@ -98,10 +98,10 @@ func (w *watching) tell(report func(worker.Progress)) (stop func()) {
 }
 
 // look sums up how far the clients have come.
-func (w *watching) look(now int64) worker.Progress {
+func (w *watching) look(now int64) live.Progress {
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	all := worker.Progress{Settled: true, Warming: now < w.opensNS, Live: w.stream.live()}
+	all := live.Progress{Settled: true, Warming: now < w.opensNS, Live: w.stream.live()}
 	for _, one := range w.latest {
 		all.Paused = all.Paused || one.Paused
 		all.Settled = all.Settled && one.Settled

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/check"
@@ -85,7 +86,7 @@ func (e *execution) run(ctx context.Context) error {
 // shows.
 func (e *execution) take(ctx context.Context, number int) error {
 	earlier := e.attempts(number)
-	e.observe(func(o Observer) { o.TrialBegins(e.order[number]) })
+	e.observe(live.Begun{Trial: e.order[number]})
 	r, err := e.measure(ctx, number)
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (e *execution) take(ctx context.Context, number int) error {
 			return err
 		}
 		e.queue.ended(time.Now(), r, true)
-		e.observeQueue(func(o QueueObserver) { o.TrialSetBack(r, why) })
+		e.observe(live.SetBack{Record: r, Why: why})
 		return nil
 	}
 	e.queue.ended(time.Now(), r, false)
@@ -141,13 +142,13 @@ func (e *execution) record(r *record.Record) error {
 	if err := e.into.Append(*r); err != nil {
 		return err
 	}
-	e.observe(func(o Observer) { o.TrialEnds(r.Trial, r) })
+	e.observe(live.Ended{Record: r})
 	return nil
 }
 
 // wait looks at the machine for a moment.
 func (e *execution) wait(ctx context.Context) {
-	e.observeQueue(func(o QueueObserver) { o.Waits(e.queue.waiting()) })
+	e.observe(e.queue.waiting())
 	taken := e.takenByOthers(ctx)
 	e.queue.looked(time.Now(), taken)
 	*e.into.Manifest.WaitedNS += int64(lookFor)

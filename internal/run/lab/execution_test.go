@@ -49,7 +49,7 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 		t.Fatal(err)
 	}
 	r := &rehearsal{execution: e, levels: levels}
-	l.Observer = r
+	l.Observers = []live.Observer{r.observe}
 	e.measure = func(ctx context.Context, number int) (*record.Record, error) {
 		r.begun = append(r.begun, fmt.Sprint("trial ", number))
 		began := time.Now()
@@ -80,18 +80,15 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 	return r
 }
 
-func (r *rehearsal) TrialBegins(record.PlannedTrial)  {}
-func (r *rehearsal) TrialProgress(int, live.Progress) {}
-func (r *rehearsal) TrialEnds(number int, _ *record.Record) {
-	r.said = append(r.said, fmt.Sprint("ends ", number))
-}
-
-func (r *rehearsal) TrialSetBack(back *record.Record, why record.Check) {
-	r.said = append(r.said, fmt.Sprint("sets back ", back.Trial, ": ", why.Detail))
-}
-
-func (r *rehearsal) Waits(w live.Waiting) {
-	r.said = append(r.said, fmt.Sprint("waits with ", w.Trials))
+func (r *rehearsal) observe(e live.Event) {
+	switch e := e.(type) {
+	case live.Ended:
+		r.said = append(r.said, fmt.Sprint("ends ", e.Record.Trial))
+	case live.SetBack:
+		r.said = append(r.said, fmt.Sprint("sets back ", e.Record.Trial, ": ", e.Why.Detail))
+	case live.Waiting:
+		r.said = append(r.said, fmt.Sprint("waits with ", e.Trials))
+	}
 }
 
 // stage makes a run of so many trials.

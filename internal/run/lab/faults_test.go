@@ -40,15 +40,13 @@ func wantNoWorkers(t *testing.T) {
 }
 
 // whenMeasuring calls a function when the first window of a trial is open.
-type whenMeasuring struct{ do func() }
-
-func (whenMeasuring) TrialBegins(record.PlannedTrial) {}
-func (w whenMeasuring) TrialProgress(_ int, p live.Progress) {
-	if !p.Warming {
-		w.do()
-	}
+func whenMeasuring(do func()) []live.Observer {
+	return []live.Observer{func(e live.Event) {
+		if p, is := e.(live.Progress); is && !p.Warming {
+			do()
+		}
+	}}
 }
-func (whenMeasuring) TrialEnds(int, *record.Record) {}
 
 // A worker that dies in the middle of the window is named, with its last words,
 // and the run goes on.
@@ -76,7 +74,7 @@ func wantDeath(t *testing.T, role string, window time.Duration) (died bool) {
 	l := newLab(t)
 	omen := filepath.Join(t.TempDir(), "omen")
 	l.Worker = []string{l.Worker[0], "mortal-worker", role, doomed, omen}
-	l.Observer = whenMeasuring{func() { _ = os.WriteFile(omen, nil, 0o600) }}
+	l.Observers = whenMeasuring(func() { _ = os.WriteFile(omen, nil, 0o600) })
 	s := oneCell(t, "tcp,"+doomed)
 	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)}
 	records := runAll(t, l, s)
@@ -240,7 +238,7 @@ func TestAnInterruptedRun(t *testing.T) {
 	stopped := errors.New("Ctrl-C")
 	s := oneCell(t, "tcp,grpc")
 	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Hour)}
-	l.Observer = whenMeasuring{func() { interrupt(stopped) }}
+	l.Observers = whenMeasuring(func() { interrupt(stopped) })
 	run := create(t, s)
 	if err := l.Run(ctx, s.Plan(), run); !errors.Is(err, stopped) {
 		t.Errorf("got %v, want its cause", err)

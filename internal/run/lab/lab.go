@@ -66,7 +66,8 @@ type Lab struct {
 	Placement host.Placement
 	Nice      int
 	Seed      uint64
-	Observer  Observer // may be nil
+	// Observers follow the run; each event goes to all of them, in order.
+	Observers []live.Observer
 	// Patience is for trials that only the machine spoils; none keeps them as they are.
 	Patience Patience
 	// Live has the progress of trials show what their calls are like.
@@ -84,25 +85,6 @@ type Lab struct {
 	learnt lessons
 	used   time.Duration // of the patience, by earlier calls of Run
 	drain  time.Duration // bounds the wait for calls that outlast the window
-}
-
-// Observer follows a run. Its methods are called from one goroutine at a time and must
-// be quick, because a trial is running.
-type Observer interface {
-	TrialBegins(trial record.PlannedTrial)
-	TrialProgress(number int, p live.Progress)
-	TrialEnds(number int, r *record.Record)
-}
-
-// QueueObserver is an Observer that also follows what becomes of trials that only the
-// machine spoiled.
-type QueueObserver interface {
-	Observer
-	// TrialSetBack reports a trial that ended, and will be measured again, for the reason
-	// that the check gives.
-	TrialSetBack(r *record.Record, why record.Check)
-	// Waits is called some times a second while the run waits for a quiet machine.
-	Waits(w live.Waiting)
 }
 
 // priority is the nice value of workers: the highest priority.
@@ -144,15 +126,9 @@ func (t *trial) launch(ctx context.Context, launch worker.Launch) (worker.End, e
 	return process, nil
 }
 
-func (l *Lab) observe(call func(Observer)) {
-	if l.Observer != nil {
-		call(l.Observer)
-	}
-}
-
-func (l *Lab) observeQueue(call func(QueueObserver)) {
-	if o, does := l.Observer.(QueueObserver); does {
-		call(o)
+func (l *Lab) observe(e live.Event) {
+	for _, observer := range l.Observers {
+		observer(e)
 	}
 }
 

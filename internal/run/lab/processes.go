@@ -157,9 +157,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 				outside = worker.OutsideOf(pid)
 			}
 		},
-		OnProgress: func(p worker.Progress) {
-			t.lab.observe(func(o Observer) { o.TrialProgress(t.number, live.Progress(p)) })
-		},
+		OnProgress: func(p live.Progress) { t.lab.observe(p) },
 	})
 	if err != nil {
 		return result, nil, seen, err

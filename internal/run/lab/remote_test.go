@@ -19,11 +19,14 @@ type presser struct {
 	ended int
 }
 
-func (p *presser) TrialBegins(record.PlannedTrial) {}
-func (p *presser) TrialEnds(int, *record.Record)   { p.ended++ }
-func (p *presser) TrialProgress(_ int, now live.Progress) {
-	if now.Fraction > 0 {
-		p.once.Do(p.press)
+func (p *presser) observe(e live.Event) {
+	switch e := e.(type) {
+	case live.Progress:
+		if e.Fraction > 0 {
+			p.once.Do(p.press)
+		}
+	case live.Ended:
+		p.ended++
 	}
 }
 
@@ -42,7 +45,7 @@ func TestARunEndsEarly(t *testing.T) {
 	l, s := newLab(t), hours(t)
 	l.Remote = &Remote{}
 	seen := &presser{press: l.Remote.End}
-	l.Observer = seen
+	l.Observers = []live.Observer{seen.observe}
 	run := create(t, s)
 	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
 		t.Fatal(err)
@@ -62,7 +65,11 @@ func TestARunEndsBeforeItsWindow(t *testing.T) {
 	l, s := newLab(t), hours(t)
 	s.Parts[0].WarmUp = scenario.WarmUp{AtLeast: scenario.Duration(time.Hour), AtMost: scenario.Duration(time.Hour)}
 	l.Remote = &Remote{}
-	l.Observer = beginner{l.Remote.End}
+	l.Observers = []live.Observer{func(e live.Event) {
+		if _, begun := e.(live.Begun); begun {
+			l.Remote.End()
+		}
+	}}
 	run := create(t, s)
 	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
 		t.Fatal(err)
@@ -71,13 +78,6 @@ func TestARunEndsBeforeItsWindow(t *testing.T) {
 		t.Errorf("failure %q, valid %v", r.Failure, r.Valid())
 	}
 }
-
-// beginner does something when a trial begins.
-type beginner struct{ press func() }
-
-func (b beginner) TrialBegins(record.PlannedTrial)  { b.press() }
-func (b beginner) TrialEnds(int, *record.Record)    {}
-func (b beginner) TrialProgress(int, live.Progress) {}
 
 // only is the run's only record.
 func only(t *testing.T, run *record.Run) *record.Record {

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/data/live"
 )
 
 // BenchmarkEngine is the engine's own cost a request: a closed loop over a
@@ -12,7 +14,7 @@ func BenchmarkEngine(b *testing.B) { benchmarkEngine(b, Plan{}) }
 
 // BenchmarkEngineLive shows what live figures cost a call beside that.
 func BenchmarkEngineLive(b *testing.B) {
-	benchmarkEngine(b, Plan{Live: true, Report: func(Progress) {}})
+	benchmarkEngine(b, Plan{Live: true, Report: func(live.Progress) {}})
 }
 
 // BenchmarkEngineIntervals shows what intervals cost a call beside that.
@@ -54,7 +56,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	for name, plan := range map[string]func(requests int) Plan{
 		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, noopCaller{}), Requests: n} },
 		"live": func(n int) Plan {
-			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Live: true, Report: func(Progress) {}}
+			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Live: true, Report: func(live.Progress) {}}
 		},
 		"intervals": func(n int) Plan {
 			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Intervals: &Intervals{Every: time.Minute, Report: func(Interval) {}}}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
 )
 
 // Group says which callers of a larger group a plan has: those from First on. Arrivals and
@@ -159,7 +160,7 @@ func (c *controller) reportWaiting(now int64) {
 		return
 	}
 	c.lastReport = now
-	c.plan.Report(Progress{Warming: true, Settled: c.plan.Begins == OnOpen})
+	c.plan.Report(live.Progress{Warming: true, Settled: c.plan.Begins == OnOpen})
 }
 
 // openWhenTold opens the window of a load whose warm-up may end. It is announced as late as

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
 )
 
 // whole is a share of everything.
@@ -86,7 +87,7 @@ func TestAGroupObeysItsCues(t *testing.T) {
 			plan.Duration, plan.WarmUp = time.Second, WarmUp{AtMost: 300 * time.Millisecond}
 			plan.Controls, plan.Begins, plan.Opens = controls, OnGo, OnOpen
 			reports := 0
-			plan.Report = func(p Progress) {
+			plan.Report = func(p live.Progress) {
 				reports++
 				if p.Settled && settledAfter == 0 {
 					settledAfter = time.Duration(clock.Now() - began)

@@ -56,7 +56,7 @@ func (s *stepped) Call(context.Context) error {
 // Injected delays come out again, and those of before are forgotten.
 func TestLiveFiguresFollowTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var shown []Progress
+		var shown []live.Progress
 		began := clock.Now()
 		var all []Caller
 		for i := range 10 {
@@ -68,7 +68,7 @@ func TestLiveFiguresFollowTheDelay(t *testing.T) {
 		}
 		r := mustRun(t, Plan{
 			Callers: all, Duration: 10 * time.Second, Drain: time.Second, Live: true,
-			Report:   func(p Progress) { shown = append(shown, p) },
+			Report:   func(p live.Progress) { shown = append(shown, p) },
 			Classify: func(error) record.ErrorCount { return record.ErrorCount{Class: "scripted", Code: "Internal"} },
 		})
 		if len(shown) < 38 {
@@ -120,7 +120,7 @@ func TestLiveTimesAreResponseTimes(t *testing.T) {
 		var last *live.Calls
 		mustRun(t, Plan{
 			Callers: callers(10, &server{delay: 10 * time.Millisecond}), InFlight: 2, Duration: 3 * time.Second, Drain: time.Second,
-			Live: true, Report: func(p Progress) { last = p.Live },
+			Live: true, Report: func(p live.Progress) { last = p.Live },
 		})
 		within(t, "P50 with a wait of 40 ms", float64(last.P50NS), 50e6, 1./16)
 	})
@@ -129,10 +129,10 @@ func TestLiveTimesAreResponseTimes(t *testing.T) {
 // A client that waits for its last calls goes on to report.
 func TestReportsGoOnInTheDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var shown []Progress
+		var shown []live.Progress
 		mustRun(t, Plan{
 			Callers: callers(3, &server{delay: time.Millisecond, hangAfter: 30}), Duration: time.Second, Drain: 10 * time.Second,
-			Live: true, Report: func(p Progress) { shown = append(shown, p) },
+			Live: true, Report: func(p live.Progress) { shown = append(shown, p) },
 		})
 		last := shown[len(shown)-1]
 		if n := len(shown); n < 42 || last.Fraction != 1 || last.Live.InFlight != 3 || last.Live.Ended != 0 || last.Live.P99NS != 0 {

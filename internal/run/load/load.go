@@ -100,7 +100,7 @@ type Plan struct {
 	// warm-up may end.
 	Begins, Opens Cue
 	// Report, if not nil, is called a few times a second from one goroutine.
-	Report func(Progress)
+	Report func(live.Progress)
 	// Intervals, if not nil, are reported, which costs each call some nanoseconds, and each
 	// client eleven kilobytes.
 	Intervals *Intervals
@@ -120,16 +120,6 @@ type Arrivals struct {
 	// Burst is the number of requests that are all due when the window opens. A
 	// burst has no warm-up, and the window ends with the last answer.
 	Burst int
-}
-
-// Progress reports how far Run has come.
-type Progress struct {
-	Warming  bool
-	Paused   bool
-	Done     int64       // requests since the start, warm-up included
-	Fraction float64     // of the window, by time or by requests
-	Settled  bool        // the warm-up may end
-	Live     *live.Calls // nil unless the plan asks for it
 }
 
 // Result holds what the clients measured. Its Intervals start relative to the window,

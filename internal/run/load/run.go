@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -359,7 +360,7 @@ func (c *controller) report(now int64) {
 	}
 	c.lastReport = now
 	b := c.bounds()
-	progress := Progress{Warming: b.begin == notYet, Paused: b.pausedAt(now), Done: c.lastDone, Settled: b.begin == notYet && c.mayOpen != 0}
+	progress := live.Progress{Warming: b.begin == notYet, Paused: b.pausedAt(now), Done: c.lastDone, Settled: b.begin == notYet && c.mayOpen != 0}
 	switch {
 	case progress.Warming:
 	case c.plan.Duration > 0:

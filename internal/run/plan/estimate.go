@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
@@ -92,11 +93,24 @@ func expectedTime(c scenario.Cell) time.Duration {
 	return trialOverhead + warmUp + window
 }
 
-// TrialBegins starts the trial's clock.
-func (e *Estimate) TrialBegins() { e.started = time.Now() }
+// Observe follows the events of the run.
+func (e *Estimate) Observe(event live.Event) {
+	switch event := event.(type) {
+	case live.Begun:
+		e.started = time.Now()
+	case live.SetBack:
+		e.measured(event.Record.Trial)
+	case live.Ended: // a trial that was given up did not run just now
+		delete(e.open, event.Record.Trial)
+		e.done++
+		if !e.started.IsZero() {
+			e.measured(event.Record.Trial)
+		}
+	}
+}
 
-// TrialSetBack ends a trial that ran just now and will run again.
-func (e *Estimate) TrialSetBack(number int) {
+// measured ends a trial that ran just now.
+func (e *Estimate) measured(number int) {
 	e.took(number, time.Since(e.started))
 	e.started = time.Time{}
 }
@@ -104,15 +118,6 @@ func (e *Estimate) TrialSetBack(number int) {
 func (e *Estimate) took(number int, took time.Duration) {
 	cell := e.cells[number]
 	e.spent[cell], e.trials[cell] = took, number
-}
-
-// TrialEnds ends a trial that has a record now. One that was given up did not run just now.
-func (e *Estimate) TrialEnds(number int) {
-	delete(e.open, number)
-	e.done++
-	if !e.started.IsZero() {
-		e.TrialSetBack(number)
-	}
 }
 
 // likeness is what cells have in common. What it leaves out is zero.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker"
@@ -211,7 +212,7 @@ func (runner *Runner) stage(ctx context.Context, situation Situation, twin bool)
 	if err := s.newFolder(); err != nil {
 		return nil, err
 	}
-	s.lab.Observer, s.lab.Staging = s, s.launch
+	s.lab.Observers, s.lab.Staging = []live.Observer{s.observe}, s.launch
 	s.lab.Patience = lab.Patience{} // a lie is what spoils its trial
 	if twin {
 		s.lab.Patience.Time = runner.Patience

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
@@ -27,7 +28,7 @@ func (o *other) play(ctx context.Context, ready func(string)) error {
 		return err
 	}
 	l := lab.New(o.Worker)
-	l.Observer = &Stage{inWindow: []func(){func() { ready("") }}}
+	l.Observers = []live.Observer{(&Stage{inWindow: []func(){func() { ready("") }}}).observe}
 	err = l.Run(ctx, s.Plan(), run)
 	if ctx.Err() != nil {
 		err = nil

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"wirelab.dev/internal/data/live"
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker"
 )
@@ -34,8 +33,6 @@ type Stage struct {
 	pids   map[worker.Role]int
 	opened bool
 }
-
-var _ lab.Observer = (*Stage)(nil)
 
 // onLaunch changes how workers are launched.
 func (s *Stage) onLaunch(change func(worker.Role, *worker.Launch)) {
@@ -81,11 +78,12 @@ func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 	}
 }
 
-// TrialBegins implements lab.Observer.
-func (s *Stage) TrialBegins(record.PlannedTrial) {}
-
-// TrialProgress runs the acts that wait for the window.
-func (s *Stage) TrialProgress(_ int, p live.Progress) {
+// observe tells the acts that the window is open.
+func (s *Stage) observe(e live.Event) {
+	p, is := e.(live.Progress)
+	if !is {
+		return
+	}
 	s.guard.Lock()
 	first := !p.Warming && !s.opened
 	s.opened = s.opened || first
@@ -97,9 +95,6 @@ func (s *Stage) TrialProgress(_ int, p live.Progress) {
 		s.acting.Go(do) // ends by itself, or with ctx
 	}
 }
-
-// TrialEnds implements lab.Observer.
-func (s *Stage) TrialEnds(int, *record.Record) {}
 
 // end undoes all that was staged. ctx must have ended.
 func (s *Stage) end() error {

@@ -13,6 +13,7 @@ import (
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
@@ -85,7 +86,7 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 		return err
 	}
 	alive := func() {
-		_ = events.emit(Event{Event: "progress", Progress: &Progress{Done: result.Requests, Fraction: 1}})
+		_ = events.emit(Event{Event: "progress", Progress: &live.Progress{Done: result.Requests, Fraction: 1}})
 	}
 	if spec.Probe == "" && conns.service == nil { // otherwise what is seen of the server would have these calls, too
 		if result.Census, err = conns.census(ctx, alive); err != nil {
@@ -102,8 +103,7 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
 	p, err := s.bounds()
 	p.Classify = classify
-	p.Report = func(p load.Progress) {
-		progress := Progress(p)
+	p.Report = func(progress live.Progress) {
 		// If it cannot be printed, printing the result will fail too.
 		_ = events.emit(Event{Event: "progress", Progress: &progress})
 	}

@@ -145,13 +145,13 @@ type Load struct {
 
 // Event is one line of a worker's output. Only the pointer that Event names is set.
 type Event struct {
-	Event        string        `json:"event"` // ready, progress, interval, result, capabilities, error
-	Ready        *Ready        `json:"ready,omitempty"`
-	Progress     *Progress     `json:"progress,omitempty"`
-	Interval     *Interval     `json:"interval,omitempty"`
-	Result       *Result       `json:"result,omitempty"`
-	Capabilities *Capabilities `json:"capabilities,omitempty"`
-	Error        *Failure      `json:"error,omitempty"`
+	Event        string         `json:"event"` // ready, progress, interval, result, capabilities, error
+	Ready        *Ready         `json:"ready,omitempty"`
+	Progress     *live.Progress `json:"progress,omitempty"`
+	Interval     *Interval      `json:"interval,omitempty"`
+	Result       *Result        `json:"result,omitempty"`
+	Capabilities *Capabilities  `json:"capabilities,omitempty"`
+	Error        *Failure       `json:"error,omitempty"`
 }
 
 // Capabilities is what a worker can do.
@@ -180,20 +180,6 @@ type Ready struct {
 	Congestion string `json:"congestion,omitempty"`
 	// Settings are those of this end that are not a library's default.
 	Settings []tuning.Setting `json:"settings,omitempty"`
-}
-
-// Progress is how far a client has come. A client prints one at least every second: if
-// it does not, it hangs.
-type Progress struct {
-	Warming  bool    `json:"warming"`
-	Paused   bool    `json:"paused,omitempty"`
-	Done     int64   `json:"done"`
-	Fraction float64 `json:"fraction"` // of the window
-	// Settled: the warm-up may end. A worker of a group goes on warming up until it is told to
-	// open the window.
-	Settled bool `json:"settled,omitempty"`
-	// Live is there if the spec asks for it.
-	Live *live.Calls `json:"live,omitempty"`
 }
 
 // Interval is what calls were like in a stretch of a client's life, warm-up and drain

@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/machine/probe"
@@ -181,7 +182,7 @@ func (e *emitter) progress(duration time.Duration) (stop func()) {
 			case <-done:
 				return
 			case <-every.C:
-				_ = e.emit(Event{Event: "progress", Progress: &Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())}})
+				_ = e.emit(Event{Event: "progress", Progress: &live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())}})
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -57,7 +58,7 @@ func startGroup(t *testing.T, client worker.ClientSpec, split ...int) []*member 
 		spec.Client = &own
 		m.Process, err = worker.Start(worker.Launch{
 			Name: "client", Command: self(t, "worker"), Spec: spec,
-			OnProgress: func(p worker.Progress) {
+			OnProgress: func(p live.Progress) {
 				if p.Settled {
 					select {
 					case m.settled <- struct{}{}:

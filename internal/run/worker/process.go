@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -38,9 +39,9 @@ type Launch struct {
 	// Silence bounds the time between two events until the result; 0 means no
 	// bound. It applies to clients, which report progress.
 	Silence    time.Duration
-	OnProgress func(Progress) // may be nil; called, as OnInterval is, from one goroutine
-	OnInterval func(Interval) // may be nil
-	OnStart    func(pid int)  // may be nil; called once it has started
+	OnProgress func(live.Progress) // may be nil; called, as OnInterval is, from one goroutine
+	OnInterval func(Interval)      // may be nil
+	OnStart    func(pid int)       // may be nil; called once it has started
 }
 
 // Process is a started worker. Stop or Kill must be called.

@@ -139,10 +139,10 @@ func TestLoadViewWithoutATerminal(t *testing.T) {
 	if v.keys != nil {
 		t.Error("keys are read from a pipe")
 	}
-	v.TrialBegins(record.PlannedTrial{})
-	v.TrialProgress(0, live.Progress{Fraction: 0.5, Done: 7})
+	v.Observe(live.Begun{})
+	v.Observe(live.Progress{Fraction: 0.5, Done: 7})
 	v.event(v.content.plain)
-	v.TrialEnds(0, &record.Record{Failure: "the cellar is flooded"})
+	v.Observe(live.Ended{Record: &record.Record{Failure: "the cellar is flooded"}})
 	v.Close()
 	v.Close()
 	for _, want := range []string{"1 of 2, ", "the cellar is flooded"} {

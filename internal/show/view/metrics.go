@@ -40,27 +40,25 @@ type counted struct {
 	failures map[record.ErrorCount]int64 // by kind
 }
 
-// TrialBegins adds the counters of the next trial to those before it.
-func (m *Metrics) TrialBegins() {
+// Observe keeps what the client reports. A trial that begins adds its counters to those before
+// it; one that ends is counted, and nothing of it is in flight any more.
+func (m *Metrics) Observe(e live.Event) {
 	m.guard.Lock()
 	defer m.guard.Unlock()
-	m.startAnew()
-	m.running, m.now = true, live.Progress{}
+	switch e := e.(type) {
+	case live.Begun:
+		m.startAnew()
+		m.running, m.now = true, live.Progress{}
+	case live.Ended:
+		m.running, m.now = false, live.Progress{}
+		m.trials++
+		m.calls.InFlight, m.calls.Ended, m.calls.SpanNS = 0, 0, 0
+	case live.Progress:
+		m.progress(e)
+	}
 }
 
-// TrialEnds counts the trial and sets the gauges of what is in flight to zero.
-func (m *Metrics) TrialEnds() {
-	m.guard.Lock()
-	defer m.guard.Unlock()
-	m.running, m.now = false, live.Progress{}
-	m.trials++
-	m.calls.InFlight, m.calls.Ended, m.calls.SpanNS = 0, 0, 0
-}
-
-// TrialProgress keeps what the client reports.
-func (m *Metrics) TrialProgress(p live.Progress) {
-	m.guard.Lock()
-	defer m.guard.Unlock()
+func (m *Metrics) progress(p live.Progress) {
 	m.now = p
 	if p.Live == nil {
 		return

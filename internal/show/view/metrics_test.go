@@ -29,14 +29,14 @@ func oneLoad(ended, failed int64) live.Progress {
 
 func TestMetricsAddUpAllLoads(t *testing.T) {
 	m := &Metrics{Clients: 10, Offered: 500}
-	m.TrialBegins()
-	m.TrialProgress(oneLoad(100, 2))
-	m.TrialProgress(oneLoad(300, 3))
+	m.Observe(live.Begun{})
+	m.Observe(oneLoad(100, 2))
+	m.Observe(oneLoad(300, 3))
 	first := exposed(t, m)
-	m.TrialProgress(oneLoad(50, 1)) // a step of a search begins
-	m.TrialEnds()
-	m.TrialBegins()
-	m.TrialProgress(oneLoad(1000, 4))
+	m.Observe(oneLoad(50, 1)) // a step of a search begins
+	m.Observe(live.Ended{})
+	m.Observe(live.Begun{})
+	m.Observe(oneLoad(1000, 4))
 	last := exposed(t, m)
 	failed := `wirelab_requests_total{outcome="failed",code="Unavailable",class="tls-alert: \"bad\\certificate\"\n"}`
 	ok := `wirelab_requests_total{outcome="ok",code="",class=""}`
@@ -72,10 +72,10 @@ func TestMetricsAddUpAllLoads(t *testing.T) {
 // A counter does not go back, though failures are read a moment after the calls.
 func TestMetricsDoNotGoBack(t *testing.T) {
 	m := &Metrics{}
-	m.TrialBegins()
-	m.TrialProgress(oneLoad(100, 2))
+	m.Observe(live.Begun{})
+	m.Observe(oneLoad(100, 2))
 	before := exposed(t, m)
-	m.TrialProgress(oneLoad(100, 5))
+	m.Observe(oneLoad(100, 5))
 	after := exposed(t, m)
 	for name, value := range before {
 		if strings.Contains(name, "_total") && after[name] < value {
@@ -146,8 +146,8 @@ func TestPromtoolFindsNothing(t *testing.T) {
 		t.Skip("promtool is not installed; the parser of these tests judges in its place")
 	}
 	m := &Metrics{Clients: 3, Offered: 5}
-	m.TrialBegins()
-	m.TrialProgress(oneLoad(100, 2))
+	m.Observe(live.Begun{})
+	m.Observe(oneLoad(100, 2))
 	var text strings.Builder
 	if err := m.write(&text); err != nil {
 		t.Fatal(err)

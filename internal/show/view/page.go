@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/show/report"
 )
 
@@ -152,10 +153,10 @@ func (l *Page) next() <-chan struct{} {
 	return l.changed
 }
 
-// TrialEnds writes the page again, unless it was written a short time ago. It is called when the
-// trial's record is written, by the goroutine that runs the trials.
-func (l *Page) TrialEnds() {
-	if now := time.Now(); l.isDue(now) {
+// Observe writes the page again when a trial has ended, unless it was written a short time ago.
+// It is called by the goroutine that runs the trials.
+func (l *Page) Observe(e live.Event) {
+	if _, ended := e.(live.Ended); ended && l.isDue(time.Now()) {
 		l.write(report.WriteLiveHTML, nil)
 	}
 }

@@ -31,8 +31,8 @@ const (
 	plainEvery = time.Second
 )
 
-// A View shows a run while it goes on. It is fed by the methods that are named after events,
-// which may be called from any goroutine, and ends with Close.
+// A View shows a run while it goes on. Observe feeds it, which may be called from any goroutine,
+// and Close ends it.
 type View struct {
 	to    io.Writer
 	draws bool // to is a terminal
@@ -125,29 +125,23 @@ func frame(lines []string, before int) string {
 	return text.String()
 }
 
-// TrialBegins shows the trial as the running one.
-func (v *View) TrialBegins(trial record.PlannedTrial) {
-	v.event(func(now time.Time) string { return v.content.begins(trial, now) })
-}
-
-// TrialProgress shows how far the running trial has come.
-func (v *View) TrialProgress(_ int, p live.Progress) {
-	v.event(func(now time.Time) string { return v.content.progress(p, now) })
-}
-
-// TrialEnds shows the outcome of a trial.
-func (v *View) TrialEnds(_ int, r *record.Record) {
-	v.event(func(now time.Time) string { return v.content.ends(r, now) })
-}
-
-// TrialSetBack shows that a trial will be measured again, and why.
-func (v *View) TrialSetBack(r *record.Record, why record.Check) {
-	v.event(func(time.Time) string { return v.content.setBack(r, why) })
-}
-
-// Waits shows that the run waits for a quiet machine.
-func (v *View) Waits(w live.Waiting) {
-	v.event(func(now time.Time) string { return v.content.waits(w, now) })
+// Observe shows an event of the run.
+func (v *View) Observe(e live.Event) {
+	v.event(func(now time.Time) (line string) {
+		switch e := e.(type) {
+		case live.Begun:
+			return v.content.begins(e.Trial, now)
+		case live.Progress:
+			return v.content.progress(e, now)
+		case live.Ended:
+			return v.content.ends(e.Record, now)
+		case live.SetBack:
+			return v.content.setBack(e.Record, e.Why)
+		case live.Waiting:
+			return v.content.waits(e, now)
+		}
+		return ""
+	})
 }
 
 // Close draws the last state and gives the terminal back. A second call does nothing.

@@ -3,28 +3,29 @@ package conform
 import (
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
 // controlled starts a client of the load, whose window is open when it returns. What it
 // says from then on is in said.
-func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan worker.Progress) {
+func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan live.Progress) {
 	t.Helper()
 	spec := p.client(p.otherServer(t))
 	load.DrainNS = int64(patience)
 	spec.Client.Load = load
 	client, progress := p.heard(t, spec)
-	p.until(t, progress, "that its window is open", func(p worker.Progress) bool { return !p.Warming && p.Done > 0 })
+	p.until(t, progress, "that its window is open", func(p live.Progress) bool { return !p.Warming && p.Done > 0 })
 	return client, progress
 }
 
 // heard starts a client. What it says of how far it has come is in said.
-func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan worker.Progress) {
+func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan live.Progress) {
 	t.Helper()
-	progress := make(chan worker.Progress, 1000) // more than any client prints in the time of a check
+	progress := make(chan live.Progress, 1000) // more than any client prints in the time of a check
 	client, err := worker.Start(worker.Launch{
 		Name: "client", Command: p.Command, Spec: spec,
-		OnProgress: func(p worker.Progress) {
+		OnProgress: func(p live.Progress) {
 			select {
 			case progress <- p:
 			default:
@@ -39,7 +40,7 @@ func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan worke
 }
 
 // until waits for what a client must say at last.
-func (p Peer) until(t T, said <-chan worker.Progress, what string, is func(worker.Progress) bool) worker.Progress {
+func (p Peer) until(t T, said <-chan live.Progress, what string, is func(live.Progress) bool) live.Progress {
 	t.Helper()
 	ctx := p.context(t)
 	for {
@@ -94,15 +95,15 @@ func (p Peer) ended(t T, client *worker.Process) *worker.ClientResult {
 func (p Peer) pauses(t T) {
 	client, said := p.controlled(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
 	p.tell(t, client, worker.PauseControl)
-	p.until(t, said, "that it is paused", func(p worker.Progress) bool { return p.Paused })
-	p.until(t, said, "it again", func(p worker.Progress) bool { return p.Paused }) // calls in flight have ended
-	before := p.until(t, said, "it again", func(p worker.Progress) bool { return p.Paused })
-	after := p.until(t, said, "it again", func(p worker.Progress) bool { return p.Paused })
+	p.until(t, said, "that it is paused", func(p live.Progress) bool { return p.Paused })
+	p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused }) // calls in flight have ended
+	before := p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused })
+	after := p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused })
 	if before.Done != after.Done {
 		t.Errorf("in a pause %d calls ended", after.Done-before.Done)
 	}
 	p.tell(t, client, worker.ResumeControl)
-	p.until(t, said, "that it goes on", func(p worker.Progress) bool { return !p.Paused && p.Done > after.Done })
+	p.until(t, said, "that it goes on", func(p live.Progress) bool { return !p.Paused && p.Done > after.Done })
 	p.tell(t, client, worker.EndControl)
 	result := p.ended(t, client)
 	if result.Pauses != 1 || result.PausedNS <= 0 || result.PausedNS >= result.EndNS-result.BeginNS {

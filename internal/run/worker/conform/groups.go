@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -11,7 +12,7 @@ import (
 const group = 2 * clients
 
 // joined starts a client of a group, which is ready when it returns.
-func (p Peer) joined(t T, load worker.Load) (*worker.Process, <-chan worker.Progress) {
+func (p Peer) joined(t T, load worker.Load) (*worker.Process, <-chan live.Progress) {
 	t.Helper()
 	spec := p.client(p.otherServer(t))
 	load.DrainNS = int64(patience)
@@ -37,17 +38,17 @@ func (p Peer) joins(load worker.Load) func(T) {
 	return func(t T) {
 		load.WarmUpAtLeastNS, load.WarmUpAtMostNS = int64(20*time.Millisecond), int64(50*time.Millisecond)
 		client, said := p.joined(t, load)
-		p.until(t, said, "how far it is, before it may go", func(worker.Progress) bool { return true })
-		if now := p.until(t, said, "it again", func(worker.Progress) bool { return true }); now.Done > 0 || now.Settled {
+		p.until(t, said, "how far it is, before it may go", func(live.Progress) bool { return true })
+		if now := p.until(t, said, "it again", func(live.Progress) bool { return true }); now.Done > 0 || now.Settled {
 			t.Errorf("not told to go, it has made %d calls; that it is settled: %v", now.Done, now.Settled)
 		}
 		began := clock.Now()
 		p.cue(t, client, worker.GoControl, began)
-		settled := p.until(t, said, "that it is settled", func(p worker.Progress) bool { return p.Settled })
+		settled := p.until(t, said, "that it is settled", func(p live.Progress) bool { return p.Settled })
 		if !settled.Warming {
 			t.Error("not told to open its window, it does not say that it warms up")
 		}
-		more := p.until(t, said, "that it goes on warming up", func(p worker.Progress) bool { return p.Done > settled.Done })
+		more := p.until(t, said, "that it goes on warming up", func(p live.Progress) bool { return p.Done > settled.Done })
 		if !more.Settled || !more.Warming {
 			t.Error("it was settled, and is no longer, although nobody told it to open its window")
 		}
