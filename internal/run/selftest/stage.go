@@ -78,7 +78,7 @@ func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 	}
 }
 
-// observe tells the acts that the window is open.
+// observe runs the acts that wait for the window.
 func (s *Stage) observe(e live.Event) {
 	p, is := e.(live.Progress)
 	if !is {
