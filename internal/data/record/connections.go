@@ -1,6 +1,12 @@
 package record
 
-import "wirelab.dev/internal/base/latency"
+import (
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/sum"
+)
 
 // Connections is what was asked for and what came of it.
 type Connections struct {
@@ -38,6 +44,30 @@ type Negotiated struct {
 	ServerCongestion string `json:"server_congestion,omitempty"`
 }
 
+// Plus returns what both agreed on.
+func (n Negotiated) Plus(other Negotiated) Negotiated {
+	return Negotiated{
+		Protocol: joinNames(n.Protocol, other.Protocol),
+		Sessions: sum.ByKey(n.Sessions, other.Sessions, func(s Session) Session {
+			s.Connections = 0
+			return s
+		}),
+		ClientCongestion: joinNames(n.ClientCongestion, other.ClientCongestion),
+		ServerCongestion: joinNames(n.ServerCongestion, other.ServerCongestion),
+	}
+}
+
+// joinNames joins two lists of names with commas to one that has each name once.
+func joinNames(a, b string) string {
+	var names []string
+	for name := range strings.SplitSeq(a+","+b, ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
 // Session is one kind of TLS session.
 type Session struct {
 	Version     string `json:"version"` // as in TLS 1.3
@@ -46,6 +76,12 @@ type Session struct {
 	ALPN        string `json:"alpn,omitempty"`
 	Resumed     bool   `json:"resumed,omitempty"`
 	Connections int64  `json:"connections"` // since the client began
+}
+
+// Plus returns the session with the connections of both.
+func (s Session) Plus(other Session) Session {
+	s.Connections += other.Connections
+	return s
 }
 
 // Traffic is what went over a client's connections in the window, below TLS,

@@ -1,5 +1,13 @@
 package record
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/base/sum"
+)
+
 // Process is what one end cost over the window.
 type Process struct {
 	CPUs []int `json:"cpus,omitempty"` // what it was pinned to
@@ -89,11 +97,27 @@ type Allocations struct {
 	Stacks []AllocationStack `json:"stacks"`
 }
 
+// Plus returns the allocations of both, those that allocated most first.
+func (a Allocations) Plus(other Allocations) Allocations {
+	a.Bytes += other.Bytes
+	a.Objects += other.Objects
+	a.Stacks = sum.ByKey(a.Stacks, other.Stacks, func(s AllocationStack) string { return strings.Join(s.Functions, "\n") })
+	slices.SortStableFunc(a.Stacks, func(a, b AllocationStack) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return a
+}
+
 // AllocationStack is who allocated: the functions of a call stack.
 type AllocationStack struct {
 	Functions []string `json:"functions"` // the outermost first; without the runtime's own that allocate
 	Bytes     int64    `json:"bytes"`
 	Objects   int64    `json:"objects"`
+}
+
+// Plus returns what both allocated.
+func (s AllocationStack) Plus(other AllocationStack) AllocationStack {
+	s.Bytes += other.Bytes
+	s.Objects += other.Objects
+	return s
 }
 
 // Engine is the load engine's own cost in this trial.

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
 )
 
@@ -86,79 +85,6 @@ type Record struct {
 	// SamplesFile names the Parquet file of every single sample, relative to
 	// the run directory.
 	SamplesFile string `json:"samples_file,omitempty"`
-}
-
-// Measurement is what the client measured of its calls, as its worker reports it.
-type Measurement struct {
-	// ClientProgram names the program of others that made the calls, with its version;
-	// empty where wirelab's own client did. The window is then that program's life,
-	// from its start to its end; of the service times only the totals are known, and
-	// of InFlight, Active, the connections and the engine nothing.
-	ClientProgram string `json:"client_program,omitempty"`
-
-	// EndedEarly: somebody told the load to end before its window was over, which closed
-	// it then. Its length, and the requests in it, are fewer than was asked for.
-	EndedEarly bool `json:"ended_early,omitempty"`
-	// Pauses is how often the load was paused, in the warm-up too, and PausedNS how much
-	// of the time between the window's edges that took, which is no part of WindowNS. The
-	// instants of intervals, course and samples leave pauses out.
-	Pauses   int64 `json:"pauses,omitempty"`
-	PausedNS int64 `json:"paused_ns,omitempty"`
-
-	Requests   int64 `json:"requests"`   // measured, failed ones included
-	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
-	Straddling int64 `json:"straddling"` // in flight at an edge of the window
-	// StraddlingNS is how long the straddling calls took, all of it.
-	StraddlingNS int64 `json:"straddling_ns,omitempty"`
-	// BacklogNS is how long the calls took, all of it, that went out on the other side of
-	// an edge of the window than they were due.
-	BacklogNS int64 `json:"backlog_ns,omitempty"`
-	// InFlight is the mean number of calls in flight over the window, from
-	// the time each client spent in calls, clipped to the window.
-	InFlight float64 `json:"in_flight"`
-	// Active is the mean number of clients at work: below all of them where
-	// some had made their requests before others.
-	Active float64 `json:"active"`
-
-	// Service is from the actual send; Response from the intended one, and
-	// absent in a closed loop without a limit, where they are the same. Wait
-	// is the time before a permit of the in-flight limit, part of Response.
-	Service  latency.Distribution  `json:"service"`
-	Response *latency.Distribution `json:"response,omitempty"`
-	Wait     *latency.Distribution `json:"wait,omitempty"`
-	// FailedNS is the sum of the failed calls' times, which Service holds too. Older
-	// records lack it.
-	FailedNS *int64 `json:"failed_ns,omitempty"`
-	// Messages are those of streams' answers: each from the send of the one that it answers
-	// where both ends send many, otherwise from the message before it, or the call's begin.
-	Messages *latency.Distribution `json:"messages,omitempty"`
-	// Statuses are those of the answers, right or not, that callers tell one of.
-	Statuses []StatusCount `json:"statuses,omitempty"`
-
-	// Named are the calls by their names, in the order of those, where they have any.
-	Named []NamedCalls `json:"named,omitempty"`
-	// ThoughtNS is how long the clients were told to think in the window, all together: it is
-	// part of no call, and of no time between calls.
-	ThoughtNS int64 `json:"thought_ns,omitempty"`
-	// Checking is what looking at the answers cost, where more was asked of them than a
-	// status without fault.
-	Checking *Checking `json:"checking,omitempty"`
-	// Traced are the calls that a tracing system was asked to follow; Traces are those of the
-	// slowest of them.
-	Traced int64   `json:"traced,omitempty"`
-	Traces []Trace `json:"traces,omitempty"`
-
-	WarmUp    WarmUp     `json:"warm_up"`
-	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
-	// Course is coarser than Intervals and has more. Records that are older than it lack it.
-	Course *Course `json:"course,omitempty"`
-
-	// Negotiated is what the client's connections and their peers agreed on.
-	// Absent in records that are older than it.
-	Negotiated *Negotiated `json:"negotiated,omitempty"`
-
-	Pacing *Pacing `json:"pacing,omitempty"` // open loop only
-	Search *Search `json:"search,omitempty"` // load model search only
 }
 
 // Cell is the set-up of a trial: one point of a scenario's matrix. Cells that
@@ -235,109 +161,6 @@ type Load struct {
 	Goal              string  `json:"goal,omitempty"`            // search: as in p99<10ms
 	Arrivals          string  `json:"arrivals,omitempty"`        // open: constant, poisson
 	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
-}
-
-// ErrorCount is one class of failure.
-type ErrorCount struct {
-	// Class is what the call met, as package failure names it: "refused",
-	// "port-exhaustion", "tls-alert: bad certificate".
-	Class string `json:"class,omitempty"`
-	// Code is a gRPC status code, a status of HTTP, the condition that an answer did not
-	// meet, or "WrongAnswer".
-	Code    string `json:"code"`
-	Count   int64  `json:"count"`
-	Example string `json:"example"` // the first one, verbatim
-}
-
-// StatusCount is how many answers had a status: of HTTP, or a code of gRPC.
-type StatusCount struct {
-	Status int   `json:"status"`
-	Count  int64 `json:"count"`
-}
-
-// NamedCalls are the calls of one name, as a step of what users do.
-type NamedCalls struct {
-	Name          string                `json:"name"`
-	Requests      int64                 `json:"requests"`       // measured, failed ones included
-	Completed     int64                 `json:"completed"`      // ended within the window, whenever they began
-	CompletedWell int64                 `json:"completed_well"` // of them those that did not fail
-	Failed        int64                 `json:"failed"`         // of the requests
-	Service       latency.Distribution  `json:"service"`
-	Response      *latency.Distribution `json:"response,omitempty"` // absent where it is the same
-}
-
-// Checking is how much was looked at of the answers of all calls, those of the warm-up
-// included, and what that took of the clients' time between calls.
-type Checking struct {
-	Answers int64 `json:"answers"` // looked at
-	Whole   int64 `json:"whole"`   // by all conditions; the others by those that need no body
-	TookNS  int64 `json:"took_ns"` // of all clients together
-}
-
-// Trace is a call that a tracing system was asked to follow.
-type Trace struct {
-	ID        string `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
-	ServiceNS int64  `json:"service_ns"` // from the actual send to the answer
-	AfterNS   int64  `json:"after_ns"`   // it was sent, from the window's begin
-	Failed    bool   `json:"failed,omitempty"`
-}
-
-// WarmUp is what went before the window.
-type WarmUp struct {
-	TookNS   int64 `json:"took_ns"`
-	Requests int64 `json:"requests"`
-	// Settled reports whether the detector saw a steady state before the
-	// longest warm-up was over.
-	Settled bool   `json:"settled"`
-	Method  string `json:"method"` // how it was detected
-	// LearntNS is the least warm-up that earlier trials of the cell were seen to need;
-	// absent where they needed none beyond what they had.
-	LearntNS *int64 `json:"learnt_ns,omitempty"`
-	// EnoughNS and EnoughRequests are where, seen afterwards over warm-up
-	// and window together, the steady state had begun; absent where it had
-	// not.
-	EnoughNS       *int64 `json:"enough_ns,omitempty"`
-	EnoughRequests *int64 `json:"enough_requests,omitempty"`
-}
-
-// Interval is one step of the trial's course.
-type Interval struct {
-	StartNS  int64 `json:"start_ns"` // relative to the window's start: negative in warm-up
-	TookNS   int64 `json:"took_ns"`
-	Requests int64 `json:"requests"`
-	SumNS    int64 `json:"sum_ns"` // of their service times
-}
-
-// Pacing is how well an open loop's schedule was kept.
-type Pacing struct {
-	Scheduled int64 `json:"scheduled"` // arrivals that fell into the window
-	// Late is the generator's own lateness: from the intended instant, or the
-	// end of the client's last call where that came later, until the client
-	// was ready to send.
-	Late   latency.Distribution `json:"late"`
-	Queued int64                `json:"queued"`  // arrivals that found no free client
-	Unsent int64                `json:"unsent"`  // arrivals that never went out
-	SpunNS int64                `json:"spun_ns"` // CPU time that waiting for instants took
-}
-
-// Search is what a search for the highest rate found. The record's other figures are
-// those of a try of the highest rate that was kept, one that kept it. A rate is kept or
-// missed when two of up to three tries agree.
-type Search struct {
-	KeptPerSecond   float64 `json:"kept_per_second"`   // the highest rate that kept the goal
-	MissedPerSecond float64 `json:"missed_per_second"` // the lowest above it that did not
-	Steps           []Step  `json:"steps"`
-	Why             string  `json:"why,omitempty"` // what ended it before the two came close
-}
-
-// Step is one rate that a search tried.
-type Step struct {
-	RatePerSecond     float64 `json:"rate_per_second"`
-	AchievedPerSecond float64 `json:"achieved_per_second"`
-	FigureNS          int64   `json:"figure_ns"`          // of the goal's percentile
-	Requests          int64   `json:"requests,omitempty"` // measured; absent in older records
-	Kept              bool    `json:"kept"`
-	Why               string  `json:"why,omitempty"`
 }
 
 // Level is how much a check found wrong.

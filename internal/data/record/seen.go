@@ -55,6 +55,24 @@ type Stacks struct {
 	Stacks  []Stack `json:"stacks"`
 }
 
+// Plus returns the stacks of both, those of other behind those of s: whoever draws them adds up
+// equal ones.
+func (s Stacks) Plus(other Stacks) Stacks {
+	s.Samples += other.Samples
+	s.Lost += other.Lost
+	behind := len(s.Frames)
+	s.Frames = slices.Concat(s.Frames, other.Frames)
+	s.Stacks = slices.Clone(s.Stacks)
+	for _, stack := range other.Stacks {
+		frames := make([]int, len(stack.Frames))
+		for i, frame := range stack.Frames {
+			frames[i] = behind + frame
+		}
+		s.Stacks = append(s.Stacks, Stack{Frames: frames, Weight: stack.Weight, Count: stack.Count})
+	}
+	return s
+}
+
 // Frame is a function of a call stack.
 type Frame struct {
 	Function string `json:"function"`

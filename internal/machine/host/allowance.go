@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +17,16 @@ type Allowance struct {
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
 	// TracedBy is the process that traces one of its threads, as a debugger does; 0: none.
 	TracedBy int `json:"traced_by,omitempty"`
+}
+
+// Plus returns what two processes on machines of their own may use together. CPUs is empty, since
+// CPUs of different machines have the same numbers; there is no quota unless both have one.
+func (a Allowance) Plus(other Allowance) Allowance {
+	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy)}
+	if a.QuotaCPUs > 0 && other.QuotaCPUs > 0 {
+		sum.QuotaCPUs = a.QuotaCPUs + other.QuotaCPUs
+	}
+	return sum
 }
 
 // AllowanceOf reads the allowance of a process (10 µs, and 10 µs a thread).

@@ -93,25 +93,35 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
-// Plus returns what several processes used together, as if they were one: all figures are
-// sums, but for what is of a machine or of each process by itself.
-func (w Window) Plus(other Window) Window {
-	sum := w
+// Plus returns what two processes used together, as if they were one: all figures are sums,
+// except those of a machine and those of each process by itself.
+func (u Usage) Plus(other Usage) Usage {
+	sum := u
 	for _, column := range columns {
-		*column.of(&sum.Usage) += *column.of(&other.Usage)
+		*column.of(&sum) += *column.of(&other)
 	}
-	sum.AtNS = max(w.AtNS, other.AtNS)
-	sum.SuspendedNS = max(w.SuspendedNS, other.SuspendedNS)
-	sum.StoppedNS = max(w.StoppedNS, other.StoppedNS)
-	if sum.Go.GCPercent = w.Go.GCPercent; w.Go.GCPercent != other.Go.GCPercent {
+	sum.AtNS = max(u.AtNS, other.AtNS)
+	sum.SuspendedNS = max(u.SuspendedNS, other.SuspendedNS)
+	if sum.Go.GCPercent = u.Go.GCPercent; u.Go.GCPercent != other.Go.GCPercent {
 		sum.Go.GCPercent = 0 // unknown: they differ
 	}
-	sum.Most = Held{
-		RSSBytes: w.Most.RSSBytes + other.Most.RSSBytes, AnonBytes: w.Most.AnonBytes + other.Most.AnonBytes,
-		Threads: w.Most.Threads + other.Most.Threads, Sockets: w.Most.Sockets + other.Most.Sockets,
-		Goroutines: w.Most.Goroutines + other.Most.Goroutines, HeapLiveBytes: w.Most.HeapLiveBytes + other.Most.HeapLiveBytes,
-	}
 	return sum
+}
+
+// Plus returns what two processes used together, like that of their Usage.
+func (w Window) Plus(other Window) Window {
+	return Window{Usage: w.Usage.Plus(other.Usage), Most: w.Most.Plus(other.Most), StoppedNS: max(w.StoppedNS, other.StoppedNS)}
+}
+
+// Plus returns the sum of the gauges.
+func (h Held) Plus(other Held) Held {
+	h.RSSBytes += other.RSSBytes
+	h.AnonBytes += other.AnonBytes
+	h.Threads += other.Threads
+	h.Sockets += other.Sockets
+	h.Goroutines += other.Goroutines
+	h.HeapLiveBytes += other.HeapLiveBytes
+	return h
 }
 
 // heldBy returns the gauges of a reading.

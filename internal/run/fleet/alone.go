@@ -6,6 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -22,13 +23,13 @@ type alone struct {
 
 func (s *stage) startAlone(ctx context.Context, hash string, l worker.Launch) (worker.End, error) {
 	h, spec := s.clients[0], *l.Spec.Client
-	watch := newWatching(1, spec.Load.DurationNS)
-	a := &alone{unwatch: watch.tell(l.OnProgress)}
+	watch := crowd.NewTracker(1, spec.Load.DurationNS)
+	a := &alone{unwatch: watch.Tell(l.OnProgress)}
 	if spec.Load.Model != string(scenario.Search) && l.Command[0] == s.controller.plan.Worker {
-		spec.IntervalNS = int64(intervalLength)
+		spec.IntervalNS = int64(crowd.IntervalLength)
 	}
-	l.Spec.Client, l.OnInterval = &spec, watch.stream.add
-	l.OnProgress = func(p live.Progress) { watch.hear(0, p) }
+	l.Spec.Client, l.OnInterval = &spec, watch.Stream.Add
+	l.OnProgress = func(p live.Progress) { watch.Report(0, p) }
 	var err error
 	if a.remote, err = s.controller.startOn(ctx, h, hash, s.before[h.Name].offsetNS, l); err != nil {
 		a.unwatch()
@@ -67,7 +68,7 @@ func (a *alone) finish(ctx context.Context) (worker.Result, error) {
 		return result, err
 	}
 	part := worker.Part{Agent: a.on.Name, Clients: a.spec.Client.Clients, Ready: ready, Result: result}
-	if err := part.Check(); err != nil {
+	if err := crowd.Check(&part); err != nil {
 		return result, err
 	}
 	return worker.Result{Client: result.Client, Parts: []worker.Part{part}}, nil

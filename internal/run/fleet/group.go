@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -23,7 +24,7 @@ type group struct {
 	merged  worker.Result
 	failed  error
 
-	watch   *watching
+	watch   *crowd.Tracker
 	unwatch func()
 }
 
@@ -37,8 +38,6 @@ const (
 	// settlePatience is how much longer than the longest warm-up is waited for all to have
 	// settled.
 	settlePatience = 30 * time.Second
-	// intervalLength is how often clients tell what their calls are like.
-	intervalLength = time.Second
 )
 
 // startGroup starts a client on each agent.
@@ -46,7 +45,7 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 	if l.Command[0] != s.controller.plan.Worker {
 		return nil, fmt.Errorf("%s: only wirelab's own clients can be several machines: choose one, as in --client role=client", l.Name)
 	}
-	specs, err := worker.Split(l.Spec, len(s.clients))
+	specs, err := crowd.Split(l.Spec, len(s.clients))
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +53,18 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 	g := &group{
 		members: make([]*remote, len(specs)),
 		atMost:  time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
-		over: make(chan struct{}), watch: newWatching(len(specs), l.Spec.Client.Load.DurationNS),
+		over: make(chan struct{}), watch: crowd.NewTracker(len(specs), l.Spec.Client.Load.DurationNS),
 	}
-	g.unwatch = g.watch.tell(l.OnProgress)
+	g.unwatch = g.watch.Tell(l.OnProgress)
 	errs := make([]error, len(specs))
 	var starting sync.WaitGroup
 	for i, spec := range specs {
-		spec.Client.IntervalNS = int64(intervalLength)
+		spec.Client.IntervalNS = int64(crowd.IntervalLength)
 		g.clients = append(g.clients, spec.Client.Clients)
 		one := l
 		one.Spec = spec
-		one.OnProgress = func(p live.Progress) { g.watch.hear(i, p) }
-		one.OnInterval = g.watch.stream.add
+		one.OnProgress = func(p live.Progress) { g.watch.Report(i, p) }
+		one.OnInterval = g.watch.Stream.Add
 		starting.Go(func() {
 			g.members[i], errs[i] = s.controller.startOn(ctx, s.clients[i], hash, s.before[s.clients[i].Name].offsetNS, one)
 		})
@@ -100,7 +99,7 @@ func (g *group) through(ctx context.Context) error {
 		return err
 	}
 	if g.atMost <= 0 {
-		g.watch.opens(clock.Now())
+		g.watch.Opens(clock.Now())
 	} else {
 		if err := g.awaitSettled(ctx); err != nil {
 			return err
@@ -132,13 +131,13 @@ func (g *group) awaitSettled(ctx context.Context) error {
 	late := time.NewTimer(g.atMost + settlePatience)
 	defer late.Stop()
 	select {
-	case <-g.watch.settled:
+	case <-g.watch.Settled:
 		return nil
 	case err := <-ended:
 		return err
 	case <-late.C:
 		var names []string
-		for _, i := range g.watch.unsettled() {
+		for _, i := range g.watch.Unsettled() {
 			names = append(names, g.members[i].on.Name)
 		}
 		return fmt.Errorf("%s: no word within %v that its warm-up may end", inShort(names), g.atMost+settlePatience)
@@ -165,7 +164,7 @@ func (g *group) each(do func(*remote) error) error {
 func (g *group) tellAll(c worker.Control) error {
 	at := clock.Now() + int64(ahead+time.Duration(len(g.members))*aheadEach)
 	if c == worker.OpenControl {
-		g.watch.opens(at)
+		g.watch.Opens(at)
 	}
 	return g.each(func(m *remote) error { return m.Tell(worker.Order{Control: c, AtNS: at}) })
 }
@@ -186,7 +185,7 @@ func (g *group) merge(ctx context.Context) error {
 		intervals = append(intervals, m.intervals)
 	}
 	var err error
-	g.merged.Client, err = worker.Merge(g.merged.Parts, intervals)
+	g.merged.Client, err = crowd.Merge(g.merged.Parts, intervals)
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -67,7 +68,7 @@ type hosted struct {
 	costs  worker.Costs // what was seen from outside, once it was looked back
 
 	guard     sync.Mutex // of what follows
-	intervals course
+	intervals crowd.History
 	last      *live.Progress // nil: it has told of none yet
 }
 
@@ -210,7 +211,7 @@ func (w *hosted) follow(ctx context.Context) {
 			costs.AddToServer(result.Server)
 		}
 		w.guard.Lock()
-		intervals := w.intervals.all()
+		intervals := w.intervals.All()
 		w.guard.Unlock()
 		w.keep(ctx, "result", told{Result: &result, Intervals: intervals})
 	}
@@ -248,7 +249,7 @@ func (w *hosted) progress(p live.Progress) {
 // worker has come, which may have been lost when it was told.
 func (w *hosted) interval(i worker.Interval) {
 	w.guard.Lock()
-	w.intervals.add(i)
+	w.intervals.Add(i)
 	last := w.last
 	w.guard.Unlock()
 	w.tell(told{Interval: &i, Progress: last}, false)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -96,15 +97,15 @@ func TestNonsenseIsRefused(t *testing.T) {
 		bad, good := sound(), sound()
 		spoil(&bad)
 		part := worker.Part{Agent: "liar", Clients: 1, Result: worker.Result{Client: &bad}}
-		if err := part.Check(); err == nil || !strings.Contains(err.Error(), "liar") {
+		if err := crowd.Check(&part); err == nil || !strings.Contains(err.Error(), "liar") {
 			t.Errorf("%s, alone: %v", name, err)
 		}
-		_, err := worker.Merge([]worker.Part{{Agent: "c", Clients: 1, Result: worker.Result{Client: &good}}, part}, nil)
+		_, err := crowd.Merge([]worker.Part{{Agent: "c", Clients: 1, Result: worker.Result{Client: &good}}, part}, nil)
 		if err == nil || !strings.Contains(err.Error(), "liar") {
 			t.Errorf("%s, one of several: %v", name, err)
 		}
 	}
-	if err := (&worker.Part{Agent: "liar"}).Check(); err == nil {
+	if err := crowd.Check(&worker.Part{Agent: "liar"}); err == nil {
 		t.Error("no result is one")
 	}
 }
@@ -123,8 +124,8 @@ func FuzzKept(f *testing.F) {
 			return
 		}
 		parts := []worker.Part{{Agent: "a", Clients: 1, Result: r.measured}, {Agent: "b", Clients: 1, Result: r.measured}}
-		_ = parts[0].Check()
-		merged, err := worker.Merge(parts, [][]worker.Interval{r.intervals, r.intervals})
+		_ = crowd.Check(&parts[0])
+		merged, err := crowd.Merge(parts, [][]worker.Interval{r.intervals, r.intervals})
 		if err != nil {
 			return
 		}

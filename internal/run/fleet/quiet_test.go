@@ -7,6 +7,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -91,39 +92,7 @@ func FuzzTold(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := &remote{ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), onInterval: newMerging().add}
+		r := &remote{ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), onInterval: crowd.NewStream().Add}
 		r.take(got) // whatever an agent tells, its controller goes on
 	})
-}
-
-func TestMerging(t *testing.T) {
-	m := newMerging()
-	if m.live() != nil {
-		t.Error("there is a look at nothing")
-	}
-	second := func(start, ns int64, ended int) worker.Interval {
-		times := latency.NewCoarse()
-		times.Record(ns, int64(ended))
-		encoded, err := times.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return worker.Interval{StartNS: start, TookNS: 1e9, Ended: int64(ended), Failed: 1, Histogram: encoded}
-	}
-	for at := range int64(40) {
-		m.add(second(at*1e9, 100_000, 60))
-		m.add(second(at*1e9+40_000, 4_000_000, 40)) // another's clock is a little off
-	}
-	m.add(second(0, 1e9, 1000)) // far too late
-	m.add(worker.Interval{StartNS: 39e9, TookNS: 1e9, Histogram: "no histogram"})
-	live := m.live()
-	if live == nil || live.SpanNS != 2e9 || live.Ended != 200 || live.Failed != 4 {
-		t.Fatalf("%+v, want the two seconds before the last", live)
-	}
-	if live.P50NS < 99_000 || live.P50NS > 101_000 || live.P90NS < 3_960_000 || live.P90NS > 4_040_000 {
-		t.Errorf("P50 %d, P90 %d, want 0.1 and 4 ms", live.P50NS, live.P90NS)
-	}
-	if len(m.slots) > mostSlots {
-		t.Errorf("%d stretches are kept", len(m.slots))
-	}
 }

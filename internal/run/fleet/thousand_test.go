@@ -18,6 +18,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -116,7 +117,7 @@ func (s *simulated) run() {
 	warming := time.After(300 * time.Millisecond)
 	var opens int64
 	window := s.launch.Spec.Client.Load.DurationNS
-	service, next := latency.NewRecorder(), begin+int64(intervalLength)
+	service, next := latency.NewRecorder(), begin+int64(crowd.IntervalLength)
 	defer service.Close()
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
@@ -142,8 +143,8 @@ func (s *simulated) run() {
 			so.Fraction = min(1, float64(now-opens)/float64(window))
 		}
 		s.launch.OnProgress(so)
-		for ; next <= now; next += int64(intervalLength) {
-			if second := s.interval(next-int64(intervalLength), service); tells {
+		for ; next <= now; next += int64(crowd.IntervalLength) {
+			if second := s.interval(next-int64(crowd.IntervalLength), service); tells {
 				s.launch.OnInterval(second)
 			}
 		}
@@ -216,5 +217,5 @@ func (s *simulated) interval(start int64, service *latency.Recorder) worker.Inte
 	if err != nil {
 		panic(err)
 	}
-	return worker.Interval{StartNS: start, TookNS: int64(intervalLength), Ended: callsPerSecond, Histogram: encoded}
+	return worker.Interval{StartNS: start, TookNS: int64(crowd.IntervalLength), Ended: callsPerSecond, Histogram: encoded}
 }

@@ -56,7 +56,7 @@ func isOwnAddress(address string) bool {
 	return false
 }
 
-// usageOf is what some processes used together. One that has ended is left out.
+// usageOf returns what some processes used together. One that has ended is left out.
 func usageOf(pids []int) (sum probe.Usage, err error) {
 	alive := false
 	for _, pid := range pids {
@@ -65,17 +65,7 @@ func usageOf(pids []int) (sum probe.Usage, err error) {
 			err = wrong
 			continue
 		}
-		alive = true
-		sum.UserNS += one.UserNS
-		sum.SystemNS += one.SystemNS
-		sum.RSSBytes += one.RSSBytes
-		sum.AnonBytes += one.AnonBytes
-		sum.MaxRSSBytes += one.MaxRSSBytes
-		sum.Threads += one.Threads
-		sum.VoluntarySwitches += one.VoluntarySwitches
-		sum.InvoluntarySwitches += one.InvoluntarySwitches
-		sum.MinorFaults += one.MinorFaults
-		sum.MajorFaults += one.MajorFaults
+		alive, sum = true, sum.Plus(one)
 	}
 	if !alive {
 		return sum, err

@@ -63,6 +63,23 @@ type tally struct {
 	finish    int64 // instant at which the last call of the window ended, or never
 }
 
+func (t tally) plus(other tally) tally {
+	t.warmedUp += other.warmedUp
+	t.recorded += other.recorded
+	t.completed += other.completed
+	t.straddling += other.straddling
+	t.queued += other.queued
+	t.straddled += other.straddled
+	t.backlog += other.backlog
+	t.thought += other.thought
+	t.busy += other.busy
+	t.occupied += other.occupied
+	t.failed += other.failed
+	t.spun += other.spun
+	t.finish = max(t.finish, other.finish)
+	return t
+}
+
 // call holds the instants of one call.
 type call struct {
 	intended int64
@@ -262,6 +279,14 @@ func (c *client) fail(err error) {
 		c.failures[class] = &first
 	}
 	c.failures[class].Count++
+}
+
+func (c *client) countedFailures() []record.ErrorCount {
+	counted := make([]record.ErrorCount, 0, len(c.failures))
+	for _, f := range c.failures {
+		counted = append(counted, *f)
+	}
+	return counted
 }
 
 // finished reports whether the client may stop. In a window bounded by time all

@@ -28,10 +28,8 @@ type byName struct {
 }
 
 type namedCalls struct {
-	name                        string
-	recorded, completed, failed int64
-	completedWell               int64
-	service, response           *latency.Recorder
+	record.NamedCalls
+	service, response *latency.Recorder
 }
 
 // find finds the records of the last call.
@@ -45,7 +43,7 @@ func (b *byName) find() {
 		return
 	}
 	for _, one := range b.all {
-		if one.name == name {
+		if one.Name == name {
 			b.current = one
 			return
 		}
@@ -53,7 +51,7 @@ func (b *byName) find() {
 	if len(b.all) == mostNames {
 		return
 	}
-	b.current = &namedCalls{name: name, service: latency.NewRecorder()}
+	b.current = &namedCalls{NamedCalls: record.NamedCalls{Name: name}, service: latency.NewRecorder()}
 	if b.open {
 		b.current.response = latency.NewRecorder()
 	}
@@ -65,9 +63,9 @@ func (b *byName) complete(err error) {
 	if b.current == nil {
 		return
 	}
-	b.current.completed++
+	b.current.Completed++
 	if err == nil {
-		b.current.completedWell++
+		b.current.CompletedWell++
 	}
 }
 
@@ -76,9 +74,9 @@ func (b *byName) record(course *call, err error) {
 	if b.current == nil {
 		return
 	}
-	b.current.recorded++
+	b.current.Requests++
 	if err != nil {
-		b.current.failed++
+		b.current.Failed++
 	}
 	b.current.service.Record(course.ended - course.sent)
 	if b.open {
@@ -107,20 +105,17 @@ func mergeNamed(clients []*client) []namedResult {
 	var all []namedResult
 	for _, c := range clients {
 		for _, one := range c.named.all {
-			i := slices.IndexFunc(all, func(r namedResult) bool { return r.Name == one.name })
+			i := slices.IndexFunc(all, func(r namedResult) bool { return r.Name == one.Name })
 			if i < 0 {
 				i = len(all)
-				fresh := namedResult{NamedCalls: record.NamedCalls{Name: one.name}, service: latency.NewHistogram()}
+				fresh := namedResult{NamedCalls: record.NamedCalls{Name: one.Name}, service: latency.NewHistogram()}
 				if one.response != nil {
 					fresh.response = latency.NewHistogram()
 				}
 				all = append(all, fresh)
 			}
 			into := &all[i]
-			into.Requests += one.recorded
-			into.Completed += one.completed
-			into.Failed += one.failed
-			into.CompletedWell += one.completedWell
+			into.NamedCalls = into.Plus(one.NamedCalls)
 			into.service.Add(one.service)
 			if one.response != nil {
 				into.response.Add(one.response)

@@ -16,10 +16,10 @@ const maxIntervals = 240
 // result merges the clients' records. All clients must have ended.
 func (c *controller) result() *Result {
 	all := tally{finish: never}
-	failures := map[record.ErrorCount]*record.ErrorCount{}
+	var failures []record.ErrorCount
 	for _, one := range c.clients {
-		all.add(&one.tally)
-		mergeFailures(failures, one.failures)
+		all = all.plus(one.tally)
+		failures = record.PlusErrors(failures, one.countedFailures())
 	}
 	b := c.lastBounds(all.finish)
 	begin, end := b.begin, b.end
@@ -55,9 +55,7 @@ func (c *controller) result() *Result {
 	} else {
 		r.Pacing = &record.Pacing{Scheduled: all.recorded + c.unsent, Queued: all.queued, Unsent: c.unsent, SpunNS: all.spun}
 	}
-	for _, f := range failures {
-		r.Failures = append(r.Failures, *f)
-	}
+	r.Failures = failures
 	slices.SortFunc(r.Failures, func(a, b record.ErrorCount) int {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Class, b.Class))
 	})
@@ -141,22 +139,6 @@ func (r *Result) Encode() error {
 	return all
 }
 
-func (t *tally) add(other *tally) {
-	t.warmedUp += other.warmedUp
-	t.recorded += other.recorded
-	t.completed += other.completed
-	t.straddling += other.straddling
-	t.queued += other.queued
-	t.straddled += other.straddled
-	t.backlog += other.backlog
-	t.thought += other.thought
-	t.busy += other.busy
-	t.occupied += other.occupied
-	t.failed += other.failed
-	t.spun += other.spun
-	t.finish = max(t.finish, other.finish)
-}
-
 // span returns how many nanoseconds of the window the client was at work.
 func (c *client) span(b *bounds) int64 {
 	if c.quotaDone() {
@@ -174,14 +156,4 @@ func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogr
 		h.Add(of(one))
 	}
 	return h
-}
-
-func mergeFailures(into, from map[record.ErrorCount]*record.ErrorCount) {
-	for class, f := range from {
-		if merged := into[class]; merged != nil {
-			merged.Count += f.Count
-		} else {
-			into[class] = f
-		}
-	}
 }

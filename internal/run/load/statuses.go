@@ -1,11 +1,6 @@
 package load
 
-import (
-	"cmp"
-	"slices"
-
-	"wirelab.dev/internal/data/record"
-)
+import "wirelab.dev/internal/data/record"
 
 // Answered is an optional ability of a Caller: Status is that of the last call's answer, and
 // false where there was none.
@@ -17,14 +12,14 @@ type Answered interface {
 // others, so that a list is faster than a map.
 type statuses []record.StatusCount
 
-func (s *statuses) count(status int, n int64) {
+func (s *statuses) count(status int) {
 	for i := range *s {
 		if (*s)[i].Status == status {
-			(*s)[i].Count += n
+			(*s)[i].Count++
 			return
 		}
 	}
-	*s = append(*s, record.StatusCount{Status: status, Count: n})
+	*s = append(*s, record.StatusCount{Status: status, Count: 1})
 }
 
 // countStatus counts the status of a call that began in the window.
@@ -33,18 +28,14 @@ func (c *client) countStatus() {
 		return
 	}
 	if status, is := c.answered.Status(); is {
-		c.statuses.count(status, 1)
+		c.statuses.count(status)
 	}
 }
 
-// countedStatuses are those of all clients.
-func countedStatuses(clients []*client) []record.StatusCount {
-	var all statuses
+// countedStatuses returns those of all clients.
+func countedStatuses(clients []*client) (all []record.StatusCount) {
 	for _, one := range clients {
-		for _, s := range one.statuses {
-			all.count(s.Status, s.Count)
-		}
+		all = record.PlusStatuses(all, one.statuses)
 	}
-	slices.SortFunc(all, func(a, b record.StatusCount) int { return cmp.Compare(a.Status, b.Status) })
 	return all
 }

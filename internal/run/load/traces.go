@@ -1,7 +1,6 @@
 package load
 
 import (
-	"cmp"
 	"slices"
 
 	"wirelab.dev/internal/data/record"
@@ -13,9 +12,6 @@ type Traced interface {
 	Trace() string
 }
 
-// KeptTraces is how many traces a result names, those of the slowest calls.
-const KeptTraces = 10
-
 // traces are those of the slowest calls of a client.
 type traces struct {
 	count   int64
@@ -26,16 +22,12 @@ type traces struct {
 // others counts for nothing beside making one.
 func (t *traces) note(one record.Trace) {
 	t.count++
-	if len(t.slowest) == KeptTraces && one.ServiceNS <= t.slowest[KeptTraces-1].ServiceNS {
+	if len(t.slowest) == record.KeptTraces && one.ServiceNS <= t.slowest[record.KeptTraces-1].ServiceNS {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(t.slowest, one, slowerFirst)
+	at, _ := slices.BinarySearchFunc(t.slowest, one, record.Trace.CompareSlower)
 	t.slowest = slices.Insert(t.slowest, at, one)
-	t.slowest = t.slowest[:min(len(t.slowest), KeptTraces)]
-}
-
-func slowerFirst(a, b record.Trace) int {
-	return cmp.Or(cmp.Compare(b.ServiceNS, a.ServiceNS), cmp.Compare(a.AfterNS, b.AfterNS))
+	t.slowest = t.slowest[:min(len(t.slowest), record.KeptTraces)]
 }
 
 // noteTrace notes the trace of a call that began in the window.
@@ -48,12 +40,11 @@ func (c *client) noteTrace(course *call, begin int64, err error) {
 	}
 }
 
-// tracesOf are those of all clients.
+// tracesOf returns those of all clients.
 func tracesOf(clients []*client) (slowest []record.Trace, count int64) {
 	for _, one := range clients {
-		slowest = append(slowest, one.traces.slowest...)
+		slowest = record.PlusTraces(slowest, one.traces.slowest)
 		count += one.traces.count
 	}
-	slices.SortFunc(slowest, slowerFirst)
-	return slowest[:min(len(slowest), KeptTraces)], count
+	return slowest, count
 }

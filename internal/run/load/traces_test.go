@@ -16,7 +16,7 @@ func TestTheSlowestTracesAreKept(t *testing.T) {
 		clients[i%len(clients)].traces.note(record.Trace{ID: fmt.Sprint(took), ServiceNS: took})
 	}
 	slowest, count := tracesOf(clients)
-	if count != calls || len(slowest) != KeptTraces {
+	if count != calls || len(slowest) != record.KeptTraces {
 		t.Fatalf("%d traces, of which %d are kept", count, len(slowest))
 	}
 	for i, one := range slowest {

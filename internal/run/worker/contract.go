@@ -24,13 +24,9 @@ import (
 	"fmt"
 	"time"
 
-	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/live"
-	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/wire/conn"
 )
 
 // Contract is the version of the contract that this package implements. A worker
@@ -192,83 +188,6 @@ type Interval struct {
 	// Histogram has the response times of those that ended: an HdrHistogram V2, compressed,
 	// base64, with two digits.
 	Histogram string `json:"hdr,omitempty"`
-}
-
-// Result is a worker's last event.
-type Result struct {
-	Server *ServerResult `json:"server,omitempty"`
-	Client *ClientResult `json:"client,omitempty"`
-	// Watched is what a sentinel saw.
-	Watched []probe.Watched `json:"watched,omitempty"`
-
-	// What follows is not printed by workers: it is added by whoever looked after one on
-	// another machine, or made one client of several.
-	Machine *Machine `json:"machine,omitempty"`
-	// Parts are the clients that Client was merged from; its instants, and theirs, are then
-	// on the clock of the lab's machine.
-	Parts []Part `json:"parts,omitempty"`
-}
-
-// ServerResult is what a server measured of itself over its whole life; the lab cuts
-// the window out.
-type ServerResult struct {
-	Usage *probe.Series `json:"usage,omitempty"`
-	Noise *Noise        `json:"noise,omitempty"`
-	// Allowance is what the kernel let the process use when it ended.
-	Allowance *host.Allowance `json:"allowance,omitempty"`
-	// Allocations are those since it was ready, if the spec asked for them.
-	Allocations *record.Allocations `json:"allocations,omitempty"`
-	// CPU are the call stacks on a CPU since it was ready, if the spec asked for them.
-	CPU *record.Stacks `json:"cpu,omitempty"`
-	// Handled are the instants of its handlers, if the spec asked for them.
-	Handled Instants `json:"handled,omitempty"`
-}
-
-// ClientResult is what a client measured. Instants are nanoseconds of
-// CLOCK_MONOTONIC, which all processes of one machine share.
-type ClientResult struct {
-	record.Measurement
-	BeginNS       int64               `json:"begin_ns"`
-	EndNS         int64               `json:"end_ns"`
-	Failures      []record.ErrorCount `json:"failures,omitempty"`
-	Connections   Connections         `json:"connections"`
-	Usage         *probe.Window       `json:"usage,omitempty"`   // of the window
-	Traffic       *Traffic            `json:"traffic,omitempty"` // in the window
-	Census        *Census             `json:"census,omitempty"`
-	CensusFailed  string              `json:"census_failed,omitempty"` // why there is none
-	Noise         *Noise              `json:"noise,omitempty"`
-	Allowance     *host.Allowance     `json:"allowance,omitempty"` // after the window
-	EngineOwnNS   float64             `json:"engine_own_ns"`
-	BetweenNS     int64               `json:"between_ns"`
-	SamplesFailed string              `json:"samples_failed,omitempty"` // why the samples were not kept
-	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
-	CPU           *record.Stacks      `json:"cpu,omitempty"`            // call stacks of all calls, where they were asked for
-	Calls         Instants            `json:"calls,omitempty"`          // in the window, where they were asked for
-	// CallsWritten is how many calls are in the file of the spec's CallsFile. Then the
-	// measurement is worked out from those.
-	CallsWritten int64 `json:"calls_written,omitempty"`
-}
-
-// Connections is what the client was asked to open and what it opened.
-type Connections struct {
-	Mode   string      `json:"mode"`
-	Want   int         `json:"want"`
-	Total  conn.Counts `json:"total"`
-	During int64       `json:"during"` // opened inside the window
-	// Window is all that was counted inside the window.
-	Window conn.Counts `json:"window"`
-	// How long opening took, for connections opened in the window; absent if
-	// there were none.
-	Connect   *latency.Distribution `json:"connect,omitempty"`
-	Handshake *latency.Distribution `json:"handshake,omitempty"`
-	FirstByte *latency.Distribution `json:"first_byte,omitempty"`
-}
-
-// Traffic is the traffic of the client's connections in the window, to a few
-// milliseconds at each edge: SpanNS is the time between the two readings.
-type Traffic struct {
-	SpanNS int64 `json:"span_ns"`
-	conn.Traffic
 }
 
 // Failure is why a worker gives up.

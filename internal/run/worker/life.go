@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -17,6 +19,13 @@ type Instants [][2]int64
 
 // mostInstants bounds what is kept: the last seconds of the fastest wire.
 const mostInstants = 1 << 16
+
+// Plus returns the instants of both in order, as far as mostInstants allows.
+func (i Instants) Plus(other Instants) Instants {
+	all := slices.Concat(i, other)
+	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	return all[:min(len(all), mostInstants)]
+}
 
 // instants keeps those of the last calls.
 type instants struct {

@@ -19,6 +19,13 @@ type Noise struct {
 	LargestGapNS int64   `json:"largest_gap_ns"`
 }
 
+// Plus returns the worse of both.
+func (n Noise) Plus(other Noise) Noise {
+	n.LostBefore, n.LostAfter = max(n.LostBefore, other.LostBefore), max(n.LostAfter, other.LostAfter)
+	n.LargestGapNS = max(n.LargestGapNS, other.LargestGapNS)
+	return n
+}
+
 // spinBefore measures the noise before the work; spinAfter adds the noise after it. The
 // result is nil if no CPU could be spun on.
 func spinBefore() *Noise {

@@ -42,6 +42,19 @@ func (c Counts) Since(earlier Counts) Counts {
 	return c
 }
 
+// Plus returns the counts of both.
+func (c Counts) Plus(other Counts) Counts {
+	c.Opened += other.Opened
+	c.Failed += other.Failed
+	c.Open += other.Open
+	c.Full += other.Full
+	c.Resumed += other.Resumed
+	c.Early += other.Early
+	c.EarlyRefused += other.EarlyRefused
+	c.HandshakeFail += other.HandshakeFail
+	return c
+}
+
 // Dialer opens connections, counts them, and times connect, handshake and first
 // byte. All clients' connections come from a Dialer, so that the counts mean the
 // same for every stack. Any goroutine may use it; the zero value is ready.

@@ -1,4 +1,4 @@
-package worker
+package crowd
 
 import (
 	"cmp"
@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/worker"
 )
 
 const (
@@ -19,8 +19,8 @@ const (
 	mostStretches = 64
 )
 
-// intervals puts those of all parts on one grid, on which the window opens. A part's calls are
-// taken to have ended evenly within an interval of its own; all that it counted is counted.
+// intervals puts the intervals of all parts on one grid, which the window's begin is on. The calls
+// of an interval are assumed to have ended evenly within it; all that it counted is counted.
 func (m *merger) intervals() []record.Interval {
 	var courses []cumulative
 	for p := range m.clients() {
@@ -57,16 +57,16 @@ func (m *merger) intervals() []record.Interval {
 	return merged
 }
 
-// modulo is the remainder that is never below 0, so that 0 lies on the grid.
+// modulo returns the remainder that is never below 0, so that 0 lies on the grid.
 func modulo(a, step int64) int64 { return (a%step + step) % step }
 
-// cumulative is what had been counted at the end of each interval, in order.
+// cumulative holds the counts up to the end of each interval, in order.
 type cumulative struct {
 	ends   []int64
 	counts []record.Interval // Requests and SumNS up to each
 }
 
-// cumulated adds up intervals, moved by so much.
+// cumulated adds up intervals, whose instants it moves.
 func cumulated(intervals []record.Interval, moved int64) cumulative {
 	c := cumulative{ends: []int64{intervals[0].StartNS + moved}, counts: []record.Interval{{}}}
 	var all record.Interval
@@ -81,7 +81,7 @@ func cumulated(intervals []record.Interval, moved int64) cumulative {
 func (c cumulative) first() int64 { return c.ends[0] }
 func (c cumulative) last() int64  { return c.ends[len(c.ends)-1] }
 
-// at is what had been counted by an instant, by linear interpolation.
+// at returns the counts up to an instant, by linear interpolation.
 func (c cumulative) at(instant int64) record.Interval {
 	after, _ := slices.BinarySearch(c.ends, instant)
 	switch {
@@ -98,16 +98,10 @@ func (c cumulative) at(instant int64) record.Interval {
 	}
 }
 
-// stretch is what ended in a stretch of the course.
-type stretch struct {
-	calls, failed int64
-	times         *latency.Coarse // of responses
-}
-
-// course is that of the interval events, where all parts have some: quantiles over time are
-// then those of all calls, to two digits.
-func (m *merger) course(events [][]Interval) error {
-	if len(events) != len(m.parts) || slices.ContainsFunc(events, func(e []Interval) bool { return len(e) == 0 }) {
+// course makes the course of the interval events, if all parts have some. Its quantiles are of
+// all calls, to two digits.
+func (m *merger) course(events [][]worker.Interval) error {
+	if len(events) != len(m.parts) || slices.ContainsFunc(events, func(e []worker.Interval) bool { return len(e) == 0 }) {
 		return nil
 	}
 	first, last, each := events[0][0].StartNS, int64(0), int64(1)
@@ -122,47 +116,43 @@ func (m *merger) course(events [][]Interval) error {
 	for (last-first)/each+1 > mostStretches {
 		each *= 2
 	}
-	stretches := map[int64]*stretch{}
+	stretches := map[int64]*slot{}
 	count := int64(0)
 	for part, of := range events {
 		for _, e := range of {
-			at := (e.StartNS + e.TookNS/2 - first) / each
+			at := slotAt(e, first, each)
 			count = max(count, at+1)
-			into := stretches[at]
-			if into == nil {
-				into = &stretch{times: latency.NewCoarse()}
-				stretches[at] = into
+			if stretches[at] == nil {
+				stretches[at] = newSlot()
 			}
-			into.calls += e.Ended
-			into.failed += e.Failed
-			if err := into.times.AddEncoded(e.Histogram); err != nil {
+			if err := stretches[at].add(e); err != nil {
 				return fmt.Errorf("an interval of %s: %w", m.parts[part].Agent, err)
 			}
 		}
 	}
 	course := &record.Course{BeginNS: first - m.result.BeginNS, StretchNS: each}
 	for at := range count {
-		m.result.addStretch(course, cmp.Or(stretches[at], &stretch{times: latency.NewCoarse()}))
+		addStretch(course, cmp.Or(stretches[at], newSlot()), m.result.Response != nil)
 	}
 	m.result.Course = course
 	return nil
 }
 
-// addStretch adds one to a course. Its times are of responses; of service times nothing is
-// known where they differ.
-func (r *ClientResult) addStretch(to *record.Course, s *stretch) {
+// addStretch adds a slot to a course. Its times are response times; service times are unknown if
+// they differ from those.
+func addStretch(to *record.Course, s *slot, differ bool) {
 	quantile := func(q float64, least int64) *int64 {
 		if s.times.Count() < least {
 			return nil
 		}
 		return new(int64(s.times.Quantile(q)))
 	}
-	to.Calls, to.Failed = append(to.Calls, s.calls), append(to.Failed, s.failed)
+	to.Calls, to.Failed = append(to.Calls, s.ended), append(to.Failed, s.failed)
 	to.ResponseP50NS = append(to.ResponseP50NS, quantile(0.5, record.CourseMedianCalls))
 	to.ResponseP99NS = append(to.ResponseP99NS, quantile(0.99, record.CourseCalls))
 	to.ResponseMaxNS = append(to.ResponseMaxNS, quantile(1, 1))
 	p99 := quantile(0.99, record.CourseCalls)
-	if r.Response != nil {
+	if differ {
 		p99 = nil
 	}
 	to.P99NS = append(to.P99NS, p99)

@@ -1,4 +1,4 @@
-package fleet
+package crowd
 
 import (
 	"math"
@@ -10,27 +10,31 @@ import (
 	"wirelab.dev/internal/data/live"
 )
 
-// watching makes one course of what the agents of one or more clients tell of it, which they do
-// seldom, to be quiet.
-type watching struct {
-	window  time.Duration // 0: so many requests bound it
-	settled chan struct{} // closed when all are
-	stream  *merging
+// A Tracker follows the progress of one or more clients as one. Their agents report it seldom, to
+// keep the machine quiet.
+type Tracker struct {
+	// Settled is closed when the warm-up of each client may end.
+	Settled chan struct{}
+	// Stream takes the intervals of the clients.
+	Stream *Stream
+
+	window time.Duration // 0: requests bound it
 
 	guard   sync.Mutex // of what follows
 	latest  []live.Progress
 	opensNS int64 // when the window does
 }
 
-func newWatching(clients int, windowNS int64) *watching {
-	return &watching{
-		window: time.Duration(windowNS), settled: make(chan struct{}), stream: newMerging(),
+// NewTracker returns a tracker of clients whose window is that long, or 0 if requests bound it.
+func NewTracker(clients int, windowNS int64) *Tracker {
+	return &Tracker{
+		window: time.Duration(windowNS), Settled: make(chan struct{}), Stream: NewStream(),
 		latest: make([]live.Progress, clients), opensNS: math.MaxInt64,
 	}
 }
 
-// hear takes in how far a client has come.
-func (w *watching) hear(client int, p live.Progress) {
+// Report takes the progress of a client.
+func (w *Tracker) Report(client int, p live.Progress) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	w.latest[client] = p
@@ -41,16 +45,16 @@ func (w *watching) hear(client int, p live.Progress) {
 		return
 	}
 	select {
-	case <-w.settled:
+	case <-w.Settled:
 	default:
-		close(w.settled)
+		close(w.Settled)
 	}
 }
 
 func isUnsettled(p live.Progress) bool { return !p.Settled && p.Fraction == 0 }
 
-// unsettled are the clients that have not said that their warm-up may end.
-func (w *watching) unsettled() (clients []int) {
+// Unsettled returns the clients whose warm-up may not end yet.
+func (w *Tracker) Unsettled() (clients []int) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	for i, p := range w.latest {
@@ -61,8 +65,8 @@ func (w *watching) unsettled() (clients []int) {
 	return clients
 }
 
-// opens says when the window does.
-func (w *watching) opens(at int64) {
+// Opens sets the instant at which the window opens.
+func (w *Tracker) Opens(at int64) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	w.opensNS = at
@@ -71,9 +75,9 @@ func (w *watching) opens(at int64) {
 // shownEvery is the time between two reports of progress.
 const shownEvery = 250 * time.Millisecond
 
-// tell reports how far all have come, some times a second until stop, which waits for the last
-// report.
-func (w *watching) tell(report func(live.Progress)) (stop func()) {
+// Tell reports the progress of all clients as one, some times per second until stop. stop waits
+// for the last report.
+func (w *Tracker) Tell(report func(live.Progress)) (stop func()) {
 	if report == nil {
 		return func() {}
 	}
@@ -97,11 +101,11 @@ func (w *watching) tell(report func(live.Progress)) (stop func()) {
 	})
 }
 
-// look sums up how far the clients have come.
-func (w *watching) look(now int64) live.Progress {
+// look sums up the progress of the clients.
+func (w *Tracker) look(now int64) live.Progress {
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	all := live.Progress{Settled: true, Warming: now < w.opensNS, Live: w.stream.live()}
+	all := live.Progress{Settled: true, Warming: now < w.opensNS, Live: w.Stream.live()}
 	for _, one := range w.latest {
 		all.Paused = all.Paused || one.Paused
 		all.Settled = all.Settled && one.Settled

@@ -1,17 +1,20 @@
-package worker
+package crowd
 
 import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/worker"
 )
 
-func splittable(clients int) Spec {
-	return Spec{
-		Contract: Contract, Role: ClientRole, Stack: "tcp", Address: "server:1",
-		Client: &ClientSpec{
+func splittable(clients int) worker.Spec {
+	return worker.Spec{
+		Contract: worker.Contract, Role: worker.ClientRole, Stack: "tcp", Address: "server:1",
+		Client: &worker.ClientSpec{
 			Clients: clients, Connection: "pool:7", Seed: 42, SamplesFile: "samples.parquet", IntervalNS: 1e9,
-			Load: Load{Model: openLoop, RatePerSecond: 900, Burst: 30, ExtraRequests: 3, InFlightLimit: 11, Arrivals: "poisson"},
+			Load: worker.Load{Model: string(scenario.Open), RatePerSecond: 900, Burst: 30, ExtraRequests: 3, InFlightLimit: 11, Arrivals: "poisson"},
 		},
 	}
 }
@@ -81,7 +84,7 @@ func TestSplitGoesWithTheClients(t *testing.T) {
 }
 
 func TestSplitInOneIsTheSpec(t *testing.T) {
-	for _, model := range []string{openLoop, search} {
+	for _, model := range []string{string(scenario.Open), string(scenario.Search)} {
 		whole := splittable(1)
 		whole.Client.Load.Model = model
 		specs, err := Split(whole, 1)
@@ -103,14 +106,14 @@ func TestSplitKeepsModesWithoutASize(t *testing.T) {
 }
 
 func TestSplitRefuses(t *testing.T) {
-	for says, change := range map[string]func(*Spec){
-		"2 clients cannot be spread over 3 machines":      func(s *Spec) { s.Client.Clients = 2 },
-		"an in-flight limit of 2 cannot be spread over 3": func(s *Spec) { s.Client.Load.InFlightLimit = 2 },
-		"a pool of 1 cannot be spread over 3":             func(s *Spec) { s.Client.Connection = "pool:1" },
-		"a search cannot be spread over 3 machines":       func(s *Spec) { s.Client.Load.Model = search },
-		"already 9 of a group of 20":                      func(s *Spec) { s.Client.Group = &Group{Of: 20} },
-		`connection "many"`:                               func(s *Spec) { s.Client.Connection = "many" },
-		`role "server" has no clients`:                    func(s *Spec) { s.Role, s.Client = ServerRole, nil },
+	for says, change := range map[string]func(*worker.Spec){
+		"2 clients cannot be spread over 3 machines":      func(s *worker.Spec) { s.Client.Clients = 2 },
+		"an in-flight limit of 2 cannot be spread over 3": func(s *worker.Spec) { s.Client.Load.InFlightLimit = 2 },
+		"a pool of 1 cannot be spread over 3":             func(s *worker.Spec) { s.Client.Connection = "pool:1" },
+		"a search cannot be spread over 3 machines":       func(s *worker.Spec) { s.Client.Load.Model = string(scenario.Search) },
+		"already 9 of a group of 20":                      func(s *worker.Spec) { s.Client.Group = &worker.Group{Of: 20} },
+		`connection "many"`:                               func(s *worker.Spec) { s.Client.Connection = "many" },
+		`role "server" has no clients`:                    func(s *worker.Spec) { s.Role, s.Client = worker.ServerRole, nil },
 	} {
 		whole := splittable(9)
 		change(&whole)

@@ -1,24 +1,25 @@
-package worker
+package crowd
 
 import (
 	"fmt"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/worker"
 )
 
-// Split makes of one client's spec those of several workers that together do what it asks
-// for: each has some of the clients, and of what the clients share, the in-flight limit and
-// the connections of a pool, as much as goes with these. The load, and the seed of its
-// arrivals, stay those of the whole group (Group).
-func Split(spec Spec, parts int) ([]Spec, error) {
+// Split divides one client's spec between several workers, which together do what it asks for.
+// Each has some of the clients, and its share of what the clients share: the in-flight limit and
+// the connections of a pool. The load, and the seed of its arrivals, stay those of the whole
+// group (worker.Group).
+func Split(spec worker.Spec, parts int) ([]worker.Spec, error) {
 	if spec.Client == nil {
 		return nil, fmt.Errorf("split a spec: role %q has no clients", spec.Role)
 	}
 	if parts == 1 {
-		return []Spec{spec}, nil
+		return []worker.Spec{spec}, nil
 	}
 	whole := *spec.Client
-	if err := whole.checkSplit(parts); err != nil {
+	if err := checkSplit(&whole, parts); err != nil {
 		return nil, err
 	}
 	connection, err := scenario.ParseConnection(whole.Connection)
@@ -34,11 +35,11 @@ func Split(spec Spec, parts int) ([]Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: a pool %w", whole.Connection, err)
 	}
-	specs := make([]Spec, parts)
+	specs := make([]worker.Spec, parts)
 	first := 0
 	for i := range specs {
 		part := whole
-		part.Clients, part.Group = clients[i], &Group{First: first, Of: whole.Clients}
+		part.Clients, part.Group = clients[i], &worker.Group{First: first, Of: whole.Clients}
 		part.Load.InFlightLimit = limits[i]
 		part.Connection = scenario.Connection{Mode: connection.Mode, Size: connections[i]}.String()
 		specs[i] = spec
@@ -48,14 +49,14 @@ func Split(spec Spec, parts int) ([]Spec, error) {
 	return specs, nil
 }
 
-func (c *ClientSpec) checkSplit(parts int) error {
+func checkSplit(c *worker.ClientSpec, parts int) error {
 	switch {
 	case parts < 1:
 		return fmt.Errorf("split a spec: %d workers: want at least 1", parts)
 	case c.Group != nil:
 		return fmt.Errorf("split a spec: its clients are already %d of a group of %d", c.Clients, c.Group.Of)
-	case c.Load.Model == search:
-		return fmt.Errorf("a search cannot be spread over %d machines: each step's rate follows from what the one before came to; use one machine, or the load model %q", parts, openLoop)
+	case c.Load.Model == string(scenario.Search):
+		return fmt.Errorf("a search cannot be spread over %d machines: each step's rate follows from what the one before came to; use one machine, or the load model %q", parts, scenario.Open)
 	case c.Clients < parts:
 		return fmt.Errorf("%d clients cannot be spread over %d machines: use %d machines at most, or more clients", c.Clients, parts, c.Clients)
 	}
@@ -74,8 +75,8 @@ func evenly(number, parts int) []int {
 	return shares
 }
 
-// proportionally divides a number as clients are divided, each share at least 1. None (0) is
-// none for all.
+// proportionally divides a number like the clients, each share at least 1. It divides 0 into
+// zeros.
 func proportionally(number int, clients []int) ([]int, error) {
 	shares := make([]int, len(clients))
 	if number == 0 {
@@ -105,7 +106,7 @@ func proportionally(number int, clients []int) ([]int, error) {
 	return shares, nil
 }
 
-// due is how much a share still lacks of what goes with its clients, in parts of all clients.
+// due returns how much a share lacks of what is due to its clients, in parts of all clients.
 func due(i, number, all int, shares, clients []int) int {
 	return number*clients[i] - shares[i]*all
 }

@@ -1,4 +1,4 @@
-package worker
+package crowd
 
 import (
 	"reflect"
@@ -7,6 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/run/worker"
 )
 
 // notMerged are the figures of a client that one of several does not have, each with why.
@@ -23,16 +24,16 @@ var notMerged = map[string]string{
 // A figure that is added to what clients measure, and that Merge does not know, would silently
 // be none of a group's.
 func TestMergeKnowsEveryFigure(t *testing.T) {
-	part := func() Part {
-		r := &ClientResult{}
+	part := func() worker.Part {
+		r := &worker.ClientResult{}
 		fill(t, reflect.ValueOf(r).Elem())
 		r.Search = nil
 		r.BeginNS, r.EndNS, r.PausedNS = 1e9, 2e9, 1e6
 		r.Connections.Mode = "pool:2"
-		return Part{Agent: "a", Result: Result{Client: r}}
+		return worker.Part{Agent: "a", Result: worker.Result{Client: r}}
 	}
-	interval := Interval{StartNS: 5e8, TookNS: 1e9, Ended: 200, Failed: 1, Histogram: coarse(t, 200)}
-	merged, err := Merge([]Part{part(), part()}, [][]Interval{{interval}, {interval}})
+	interval := worker.Interval{StartNS: 5e8, TookNS: 1e9, Ended: 200, Failed: 1, Histogram: coarse(t, 200)}
+	merged, err := Merge([]worker.Part{part(), part()}, [][]worker.Interval{{interval}, {interval}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package fleet
+package crowd
 
 import (
 	"slices"
@@ -7,26 +7,27 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// course keeps the intervals of a worker's life, few however long that is: when there would be
-// too many, neighbours become one. A record tells of half as many stretches.
-type course struct {
+// A History keeps the intervals of a worker's life. Their number is bounded: when there would be
+// too many, neighbours become one. A record has half as many stretches.
+type History struct {
 	kept []worker.Interval
 	each int // intervals in each that is kept
 	last int // in the last
 }
 
-// mostCourse is how many are kept, an even number.
-const mostCourse = 128
+// mostKept is an even number.
+const mostKept = 128
 
-func (c *course) add(i worker.Interval) {
+// Add adds the next interval.
+func (c *History) Add(i worker.Interval) {
 	c.each = max(1, c.each)
 	if n := len(c.kept); n > 0 && c.last < c.each {
 		c.kept[n-1] = joined(c.kept[n-1], i)
 		c.last++
 		return
 	}
-	if len(c.kept) == mostCourse {
-		halves := make([]worker.Interval, 0, mostCourse)
+	if len(c.kept) == mostKept {
+		halves := make([]worker.Interval, 0, mostKept)
 		for pair := range slices.Chunk(c.kept, 2) {
 			halves = append(halves, joined(pair[0], pair[1]))
 		}
@@ -37,10 +38,10 @@ func (c *course) add(i worker.Interval) {
 	c.last = 1
 }
 
-// all are those that are kept.
-func (c *course) all() []worker.Interval { return slices.Clone(c.kept) }
+// All returns the intervals that are kept.
+func (c *History) All() []worker.Interval { return slices.Clone(c.kept) }
 
-// joined is what two intervals, one behind the other, are together.
+// joined returns the interval that two successive ones make together.
 func joined(a, b worker.Interval) worker.Interval {
 	all := worker.Interval{StartNS: a.StartNS, TookNS: b.StartNS + b.TookNS - a.StartNS, Ended: a.Ended + b.Ended, Failed: a.Failed + b.Failed}
 	times := latency.NewCoarse()

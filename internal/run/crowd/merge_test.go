@@ -1,4 +1,4 @@
-package worker
+package crowd
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 )
 
 // journal is what so many callers did by chance, one call after the other. late is 1 where some
@@ -35,7 +36,7 @@ func journal(random *rand.Rand, callers int, end, late int64) []load.Written {
 	return calls
 }
 
-func replayed(t *testing.T, plan load.Plan, callers int, j load.Journal) *ClientResult {
+func replayed(t *testing.T, plan load.Plan, callers int, j load.Journal) *worker.ClientResult {
 	t.Helper()
 	plan.Callers = make([]load.Caller, callers)
 	j.Failures = []record.ErrorCount{{Class: "reset", Code: "Unavailable", Example: "reset"}, {Class: "refused", Code: "Unavailable", Example: "refused"}}
@@ -47,7 +48,7 @@ func replayed(t *testing.T, plan load.Plan, callers int, j load.Journal) *Client
 	if err := measured.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	return &ClientResult{
+	return &worker.ClientResult{
 		Measurement: measured.Measurement, BeginNS: measured.Begin, EndNS: measured.End,
 		BetweenNS: int64(measured.Between), Failures: measured.Failures,
 	}
@@ -76,7 +77,7 @@ func testMerge(t *testing.T, parts int, open *load.Arrivals) {
 	if whole.Straddling == 0 || len(whole.Failures) != 2 || whole.WarmUp.Requests == 0 {
 		t.Fatalf("the calls try too little: %+v", whole.Measurement)
 	}
-	var of []Part
+	var of []worker.Part
 	first := 0
 	for i, n := range evenly(callers, parts) {
 		var own []load.Written
@@ -87,7 +88,7 @@ func testMerge(t *testing.T, parts int, open *load.Arrivals) {
 			}
 		}
 		first += n
-		of = append(of, Part{Agent: fmt.Sprint("client-", i), Clients: n, Result: Result{
+		of = append(of, worker.Part{Agent: fmt.Sprint("client-", i), Clients: n, Result: worker.Result{
 			Client: replayed(t, plan, n, load.Journal{Calls: own, Begin: begin, End: end}),
 		}})
 	}
@@ -98,7 +99,7 @@ func testMerge(t *testing.T, parts int, open *load.Arrivals) {
 	sameClient(t, merged, whole)
 }
 
-func sameClient(t *testing.T, merged, whole *ClientResult) {
+func sameClient(t *testing.T, merged, whole *worker.ClientResult) {
 	t.Helper()
 	if merged.BeginNS != whole.BeginNS || merged.EndNS != whole.EndNS || merged.BetweenNS != whole.BetweenNS {
 		t.Errorf("window %d to %d, %d between calls; want %d, %d, %d", merged.BeginNS, merged.EndNS, merged.BetweenNS, whole.BeginNS, whole.EndNS, whole.BetweenNS)
@@ -106,7 +107,7 @@ func sameClient(t *testing.T, merged, whole *ClientResult) {
 	type counts struct {
 		requests, completed, straddling, straddlingNS, backlogNS, failedNS, warm, warmNS int64
 	}
-	count := func(r *ClientResult) counts {
+	count := func(r *worker.ClientResult) counts {
 		return counts{r.Requests, r.Completed, r.Straddling, r.StraddlingNS, r.BacklogNS, *r.FailedNS, r.WarmUp.Requests, r.WarmUp.TookNS}
 	}
 	if got, want := count(merged), count(whole); got != want {
@@ -124,7 +125,7 @@ func sameClient(t *testing.T, merged, whole *ClientResult) {
 	if !reflect.DeepEqual(merged.Failures, whole.Failures) {
 		t.Errorf("failures %+v, want %+v", merged.Failures, whole.Failures)
 	}
-	sums := func(r *ClientResult) (requests, ns int64) {
+	sums := func(r *worker.ClientResult) (requests, ns int64) {
 		for _, i := range r.Intervals {
 			requests += i.Requests
 			ns += i.SumNS
@@ -140,7 +141,7 @@ func sameClient(t *testing.T, merged, whole *ClientResult) {
 // Little's law holds for windows of different lengths, as those that requests bound.
 func TestMergeKeepsLittlesLaw(t *testing.T) {
 	plan := load.Plan{Requests: 200}
-	var of []Part
+	var of []worker.Part
 	var busy, wholeBusy float64
 	for i, pace := range []int64{100_000, 170_000, 400_000} {
 		var calls []load.Written
@@ -150,7 +151,7 @@ func TestMergeKeepsLittlesLaw(t *testing.T) {
 		}
 		r := replayed(t, plan, 1, load.Journal{Calls: calls, Begin: int64(i) * 1e6})
 		busy += r.InFlight * float64(r.EndNS-r.BeginNS)
-		of = append(of, Part{Agent: fmt.Sprint(i), Clients: 1, Result: Result{Client: r}})
+		of = append(of, worker.Part{Agent: fmt.Sprint(i), Clients: 1, Result: worker.Result{Client: r}})
 	}
 	merged, err := Merge(of, nil)
 	if err != nil {
@@ -170,8 +171,8 @@ func TestMergeKeepsLittlesLaw(t *testing.T) {
 
 // What opened a little apart is one window from the first on, as long as each.
 func TestMergeOfWindowsThatOpenedApart(t *testing.T) {
-	at := func(begin int64) Part {
-		return Part{Result: Result{Client: &ClientResult{
+	at := func(begin int64) worker.Part {
+		return worker.Part{Result: worker.Result{Client: &worker.ClientResult{
 			BeginNS: begin, EndNS: begin + 1e9 + begin%7, Measurement: record.Measurement{
 				InFlight: 2, Active: 4, Requests: 10, Service: latency.Distribution{Count: 10, Sum: 100, Min: 10, Max: 10}, PausedNS: 1e8, Pauses: 1,
 				Traces:    []record.Trace{{ID: fmt.Sprint(begin), AfterNS: 5, ServiceNS: begin}},
@@ -179,7 +180,7 @@ func TestMergeOfWindowsThatOpenedApart(t *testing.T) {
 			},
 		}}}
 	}
-	merged, err := Merge([]Part{at(1000), at(1_001_000)}, nil)
+	merged, err := Merge([]worker.Part{at(1000), at(1_001_000)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,10 +207,10 @@ func TestMergeOfWindowsThatOpenedApart(t *testing.T) {
 }
 
 func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
-	part := func(agent string) Part {
-		return Part{Agent: agent, Result: Result{Client: &ClientResult{BeginNS: 2e9, EndNS: 4e9}}}
+	part := func(agent string) worker.Part {
+		return worker.Part{Agent: agent, Result: worker.Result{Client: &worker.ClientResult{BeginNS: 2e9, EndNS: 4e9}}}
 	}
-	encoded := func(ns ...int64) Interval {
+	encoded := func(ns ...int64) worker.Interval {
 		h := hdrhistogram.New(256, 1<<36-1, 2)
 		for _, v := range ns {
 			if err := h.RecordValue(v); err != nil {
@@ -220,14 +221,14 @@ func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Interval{TookNS: 1e9, Ended: int64(len(ns)), Failed: 1, Histogram: string(text)}
+		return worker.Interval{TookNS: 1e9, Ended: int64(len(ns)), Failed: 1, Histogram: string(text)}
 	}
-	at := func(i Interval, start int64) Interval { i.StartNS = start; return i }
+	at := func(i worker.Interval, start int64) worker.Interval { i.StartNS = start; return i }
 	quick, slow := slices.Repeat([]int64{100_000}, 60), slices.Repeat([]int64{5_000_000}, 60)
-	parts := []Part{part("a"), part("b")}
-	merged, err := Merge(parts, [][]Interval{
+	parts := []worker.Part{part("a"), part("b")}
+	merged, err := Merge(parts, [][]worker.Interval{
 		{at(encoded(quick...), 1e9), at(encoded(100_000), 2e9)},
-		{at(encoded(slow...), 1e9+30_000), at(Interval{TookNS: 4e8}, 2e9+30_000)},
+		{at(encoded(slow...), 1e9+30_000), at(worker.Interval{TookNS: 4e8}, 2e9+30_000)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -243,31 +244,31 @@ func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
 	if c.ResponseP50NS[1] != nil || c.ResponseP99NS[1] != nil {
 		t.Error("one call has a median")
 	}
-	if merged, err = Merge(parts, [][]Interval{{encoded(1)}, nil}); err != nil || merged.Course != nil {
+	if merged, err = Merge(parts, [][]worker.Interval{{encoded(1)}, nil}); err != nil || merged.Course != nil {
 		t.Errorf("without the intervals of one: %+v, %v; want no course", merged.Course, err)
 	}
-	broken := [][]Interval{{at(encoded(1), 1e9)}, {{StartNS: 1e9, TookNS: 1e9, Histogram: "HIST"}}}
+	broken := [][]worker.Interval{{at(encoded(1), 1e9)}, {{StartNS: 1e9, TookNS: 1e9, Histogram: "HIST"}}}
 	if _, err := Merge(parts, broken); err == nil || !strings.Contains(err.Error(), "an interval of b") {
 		t.Errorf("%v: want the broken interval's agent", err)
 	}
 }
 
 func TestMergeRefuses(t *testing.T) {
-	good := Part{Agent: "a", Result: Result{Client: &ClientResult{BeginNS: 0, EndNS: 1e9}}}
-	for says, change := range map[string]func(*ClientResult){
-		"ran a search":          func(r *ClientResult) { r.Search = &record.Search{} },
-		"has a window":          func(r *ClientResult) { r.EndNS = 0 },
-		"instants of one clock": func(r *ClientResult) { r.BeginNS, r.EndNS = 1e15, 1e15+1 },
-		"has an interval":       func(r *ClientResult) { r.Intervals = []record.Interval{{TookNS: 1e16}} },
-		"service times":         func(r *ClientResult) { r.Service = latency.Distribution{Count: 1, Histogram: "HIST"} },
+	good := worker.Part{Agent: "a", Result: worker.Result{Client: &worker.ClientResult{BeginNS: 0, EndNS: 1e9}}}
+	for says, change := range map[string]func(*worker.ClientResult){
+		"ran a search":          func(r *worker.ClientResult) { r.Search = &record.Search{} },
+		"has a window":          func(r *worker.ClientResult) { r.EndNS = 0 },
+		"instants of one clock": func(r *worker.ClientResult) { r.BeginNS, r.EndNS = 1e15, 1e15+1 },
+		"has an interval":       func(r *worker.ClientResult) { r.Intervals = []record.Interval{{TookNS: 1e16}} },
+		"service times":         func(r *worker.ClientResult) { r.Service = latency.Distribution{Count: 1, Histogram: "HIST"} },
 	} {
-		bad := &ClientResult{BeginNS: 0, EndNS: 1e9}
+		bad := &worker.ClientResult{BeginNS: 0, EndNS: 1e9}
 		change(bad)
-		if _, err := Merge([]Part{good, {Agent: "b", Result: Result{Client: bad}}}, nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := Merge([]worker.Part{good, {Agent: "b", Result: worker.Result{Client: bad}}}, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: want an error that says %q", err, says)
 		}
 	}
-	if _, err := Merge([]Part{good, {Agent: "b"}}, nil); err == nil || !strings.Contains(err.Error(), "b has no result") {
+	if _, err := Merge([]worker.Part{good, {Agent: "b"}}, nil); err == nil || !strings.Contains(err.Error(), "b has no result") {
 		t.Errorf("%v: want the part without a result", err)
 	}
 	if _, err := Merge(nil, nil); err == nil {

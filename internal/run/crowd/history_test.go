@@ -1,4 +1,4 @@
-package fleet
+package crowd
 
 import (
 	"testing"
@@ -16,13 +16,13 @@ func TestACourseStaysShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c course
+	var c History
 	const seconds = 10_000
 	for at := range int64(seconds) {
-		c.add(worker.Interval{StartNS: at * 1e9, TookNS: 1e9, Ended: 3, Failed: 1, Histogram: encoded})
+		c.Add(worker.Interval{StartNS: at * 1e9, TookNS: 1e9, Ended: 3, Failed: 1, Histogram: encoded})
 	}
-	kept := c.all()
-	if len(kept) > mostCourse || len(kept) < mostCourse/2 {
+	kept := c.All()
+	if len(kept) > mostKept || len(kept) < mostKept/2 {
 		t.Fatalf("%d intervals are kept", len(kept))
 	}
 	sum, all, end := worker.Interval{}, latency.NewCoarse(), int64(0)

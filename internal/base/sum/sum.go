@@ -1,0 +1,54 @@
+// Package sum adds up figures that may be absent, and lists by a key. A type that is summed has
+// a Plus method beside its fields, which package sumtest tests; here are its pointers and slices.
+package sum
+
+import (
+	"cmp"
+	"slices"
+)
+
+// An Addend can be added to another of its type. Plus must not change its operands.
+type Addend[T any] interface{ Plus(other T) T }
+
+// Any returns the sum of two figures, where an absent one counts as nothing.
+func Any[T Addend[T]](a, b *T) *T {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return new((*a).Plus(*b))
+}
+
+// Both returns the sum of two figures, which is absent if one of them is.
+func Both[T Addend[T]](a, b *T) *T {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new((*a).Plus(*b))
+}
+
+// Known returns a + b, which is absent if one of them is.
+func Known(a, b *int64) *int64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new(*a + *b)
+}
+
+// ByKey returns the elements of both lists, those of one key added up, in the order in which the
+// keys come.
+func ByKey[E Addend[E], K comparable](a, b []E, key func(E) K) []E {
+	all := slices.Clone(a)
+	at := make(map[K]int, len(a))
+	for i, one := range a {
+		at[key(one)] = i
+	}
+	for _, one := range b {
+		if i, known := at[key(one)]; known {
+			all[i] = all[i].Plus(one)
+		} else {
+			at[key(one)] = len(all)
+			all = append(all, one)
+		}
+	}
+	return all
+}

@@ -1,0 +1,139 @@
+// Package sumtest tests that a sum forgets no field of its operands. A field that is added to a
+// type and forgotten in its Plus would silently be none of a fleet's figures.
+package sumtest
+
+import (
+	"cmp"
+	"reflect"
+	"testing"
+	"unsafe"
+)
+
+// ForgetsNothing reports each field of T of which plus ignores one operand's: whatever its value
+// is there, the sum is the same. ignored names the fields that plus is to ignore, as in "Service"
+// or "Named.Response", with the reason.
+func ForgetsNothing[T any](t testing.TB, plus func(a, b T) T, ignored map[string]string) {
+	t.Helper()
+	var heeded [2]map[string]bool
+	for operand := range heeded {
+		heeded[operand] = map[string]bool{}
+		for base := range 3 { // some fields matter in some sums only, as a false beside a true
+			a, b, c, d := filled[T](t, base), filled[T](t, base), filled[T](t, base), filled[T](t, base)
+			before := plus(*a, *b) // which may share memory with its operands
+			for path, leaf := range leaves(reflect.ValueOf([]*T{c, d}[operand]).Elem(), "") {
+				kept := reflect.New(leaf.Type()).Elem()
+				kept.Set(leaf)
+				for _, by := range []int64{1, -1} { // one of them changes a sum that is the highest or the least
+					change(leaf, by)
+					heeded[operand][path] = heeded[operand][path] || !reflect.DeepEqual(plus(*c, *d), before)
+					leaf.Set(kept)
+				}
+			}
+		}
+	}
+	for path := range heeded[0] {
+		switch is, reason := heeded[0][path] && heeded[1][path], reasonFor(path, ignored); {
+		case !is && reason == "":
+			t.Errorf("Plus of %s ignores %s: add it up, or say why not", reflect.TypeFor[T](), path)
+		case is && reason != "":
+			t.Errorf("Plus of %s heeds %s, and the test says that it does not", reflect.TypeFor[T](), path)
+		}
+	}
+}
+
+func filled[T any](t testing.TB, base int) *T {
+	v := new(T)
+	fill(t, reflect.ValueOf(v).Elem(), base)
+	return v
+}
+
+// reasonFor returns the reason to ignore a field, or the structure that it is in.
+func reasonFor(path string, ignored map[string]string) (reason string) {
+	for i := range path {
+		if path[i] == '.' {
+			reason = cmp.Or(reason, ignored[path[:i]])
+		}
+	}
+	return cmp.Or(reason, ignored[path])
+}
+
+// fill sets all that v holds: one element per list, and values made of base, which is 0, 1 or 2.
+func fill(t testing.TB, v reflect.Value, base int) {
+	t.Helper()
+	v = settable(v)
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), base)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), base)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(t, v.Index(0), base)
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(t, v.Index(i), base)
+		}
+	case reflect.String:
+		v.SetString([]string{"", "one", "two"}[base])
+	case reflect.Bool:
+		v.SetBool(base == 1)
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		v.SetInt(int64(base))
+	case reflect.Float64:
+		v.SetFloat(float64(base))
+	default:
+		t.Fatalf("a field is a %s: fill it here", v.Type())
+	}
+}
+
+// settable lifts the ban on unexported fields.
+func settable(v reflect.Value) reflect.Value {
+	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
+}
+
+// leaves returns the values without fields, by their paths.
+func leaves(v reflect.Value, path string) map[string]reflect.Value {
+	all := map[string]reflect.Value{}
+	add := func(v reflect.Value, path string) {
+		for path, leaf := range leaves(v, path) {
+			all[path] = leaf
+		}
+	}
+	switch v = settable(v); v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			switch {
+			case v.Type().Field(i).Anonymous:
+				name = path
+			case path != "":
+				name = path + "." + name
+			}
+			add(v.Field(i), name)
+		}
+	case reflect.Pointer:
+		add(v.Elem(), path)
+	case reflect.Slice, reflect.Array:
+		add(v.Index(0), path)
+	default:
+		all[path] = v
+	}
+	return all
+}
+
+// change gives a leaf another value: a number that is higher by so much.
+func change(v reflect.Value, by int64) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Float64:
+		v.SetFloat(v.Float() + float64(by))
+	default:
+		v.SetInt(v.Int() + by)
+	}
+}

@@ -1,0 +1,11 @@
+package load
+
+import (
+	"testing"
+
+	"wirelab.dev/internal/base/sum/sumtest"
+)
+
+func TestSumsForgetNothing(t *testing.T) {
+	sumtest.ForgetsNothing(t, tally.plus, nil)
+}

@@ -1,0 +1,19 @@
+package worker
+
+import (
+	"testing"
+
+	"wirelab.dev/internal/base/sum/sumtest"
+)
+
+func TestSumsForgetNothing(t *testing.T) {
+	sumtest.ForgetsNothing(t, ClientResult.Plus, map[string]string{
+		"Service": "distributions are merged all at once", "Response": "likewise", "Wait": "likewise", "Messages": "likewise",
+		"Named.Service": "likewise", "Named.Response": "only whether there is one", "Pacing.Late": "likewise",
+		"Connections.Connect": "likewise", "Connections.Handshake": "likewise", "Connections.FirstByte": "likewise",
+		"Intervals": "of grids of their own", "Course": "likewise", "Search": "cannot be one of several",
+		"Failures.Example": "the first is kept", "Allowance.CPUs": "those of several machines have the same numbers",
+		"Census": "either will do", "CPU.Unit": "the same",
+		"CallsWritten": "the measurement has been worked out of each one's file",
+	})
+}
