@@ -8,6 +8,7 @@ package live
 import (
 	"time"
 
+	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -77,6 +78,15 @@ type Calls struct {
 	Failures  []record.ErrorCount `json:"failures,omitempty"`  // without examples
 }
 
+// Plus adds the calls of an earlier load to Total, Histogram and Failures. Recent figures stay
+// those of c.
+func (c Calls) Plus(earlier Calls) Calls {
+	c.Total = c.Total.Plus(earlier.Total)
+	c.Histogram = sum.ByKey(c.Histogram, earlier.Histogram, func(b Bin) int64 { return b.UpToNS })
+	c.Failures = record.PlusErrors(c.Failures, earlier.Failures)
+	return c
+}
+
 // UnknownInFlight is the InFlight of a fleet, whose agents report once a second.
 const UnknownInFlight = -1
 
@@ -87,10 +97,24 @@ type Total struct {
 	SumNS  int64 `json:"sum_ns"` // of response times
 }
 
+// Plus returns the calls of both.
+func (t Total) Plus(other Total) Total {
+	t.Ended += other.Ended
+	t.Failed += other.Failed
+	t.SumNS += other.SumNS
+	return t
+}
+
 // A Bin counts the calls whose response time is at most UpToNS and above the bin before.
 type Bin struct {
 	UpToNS int64 `json:"up_to_ns"` // 0: any, above LongestBin
 	Count  int64 `json:"count"`
+}
+
+// Plus returns the bin with the calls of both.
+func (b Bin) Plus(other Bin) Bin {
+	b.Count += other.Count
+	return b
 }
 
 // Bins go from ShortestBin to LongestBin; each is twice as long as the one before.

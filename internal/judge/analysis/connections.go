@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
@@ -37,12 +36,7 @@ func survivalOf(trials []trial) Survival {
 // addFailures adds up failures of the same class and code, which keep the first
 // example.
 func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
-	for _, e := range more {
-		first := e
-		first.Count = 0
-		same := func(k record.ErrorCount) bool { return k.Class == e.Class && k.Code == e.Code }
-		lists.FindOrAdd(&all, first, same).Count += e.Count
-	}
+	all = record.PlusErrors(all, more)
 	slices.SortStableFunc(all, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	return all
 }
@@ -166,34 +160,18 @@ func kept(mode scenario.Connection, made record.Connections) bool {
 
 // negotiated is what the connections of all trials agreed on.
 func negotiated(trials []trial) Negotiated {
-	sum := Negotiated{Recorded: true}
-	var protocols, clients, servers words
+	var all record.Negotiated
 	for _, t := range trials {
 		if t.Negotiated == nil {
 			return Negotiated{}
 		}
-		for _, s := range t.Negotiated.Sessions {
-			sum.add(s)
-		}
-		protocols.add(t.Negotiated.Protocol)
-		clients.add(t.Negotiated.ClientCongestion)
-		servers.add(t.Negotiated.ServerCongestion)
+		all = all.Plus(*t.Negotiated)
 	}
-	sum.Protocol = strings.Join(protocols, ",")
-	sum.ClientCongestion, sum.ServerCongestion = strings.Join(clients, ","), strings.Join(servers, ",")
+	sum := Negotiated{Recorded: true, Protocol: all.Protocol, ClientCongestion: all.ClientCongestion, ServerCongestion: all.ServerCongestion}
+	for _, s := range all.Sessions {
+		sum.add(s)
+	}
 	return sum
-}
-
-// words are different words, in the order in which they came.
-type words []string
-
-// add adds those of a text with commas between.
-func (w *words) add(text string) {
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
-		if !slices.Contains(*w, word) {
-			*w = append(*w, word)
-		}
-	}
 }
 
 func (n *Negotiated) add(s record.Session) {

@@ -19,17 +19,10 @@ type CallTimes struct {
 
 // statusesOf are the answers by their status.
 func statusesOf(trials []trial) []record.StatusCount {
-	counts := map[int]int64{}
+	all := []record.StatusCount{}
 	for _, t := range trials {
-		for _, s := range t.Statuses {
-			counts[s.Status] += s.Count
-		}
+		all = record.PlusStatuses(all, t.Statuses)
 	}
-	all := make([]record.StatusCount, 0, len(counts))
-	for status, count := range counts {
-		all = append(all, record.StatusCount{Status: status, Count: count})
-	}
-	slices.SortFunc(all, func(a, b record.StatusCount) int { return cmp.Compare(a.Status, b.Status) })
 	return all
 }
 

@@ -27,17 +27,10 @@ type Metrics struct {
 	guard    sync.Mutex // of what follows
 	now      live.Progress
 	calls    live.Calls // the last of the load that runs
-	before   counted    // of loads before it
+	before   live.Calls // of loads before it
 	answered int64      // the highest count so far: failures are read a moment after the calls
 	running  bool
 	trials   int64
-}
-
-// counted are the counters of loads.
-type counted struct {
-	live.Total
-	upTo     map[int64]int64             // calls, by a bin's bound
-	failures map[record.ErrorCount]int64 // by kind
 }
 
 // Observe keeps what the client reports. A trial that begins adds its counters to those before
@@ -76,27 +69,7 @@ func (m *Metrics) startAnew() {
 }
 
 // total adds up all loads.
-func (m *Metrics) total() counted {
-	sum := counted{Total: m.before.Total, upTo: map[int64]int64{}, failures: map[record.ErrorCount]int64{}}
-	sum.Ended += m.calls.Total.Ended
-	sum.Failed += m.calls.Total.Failed
-	sum.SumNS += m.calls.Total.SumNS
-	for upTo, count := range m.before.upTo {
-		sum.upTo[upTo] += count
-	}
-	for _, bin := range m.calls.Histogram {
-		sum.upTo[bin.UpToNS] += bin.Count
-	}
-	for kind, count := range m.before.failures {
-		sum.failures[kind] += count
-	}
-	for _, kind := range m.calls.Failures {
-		count := kind.Count
-		kind.Count = 0
-		sum.failures[kind] += count
-	}
-	return sum
-}
+func (m *Metrics) total() live.Calls { return m.calls.Plus(m.before) }
 
 // write writes all metrics.
 func (m *Metrics) write(w io.Writer) error {
@@ -126,17 +99,14 @@ func (m *Metrics) write(w io.Writer) error {
 	return err
 }
 
-func (m *Metrics) writeRequests(text *exposition, sum *counted) {
+func (m *Metrics) writeRequests(text *exposition, sum *live.Calls) {
 	const name = "wirelab_requests_total"
 	text.head(name, "counter", "Calls that ended, those of the warm-up and after the window too; failed ones by what they met.")
-	failed := int64(0)
-	kinds := make([]record.ErrorCount, 0, len(sum.failures))
-	for kind, count := range sum.failures {
-		failed += count
-		kind.Count = count
-		kinds = append(kinds, kind)
+	kinds, failed := slices.Clone(sum.Failures), int64(0)
+	for _, kind := range kinds {
+		failed += kind.Count
 	}
-	m.answered = max(m.answered, sum.Ended-failed)
+	m.answered = max(m.answered, sum.Total.Ended-failed)
 	text.sample(name, []label{{"outcome", "ok"}, {"code", ""}, {"class", ""}}, float64(m.answered))
 	slices.SortFunc(kinds, func(a, b record.ErrorCount) int { return strings.Compare(a.Code+"\x00"+a.Class, b.Code+"\x00"+b.Class) })
 	for _, kind := range kinds {
@@ -180,16 +150,20 @@ func (e *exposition) gauge(name, help string, value float64) {
 
 // histogram has a bucket for each bound that there can be, so that rates can be taken
 // from the first call on.
-func (e *exposition) histogram(name, help string, c *counted) {
+func (e *exposition) histogram(name, help string, c *live.Calls) {
 	e.head(name, "histogram", help)
+	upToNS := map[int64]int64{}
+	for _, bin := range c.Histogram {
+		upToNS[bin.UpToNS] = bin.Count
+	}
 	var cumulative int64
 	for _, upTo := range live.Bounds() {
-		cumulative += c.upTo[upTo]
+		cumulative += upToNS[upTo]
 		e.sample(name+"_bucket", []label{{"le", number(time.Duration(upTo).Seconds())}}, float64(cumulative))
 	}
-	e.sample(name+"_bucket", []label{{"le", "+Inf"}}, float64(c.Ended))
-	e.sample(name+"_sum", nil, float64(c.SumNS)/1e9)
-	e.sample(name+"_count", nil, float64(c.Ended))
+	e.sample(name+"_bucket", []label{{"le", "+Inf"}}, float64(c.Total.Ended))
+	e.sample(name+"_sum", nil, float64(c.Total.SumNS)/1e9)
+	e.sample(name+"_count", nil, float64(c.Total.Ended))
 }
 
 func number(v float64) string {
