@@ -42,14 +42,14 @@ func bootID() string {
 
 // machineWatch sees what a worker's machine does while the worker lives; nil sees nothing.
 type machineWatch struct {
-	cpus       []int
-	neighbours worker.Neighbours
-	sentinel   *worker.Process // nil: none watches
-	pids       []int
+	cpus     []int
+	others   host.Watch
+	sentinel *worker.Sentinel // nil: none watches
+	pids     []int
 }
 
 func watchMachine(cpus []int) *machineWatch {
-	return &machineWatch{cpus: cpus, neighbours: worker.WatchNeighbours()}
+	return &machineWatch{cpus: cpus, others: host.StartWatch()}
 }
 
 // guard has a process of its own watch the worker's CPUs, where the worker has been given some.
@@ -61,20 +61,14 @@ func (w *machineWatch) guard(program []string, pid, nice int) {
 	if len(w.cpus) == 0 {
 		return
 	}
-	spec := worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole}
+	var watch []probe.SentinelCPU
 	family := host.TakeCensus().Family(pid)
 	for _, cpu := range w.cpus {
-		spec.Watch = append(spec.Watch, probe.SentinelCPU{CPU: cpu, CPUs: len(w.cpus), PIDs: family})
+		watch = append(watch, probe.SentinelCPU{CPU: cpu, CPUs: len(w.cpus), PIDs: family})
 	}
-	process, err := worker.Start(worker.Launch{Name: "sentinel", Command: program, In: host.Surroundings{CPUs: w.cpus, Nice: nice}, Spec: spec})
-	if err == nil { // otherwise the record says that nobody watched
-		w.sentinel = process
-		w.pids = append(w.pids, process.PID())
-	}
+	w.sentinel = worker.StartSentinel(program, host.Surroundings{CPUs: w.cpus, Nice: nice}, watch)
+	w.pids = append(w.pids, w.sentinel.PIDs()...)
 }
-
-// sentinelPatience limits the wait for a sentinel's result, which it prints at once.
-const sentinelPatience = 5 * time.Second
 
 // stop ends the watch and says what it saw. took is the CPU time of the worker.
 func (w *machineWatch) stop(took time.Duration) *worker.Machine {
@@ -82,17 +76,9 @@ func (w *machineWatch) stop(took time.Duration) *worker.Machine {
 		return nil
 	}
 	seen := &worker.Machine{Boot: bootID(), CPUs: w.cpus, PIDs: w.pids}
-	if w.sentinel != nil {
-		if err := w.sentinel.Stop(); err == nil {
-			ctx, cancel := context.WithTimeout(context.Background(), sentinelPatience)
-			defer cancel()
-			if result, err := w.sentinel.Result(ctx); err == nil {
-				seen.Watched = result.Watched
-			}
-		}
-		took += w.sentinel.CPU()
-	}
-	whole, own := w.neighbours.Fill(&seen.State, took)
+	var cost time.Duration
+	seen.Watched, cost = w.sentinel.Stop(context.Background())
+	whole, own := w.others.Fill(&seen.State, took+cost)
 	seen.WholeNS, seen.OwnNS = int64(whole), int64(own)
 	return seen
 }

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/check"
-	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/machine/host"
 )
 
 // execution carries a plan out, and holds what is carried from one trial to the next.
@@ -157,7 +157,7 @@ func (e *execution) wait(ctx context.Context) {
 // watchOthers returns the share of the CPU time that others take, seen for a moment or
 // until ctx ends.
 func watchOthers(ctx context.Context) float64 {
-	watch := worker.WatchNeighbours()
+	watch := host.StartWatch()
 	select {
 	case <-time.After(lookFor):
 	case <-ctx.Done():

@@ -135,8 +135,8 @@ func (s *server) cpu() time.Duration {
 	return s.process.CPU()
 }
 
-// runClient starts the client, waits for its result, and ends it. Meanwhile sentinels
-// watch the CPUs of both ends.
+// runClient starts the client, waits for its result, and ends it. Meanwhile a
+// sentinel watches the CPUs of both ends.
 func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (result worker.Result, process worker.End, seen watched, _ error) {
 	spec, written, err := t.callingSpec(r, server)
 	if err != nil {
@@ -163,8 +163,8 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		return result, nil, seen, err
 	}
 	r.Warnings = append(r.Warnings, process.Warnings()...)
-	sentinels := t.startSentinels(server.process, process)
-	defer func() { seen = sentinels.stop(ctx) }()
+	sentinel := t.startSentinel(server.process, process)
+	defer func() { seen.cpus, seen.cost = sentinel.Stop(ctx) }()
 	t.lab.Remote.attach(process)
 	defer t.lab.Remote.attach(nil)
 	result, err = process.Result(ctx)

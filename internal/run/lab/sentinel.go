@@ -2,7 +2,6 @@ package lab
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -14,28 +13,14 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// sentinelPatience limits the wait for a sentinel's result, which it prints at once.
-const sentinelPatience = 5 * time.Second
-
-// sentinels watch the CPUs of both ends from a process of their own. A nil one watches
-// nothing: whoever reads the record then finds that nobody knows.
-type sentinels struct{ process *worker.Process }
-
-// startSentinels watches the CPUs of the placement. It takes the same priority as the
-// workers, in a session of its own, so that it waits for what they would wait for.
-func (t *trial) startSentinels(server, client worker.End) *sentinels {
+// startSentinel watches the CPUs of the placement. It has the same priority as the workers, in a
+// session of its own, so that it waits for what they would wait for.
+func (t *trial) startSentinel(server, client worker.End) *worker.Sentinel {
 	if t.lab.Unwatched || server == nil || len(t.lab.Placement.Server) == 0 || len(t.lab.Placement.Client) == 0 {
 		return nil
 	}
 	in := host.Surroundings{CPUs: append(slices.Clone(t.lab.Placement.Server), t.lab.Placement.Client...), Nice: t.lab.Nice}
-	process, err := worker.Start(worker.Launch{
-		Name: "sentinel", Command: t.lab.Worker, In: in,
-		Spec: worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole, Watch: t.watchList(server.PID(), client.PID())},
-	})
-	if err != nil {
-		return nil
-	}
-	return &sentinels{process: process}
+	return worker.StartSentinel(t.lab.Worker, in, t.watchList(server.PID(), client.PID()))
 }
 
 // watchList has each CPU once, with all processes that were placed on it. What a server
@@ -57,32 +42,10 @@ func (t *trial) watchList(server, client int) []probe.SentinelCPU {
 	return list
 }
 
-// watched is what sentinels saw, and the CPU time that it took them.
+// watched holds what a sentinel saw, and the CPU time that watching took.
 type watched struct {
 	cpus []probe.Watched
 	cost time.Duration
-}
-
-// stop ends the watch.
-func (s *sentinels) stop(ctx context.Context) watched {
-	if s == nil {
-		return watched{}
-	}
-	if ctx.Err() != nil {
-		s.process.Kill()
-		return watched{}
-	}
-	err := s.process.Stop()
-	seen := watched{cost: s.process.CPU()}
-	if err != nil {
-		return seen
-	}
-	ctx, cancel := context.WithTimeout(ctx, sentinelPatience)
-	defer cancel()
-	if result, err := s.process.Result(ctx); err == nil {
-		seen.cpus = result.Watched
-	}
-	return seen
 }
 
 // window is the time that was measured, in nanoseconds of the monotonic clock.

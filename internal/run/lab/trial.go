@@ -7,6 +7,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -96,7 +97,7 @@ func (t *trial) target() string {
 
 // measure runs the two processes around one window and fills in the record.
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
-	watch := worker.WatchNeighbours()
+	watch := host.StartWatch()
 
 	var err error
 	if t.in, err = t.surround(ctx); err != nil {
