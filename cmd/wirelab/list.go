@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
-	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -179,7 +179,7 @@ func listSettings(variants []string) (finding, error) {
 		if err := catalog.Check(v); err != nil {
 			return finding{}, usage(err)
 		}
-		settings, err := worker.Settings(v.String())
+		settings, err := body.Settings(v.String())
 		if err != nil {
 			return finding{}, err
 		}

@@ -27,7 +27,7 @@ import (
 	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/run/doctor"
 	"wirelab.dev/internal/run/plan"
-	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/show/report"
 )
 
@@ -208,7 +208,7 @@ func commandLine() []string {
 }
 
 func (a *app) workerCommand() *cobra.Command {
-	return a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", worker.Main)
+	return a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", body.Main)
 }
 
 // scenarios are those that commands name.

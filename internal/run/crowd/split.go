@@ -55,7 +55,7 @@ func checkSplit(c *worker.ClientSpec, parts int) error {
 		return fmt.Errorf("split a spec: %d workers: want at least 1", parts)
 	case c.Group != nil:
 		return fmt.Errorf("split a spec: its clients are already %d of a group of %d", c.Clients, c.Group.Of)
-	case c.Load.Model == string(scenario.Search):
+	case c.Load.Model == scenario.Search:
 		return fmt.Errorf("a search cannot be spread over %d machines: each step's rate follows from what the one before came to; use one machine, or the load model %q", parts, scenario.Open)
 	case c.Clients < parts:
 		return fmt.Errorf("%d clients cannot be spread over %d machines: use %d machines at most, or more clients", c.Clients, parts, c.Clients)

@@ -14,7 +14,7 @@ func splittable(clients int) worker.Spec {
 		Contract: worker.Contract, Role: worker.ClientRole, Stack: "tcp", Address: "server:1",
 		Client: &worker.ClientSpec{
 			Clients: clients, Connection: "pool:7", Seed: 42, SamplesFile: "samples.parquet", IntervalNS: 1e9,
-			Load: worker.Load{Model: string(scenario.Open), RatePerSecond: 900, Burst: 30, ExtraRequests: 3, InFlightLimit: 11, Arrivals: "poisson"},
+			Load: worker.Load{Model: scenario.Open, RatePerSecond: 900, Burst: 30, ExtraRequests: 3, InFlightLimit: 11, Arrivals: "poisson"},
 		},
 	}
 }
@@ -84,7 +84,7 @@ func TestSplitGoesWithTheClients(t *testing.T) {
 }
 
 func TestSplitInOneIsTheSpec(t *testing.T) {
-	for _, model := range []string{string(scenario.Open), string(scenario.Search)} {
+	for _, model := range []scenario.LoadModel{scenario.Open, scenario.Search} {
 		whole := splittable(1)
 		whole.Client.Load.Model = model
 		specs, err := Split(whole, 1)
@@ -110,7 +110,7 @@ func TestSplitRefuses(t *testing.T) {
 		"2 clients cannot be spread over 3 machines":      func(s *worker.Spec) { s.Client.Clients = 2 },
 		"an in-flight limit of 2 cannot be spread over 3": func(s *worker.Spec) { s.Client.Load.InFlightLimit = 2 },
 		"a pool of 1 cannot be spread over 3":             func(s *worker.Spec) { s.Client.Connection = "pool:1" },
-		"a search cannot be spread over 3 machines":       func(s *worker.Spec) { s.Client.Load.Model = string(scenario.Search) },
+		"a search cannot be spread over 3 machines":       func(s *worker.Spec) { s.Client.Load.Model = scenario.Search },
 		"already 9 of a group of 20":                      func(s *worker.Spec) { s.Client.Group = &worker.Group{Of: 20} },
 		`connection "many"`:                               func(s *worker.Spec) { s.Client.Connection = "many" },
 		`role "server" has no clients`:                    func(s *worker.Spec) { s.Role, s.Client = worker.ServerRole, nil },

@@ -25,7 +25,7 @@ func (s *stage) startAlone(ctx context.Context, hash string, l worker.Launch) (w
 	h, spec := s.clients[0], *l.Spec.Client
 	watch := crowd.NewTracker(1, spec.Load.DurationNS)
 	a := &alone{unwatch: watch.Tell(l.OnProgress)}
-	if spec.Load.Model != string(scenario.Search) && l.Command[0] == s.controller.plan.Worker {
+	if spec.Load.Model != scenario.Search && l.Command[0] == s.controller.plan.Worker {
 		spec.IntervalNS = int64(crowd.IntervalLength)
 	}
 	l.Spec.Client, l.OnInterval = &spec, watch.Stream.Add

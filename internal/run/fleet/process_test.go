@@ -20,14 +20,14 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
-	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 )
 
 // TestMain also plays the processes that tests start: workers, and agents, hubs and
 // controllers that are to be killed.
 func TestMain(m *testing.M) {
 	parts := map[string]func(args []string) error{
-		"worker": func([]string) error { return worker.Main(context.Background(), os.Stdin, os.Stdout) },
+		"worker": func([]string) error { return body.Main(context.Background(), os.Stdin, os.Stdout) },
 		"agent":  playAgent,
 		"hub":    playHub,
 		"lab":    playLab,

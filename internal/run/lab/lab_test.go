@@ -21,6 +21,7 @@ import (
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch os.Args[1] {
 	case "worker":
-		err = worker.Main(context.Background(), os.Stdin, os.Stdout)
+		err = body.Main(context.Background(), os.Stdin, os.Stdout)
 	case "mortal-worker":
 		err = mortalWorker(worker.Role(os.Args[2]), os.Args[3], os.Args[4])
 	default:
@@ -68,7 +69,7 @@ func mortalWorker(role worker.Role, variant, file string) error {
 			}
 		}()
 	}
-	return worker.Main(context.Background(), io.MultiReader(bytes.NewReader(line), input), os.Stdout)
+	return body.Main(context.Background(), io.MultiReader(bytes.NewReader(line), input), os.Stdout)
 }
 
 // takesSeconds leaves a test that runs real processes out of the fast check.

@@ -245,13 +245,13 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 	return spec
 }
 
-// workerModel is how a worker carries the model out: to it, a sustained load is
-// an open loop.
-func workerModel(m scenario.LoadModel) string {
+// workerModel returns the load model of the worker contract, where a sustained load is an open
+// loop.
+func workerModel(m scenario.LoadModel) scenario.LoadModel {
 	if m == scenario.Sustained {
-		m = scenario.Open
+		return scenario.Open
 	}
-	return string(m)
+	return m
 }
 
 func workerArrivals(l scenario.Load) string {

@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
@@ -101,7 +102,7 @@ func (t *trial) callTarget(ctx context.Context, patience time.Duration) error {
 	}
 	var err error
 	for range triesOfTarget {
-		if err = worker.Try(ctx, &spec); err == nil || ctx.Err() != nil || failure.Of(err) == failure.Refused {
+		if err = body.Try(ctx, &spec); err == nil || ctx.Err() != nil || failure.Of(err) == failure.Refused {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/check"
-	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 )
 
 // TestMain makes the test's program a worker and a disturber too.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch os.Args[1] {
 	case "worker":
-		err = worker.Main(context.Background(), os.Stdin, os.Stdout)
+		err = body.Main(context.Background(), os.Stdin, os.Stdout)
 	case "disturb":
 		err = Act(context.Background(), os.Stdin, os.Stdout)
 	case "is-killed": // in the middle of a stage

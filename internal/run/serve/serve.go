@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -63,7 +64,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return s.runPeer(ctx, v, p)
 		}
 	}
-	server, err := worker.NewServer(s.Variant, worker.Workload{Name: s.Workload})
+	server, err := body.NewServer(s.Variant, worker.Workload{Name: s.Workload})
 	if err != nil {
 		return err
 	}

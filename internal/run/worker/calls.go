@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"wirelab.dev/internal/run/load"
 )
@@ -27,7 +26,7 @@ func (r *ClientResult) workOut(s Spec) error {
 	if err != nil {
 		return err
 	}
-	plan, err := s.bounds()
+	plan, err := s.Bounds()
 	if err != nil {
 		return err
 	}
@@ -43,24 +42,11 @@ func (r *ClientResult) workOut(s Spec) error {
 	negotiated := r.Negotiated
 	r.Measurement, r.Failures = measured.Measurement, measured.Failures
 	r.BeginNS, r.EndNS, r.BetweenNS = measured.Begin, measured.End, int64(measured.Between)
-	r.Negotiated, r.WarmUp.Method = negotiated, "the worker's own; whether it was enough is seen by "+warmUpMethod
-	if err := keepSamples(s.Client.SamplesFile, measured.Samples); err != nil {
+	r.Negotiated, r.WarmUp.Method = negotiated, "the worker's own; whether it was enough is seen by "+WarmUpMethod
+	if err := KeepSamples(s.Client.SamplesFile, measured.Samples); err != nil {
 		r.SamplesFailed = err.Error()
 	}
 	return nil
-}
-
-// bounds are the spec's load without those who make the calls.
-func (s *Spec) bounds() (load.Plan, error) {
-	l := s.Client.Load
-	open, err := s.arrivals()
-	return load.Plan{
-		Group:    (*load.Group)(s.Client.Group),
-		Requests: l.RequestsPerClient, Extra: l.ExtraRequests, Duration: time.Duration(l.DurationNS),
-		Open: open, InFlight: l.InFlightLimit, Drain: time.Duration(l.DrainNS),
-		WarmUp:      load.WarmUp{AtLeast: time.Duration(l.WarmUpAtLeastNS), AtMost: time.Duration(l.WarmUpAtMostNS)},
-		KeepSamples: s.Client.SamplesFile != "",
-	}, err
 }
 
 // readCalls reads a file of so many calls.

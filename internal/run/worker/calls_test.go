@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/load"
 )
 
@@ -54,9 +55,9 @@ func FuzzWorkOut(f *testing.F) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		spec := Spec{Client: &ClientSpec{Clients: 2, CallsFile: path, Load: Load{Model: closedLoop, RequestsPerClient: 3}}}
+		spec := Spec{Client: &ClientSpec{Clients: 2, CallsFile: path, Load: Load{Model: scenario.Closed, RequestsPerClient: 3}}}
 		if timed {
-			spec.Client.Load = Load{Model: closedLoop, DurationNS: 10}
+			spec.Client.Load = Load{Model: scenario.Closed, DurationNS: 10}
 		}
 		r := &ClientResult{BeginNS: begin, EndNS: end, CallsWritten: int64(len(content) / writtenBytes)}
 		if err := r.workOut(spec); err == nil && r.CallsWritten > 0 && r.Service.Count != r.Requests {

@@ -1,21 +1,21 @@
-// Package worker is the process contract, both ends of it, and the bodies of
-// wirelab's own server and client workers.
+// Package worker is the process contract, and the end of it that starts workers. Package body
+// holds what wirelab's own workers do.
 //
-// A worker is a process. It reads one JSON spec, a line, on standard input, and
-// prints JSON events, a line each, on standard output:
+// A worker is a process. It reads one JSON spec, a line, on standard input, and prints JSON
+// events, one per line, on standard output:
 //
 //	server:  ready ......................... result   (when its input ends)
 //	client:  ready  progress progress ...... result
 //	any:     ... error
 //
 // Standard input stays open while the worker is wanted, and may bring controls of the load
-// (Control), a line each. Its end tells the worker to stop, so that no worker outlives the process that started it. Messages for people go
-// to standard error. docs/worker-contract.md describes the contract; package conform
-// tests a worker against it.
+// (Control), one per line. Its end tells the worker to stop, so that no worker outlives the
+// process that started it. Messages for people go to standard error. docs/worker-contract.md
+// describes the contract; package conform tests a worker against it.
 //
-// Server and client are always separate processes, so that each can be pinned,
-// probed, killed, or written in another language. This package must not know
-// the plan that a trial is part of, nor judge what it measured.
+// Server and client are always separate processes, so that each can be pinned, probed, killed,
+// or written in another language. This package must not know the plan that a trial is part of,
+// nor judge what it measured.
 package worker
 
 import (
@@ -26,12 +26,19 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 )
 
 // Contract is the version of the contract that this package implements. A worker
 // refuses a spec of another version.
 const Contract = 1
+
+// MemoryLimit is the memory limit of a worker's Go runtime in bytes: above it the
+// collector works harder. Without it, 500 large calls in flight would let the garbage
+// grow past a gigabyte, and a trial must not take the machine down. GOMEMLIMIT
+// overrides it.
+const MemoryLimit = 800 << 20
 
 // Role is the end of the wire that a worker plays.
 type Role string
@@ -113,8 +120,8 @@ type Group struct {
 	Of    int `json:"of"`    // clients of the whole group
 }
 
-// group is that of the spec, which has all of it where none is named.
-func (c *ClientSpec) group() Group {
+// GroupOf returns the clients' group, which they are alone if the spec names none.
+func (c *ClientSpec) GroupOf() Group {
 	if c.Group != nil {
 		return *c.Group
 	}
@@ -123,20 +130,20 @@ func (c *ClientSpec) group() Group {
 
 // Load is when requests are sent.
 type Load struct {
-	Model             string  `json:"model"` // closed, open, burst, ramp, search
-	RequestsPerClient int     `json:"requests_per_client,omitempty"`
-	ExtraRequests     int     `json:"extra_requests,omitempty"` // so many of the first clients measure one more
-	DurationNS        int64   `json:"duration_ns,omitempty"`
-	RatePerSecond     float64 `json:"rate_per_second,omitempty"`
-	RampTo            float64 `json:"ramp_to,omitempty"`
-	Burst             int     `json:"burst,omitempty"`
-	GoalQuantile      float64 `json:"goal_quantile,omitempty"` // search: as in 0.99
-	GoalNS            int64   `json:"goal_ns,omitempty"`
-	Arrivals          string  `json:"arrivals,omitempty"` // constant or poisson
-	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
-	WarmUpAtLeastNS   int64   `json:"warm_up_at_least_ns"`
-	WarmUpAtMostNS    int64   `json:"warm_up_at_most_ns"`
-	DrainNS           int64   `json:"drain_ns"`
+	Model             scenario.LoadModel `json:"model"` // but Sustained
+	RequestsPerClient int                `json:"requests_per_client,omitempty"`
+	ExtraRequests     int                `json:"extra_requests,omitempty"` // so many of the first clients measure one more
+	DurationNS        int64              `json:"duration_ns,omitempty"`
+	RatePerSecond     float64            `json:"rate_per_second,omitempty"`
+	RampTo            float64            `json:"ramp_to,omitempty"`
+	Burst             int                `json:"burst,omitempty"`
+	GoalQuantile      float64            `json:"goal_quantile,omitempty"` // search: as in 0.99
+	GoalNS            int64              `json:"goal_ns,omitempty"`
+	Arrivals          string             `json:"arrivals,omitempty"` // constant or poisson
+	InFlightLimit     int                `json:"in_flight_limit,omitempty"`
+	WarmUpAtLeastNS   int64              `json:"warm_up_at_least_ns"`
+	WarmUpAtMostNS    int64              `json:"warm_up_at_most_ns"`
+	DrainNS           int64              `json:"drain_ns"`
 }
 
 // Event is one line of a worker's output. Only the pointer that Event names is set.
@@ -158,8 +165,8 @@ type Capabilities struct {
 	Stacks    map[string][]string `json:"stacks"`
 	Workloads []string            `json:"workloads"`
 	// Loads and Connections are the models and modes of its clients.
-	Loads       []string `json:"loads,omitempty"`
-	Connections []string `json:"connections,omitempty"`
+	Loads       []scenario.LoadModel `json:"loads,omitempty"`
+	Connections []string             `json:"connections,omitempty"`
 	// Controls are those that its clients obey while they run.
 	Controls []Control `json:"controls,omitempty"`
 }
@@ -227,11 +234,11 @@ const leastInterval = 100 * time.Millisecond
 
 // check checks what the clients have of a group, and their intervals.
 func (c *ClientSpec) check() error {
-	g := c.group()
+	g := c.GroupOf()
 	switch interval := time.Duration(c.IntervalNS); {
 	case g.First < 0 || g.Of < 1 || c.Clients > g.Of || g.First > g.Of-c.Clients:
 		return fmt.Errorf("%d clients from number %d on, of a group of %d: want them to be among it", c.Clients, g.First, g.Of)
-	case c.Group != nil && c.Load.Model == search:
+	case c.Group != nil && c.Load.Model == scenario.Search:
 		return errors.New("a search cannot be spread over the workers of a group: run it with one client worker")
 	case interval != 0 && interval < leastInterval:
 		return fmt.Errorf("intervals of %v: want %v at least, or 0 for none", interval, leastInterval)

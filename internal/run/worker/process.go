@@ -170,7 +170,7 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 		silence.Reset(patience)
 		event, err := parseEvent(lines.Bytes())
 		if err != nil {
-			p.killBecause(fmt.Sprintf("printed a line that is not an event of the contract (%v): %s", err, excerpt(lines.Text())))
+			p.killBecause(fmt.Sprintf("printed a line that is not an event of the contract (%v): %s", err, Excerpt(lines.Text())))
 			return nil
 		}
 		switch {
@@ -323,7 +323,7 @@ func (t *tail) lines() []string {
 	return lines[max(0, len(lines)-tailLines):]
 }
 
-func excerpt(line string) string {
+func Excerpt(line string) string {
 	const most = 200
 	if len(line) > most {
 		return fmt.Sprintf("%q … (%d bytes)", line[:most], len(line))

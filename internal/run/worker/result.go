@@ -135,3 +135,50 @@ type Traffic struct {
 func (t Traffic) Plus(other Traffic) Traffic {
 	return Traffic{SpanNS: t.SpanNS + other.SpanNS, Traffic: t.Traffic.Plus(other.Traffic)}
 }
+
+// Census holds what single calls put on the wire, as sums; the bytes of each layer
+// follow from them. The calls are made one at a time over their own connection, after
+// the window, so that counting disturbs nothing.
+type Census struct {
+	First conn.Traffic `json:"first"` // of the connection's first call
+	Calls int64        `json:"calls"` // behind it; all that follows is theirs
+	// Sent and received: encoded messages, and TLS records where Secured.
+	MessageSentBytes     int64 `json:"message_sent_bytes"`
+	MessageReceivedBytes int64 `json:"message_received_bytes"`
+	Secured              bool  `json:"secured,omitempty"` // with TLS over TCP
+	RecordsSent          int64 `json:"records_sent,omitempty"`
+	RecordsReceived      int64 `json:"records_received,omitempty"`
+	// QUIC: the content of its streams, and the packets of nothing but
+	// acknowledgements, which are then the traffic's pure ones. Its probes for
+	// larger packets, which come in a connection's first calls, are left out.
+	StreamSentBytes     int64        `json:"stream_sent_bytes,omitempty"`
+	StreamReceivedBytes int64        `json:"stream_received_bytes,omitempty"`
+	AckSentBytes        int64        `json:"ack_sent_bytes,omitempty"`
+	AckReceivedBytes    int64        `json:"ack_received_bytes,omitempty"`
+	Traffic             conn.Traffic `json:"traffic"`
+	Handshakes          Handshakes   `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
+}
+
+// Handshakes are the bytes on connections besides calls: with TLS over TCP, until the
+// client's Finished; with QUIC, before the first call, or, in modes with a connection
+// for each call, all bytes that are not the call's.
+type Handshakes struct {
+	Count         int64 `json:"count"`
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"`
+}
+
+// Noise is the share of its CPUs that a worker lost to others while it only spun. The
+// worker itself spins, because its priority decides what others can take.
+type Noise struct {
+	LostBefore   float64 `json:"lost_before"` // shares of the spin
+	LostAfter    float64 `json:"lost_after"`
+	LargestGapNS int64   `json:"largest_gap_ns"`
+}
+
+// Plus returns the worse of both.
+func (n Noise) Plus(other Noise) Noise {
+	n.LostBefore, n.LostAfter = max(n.LostBefore, other.LostBefore), max(n.LostAfter, other.LostAfter)
+	n.LargestGapNS = max(n.LargestGapNS, other.LargestGapNS)
+	return n
+}

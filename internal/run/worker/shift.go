@@ -26,9 +26,3 @@ func (r *Result) Shift(by int64) {
 		c.Calls.shift(by)
 	}
 }
-
-func (i Instants) shift(by int64) {
-	for n := range i {
-		i[n][0] += by
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/run/worker/conform"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	switch os.Args[1] {
 	case "worker":
-		if err := worker.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
+		if err := body.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -240,7 +241,7 @@ func TestBadSpecs(t *testing.T) {
 		"no address":       `{"contract":1,"role":"server","stack":"tcp"}` + "\n",
 	} {
 		var output bytes.Buffer
-		if err := worker.Main(t.Context(), strings.NewReader(line), &output); err == nil {
+		if err := body.Main(t.Context(), strings.NewReader(line), &output); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if !strings.Contains(output.String(), `"event":"error"`) {

@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
@@ -31,7 +32,7 @@ func Main(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := &emitter{encoder: json.NewEncoder(output)}
 	err := serveSpec(ctx, input, events)
 	if err != nil {
-		return errors.Join(err, events.emit(Event{Event: "error", Error: &Failure{Message: err.Error()}}))
+		return errors.Join(err, events.emit(worker.Event{Event: "error", Error: &worker.Failure{Message: err.Error()}}))
 	}
 	return nil
 }
@@ -42,15 +43,16 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	if err != nil {
 		return fmt.Errorf("read the spec (one line of JSON) from standard input: %w", err)
 	}
-	spec, err := ParseSpec(line)
+	parsed, err := worker.ParseSpec(line)
 	if err != nil {
 		return err
 	}
+	spec := &task{*parsed}
 	switch spec.Role {
-	case SentinelRole:
+	case worker.SentinelRole:
 		return runSentinel(spec, reader, events)
-	case CapabilitiesRole:
-		return events.emit(Event{Event: "capabilities", Capabilities: capabilities()})
+	case worker.CapabilitiesRole:
+		return events.emit(worker.Event{Event: "capabilities", Capabilities: capabilities()})
 	}
 	setRuntime(spec.Probe)
 	if err := spec.setVariantsRuntime(); err != nil {
@@ -63,42 +65,36 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 		readControls(reader, controls)
 		cancel(errInputEnded)
 	}()
-	if spec.Role == ServerRole {
+	if spec.Role == worker.ServerRole {
 		return runServer(ctx, spec, events)
 	}
 	return runClient(ctx, spec, controls, events)
 }
 
 // runSentinel watches until the input ends.
-func runSentinel(spec *Spec, input io.Reader, events *emitter) error {
+func runSentinel(spec *task, input io.Reader, events *emitter) error {
 	ended := make(chan struct{})
 	go func() { // ends with the input, or with the process
 		_, _ = io.Copy(io.Discard, input)
 		close(ended)
 	}()
-	if err := events.ready(Ready{}); err != nil {
+	if err := events.ready(worker.Ready{}); err != nil {
 		return err
 	}
-	return events.emit(Event{Event: "result", Result: &Result{Watched: probe.RunSentinels(spec.Watch, ended)}})
+	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(spec.Watch, ended)}})
 }
-
-// MemoryLimit is the memory limit of a worker's Go runtime in bytes: above it the
-// collector works harder. Without it, 500 large calls in flight would let the garbage
-// grow past a gigabyte, and a trial must not take the machine down. GOMEMLIMIT
-// overrides it.
-const MemoryLimit = 800 << 20
 
 // setRuntime applies a worker's settings of Go's runtime.
 func setRuntime(seen string) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(MemoryLimit)
+		debug.SetMemoryLimit(worker.MemoryLimit)
 	}
 	probe.SampleAllocations(seen == record.ProbeAllocations)
 }
 
 // setVariantsRuntime applies what the variant says of Go's runtime, and checks what it cannot
 // apply.
-func (s *Spec) setVariantsRuntime() error {
+func (s *task) setVariantsRuntime() error {
 	v, err := scenario.ParseVariant(s.Stack)
 	if err != nil {
 		return err
@@ -114,7 +110,7 @@ func (s *Spec) setVariantsRuntime() error {
 
 // watchAllocations starts counting allocations if the spec asks for it. stop ends
 // that and returns the counts, or nil without counting.
-func (s *Spec) watchAllocations() (stop func() *record.Allocations) {
+func (s *task) watchAllocations() (stop func() *record.Allocations) {
 	if s.Probe != record.ProbeAllocations {
 		return func() *record.Allocations { return nil }
 	}
@@ -123,7 +119,7 @@ func (s *Spec) watchAllocations() (stop func() *record.Allocations) {
 
 // profileCPU samples the CPU time if the spec asks for it. stop ends that and returns the
 // stacks, or nil without sampling.
-func (s *Spec) profileCPU() (stop func() (*record.Stacks, error), _ error) {
+func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
 	if !s.ProfileCPU {
 		return func() (*record.Stacks, error) { return nil, nil }, nil
 	}
@@ -140,16 +136,16 @@ type emitter struct {
 	encoder *json.Encoder
 }
 
-func (e *emitter) emit(event Event) error {
+func (e *emitter) emit(event worker.Event) error {
 	e.guard.Lock()
 	defer e.guard.Unlock()
 	return e.encoder.Encode(event)
 }
 
-func (e *emitter) ready(r Ready) error {
-	r.Contract, r.PID = Contract, cmp.Or(r.PID, os.Getpid())
+func (e *emitter) ready(r worker.Ready) error {
+	r.Contract, r.PID = worker.Contract, cmp.Or(r.PID, os.Getpid())
 	if r.Runtime == "" { // otherwise another program serves or calls
 		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
 	}
-	return e.emit(Event{Event: "ready", Ready: &r})
+	return e.emit(worker.Event{Event: "ready", Ready: &r})
 }

@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"bytes"
@@ -19,8 +19,10 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -48,7 +50,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 
 // runForeignClient lets another program make the calls. The window is the lifetime of
 // that program, and the client's cost is the kernel's account of it.
-func runForeignClient(ctx context.Context, spec *Spec, program generator.Generator, events *emitter) error {
+func runForeignClient(ctx context.Context, spec *task, program generator.Generator, events *emitter) error {
 	noise := spinBefore()
 	path, version, err := program.Find()
 	if err != nil {
@@ -67,7 +69,7 @@ func runForeignClient(ctx context.Context, spec *Spec, program generator.Generat
 	if err != nil {
 		return err
 	}
-	if err := events.ready(Ready{Address: spec.Address, Runtime: version, Settings: []tuning.Setting{{
+	if err := events.ready(worker.Ready{Address: spec.Address, Runtime: version, Settings: []tuning.Setting{{
 		Side: tuning.Client, Name: program.Name, Value: strings.Join(arguments[:len(arguments)-1], " "), Default: "no arguments",
 		Why: "another program is the client, and these make the calls of the cell",
 	}}}); err != nil {
@@ -90,7 +92,7 @@ func runForeignClient(ctx context.Context, spec *Spec, program generator.Generat
 	end := clock.Now()
 	stopProgress()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, output.err, context.Cause(ctx)), excerpt(output.text.String()))
+		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, output.err, context.Cause(ctx)), worker.Excerpt(output.text.String()))
 	}
 	after, err := stops()
 	if err != nil {
@@ -100,22 +102,22 @@ func runForeignClient(ctx context.Context, spec *Spec, program generator.Generat
 	if err != nil {
 		return err
 	}
-	noise.spinAfter()
+	spinAfter(noise)
 	result := foreignResult(counts)
 	result.ClientProgram, result.BeginNS, result.EndNS, result.Noise = version, begin, end, noise
 	result.Usage = lifeOf(command.ProcessState, after.Since(before))
 	result.Allowance = allowance(os.Getpid()) // which the program inherited
-	result.Connections = Connections{Mode: spec.Client.Connection, Want: call.Connections}
-	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
+	result.Connections = worker.Connections{Mode: spec.Client.Connection, Want: call.Connections}
+	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
 }
 
 // foreignCall returns the call that the workload makes.
-func (s *Spec) foreignCall(ctx context.Context) (generator.Call, error) {
+func (s *task) foreignCall(ctx context.Context) (generator.Call, error) {
 	l := s.Client.Load
 	if s.Client.Group != nil {
 		return generator.Call{}, errors.New("another program as client cannot be one of a group: it begins by itself; choose wirelab's own client")
 	}
-	if l.Model != closedLoop || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Probe != "" {
+	if l.Model != scenario.Closed || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Probe != "" {
 		return generator.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and without a probe; give the load a duration")
 	}
 	call, err := s.learn(ctx)
@@ -147,8 +149,8 @@ var protocols = map[service.Wire]generator.Protocol{
 
 // foreignResult converts the program's counts. Percentiles, calls in flight and
 // connections are unknown.
-func foreignResult(c generator.Counts) *ClientResult {
-	r := &ClientResult{Measurement: record.Measurement{
+func foreignResult(c generator.Counts) *worker.ClientResult {
+	r := &worker.ClientResult{Measurement: record.Measurement{
 		Requests: c.Requests, Completed: c.Requests, WarmUp: record.WarmUp{Method: "none"},
 	}}
 	if answered := c.Requests - c.Failed; answered > 0 {
@@ -182,7 +184,7 @@ func (e *emitter) progress(duration time.Duration) (stop func()) {
 			case <-done:
 				return
 			case <-every.C:
-				_ = e.emit(Event{Event: "progress", Progress: &live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())}})
+				_ = e.emit(worker.Event{Event: "progress", Progress: &live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())}})
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"math"
@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
@@ -42,7 +43,7 @@ func Settings(variant string) ([]tuning.Setting, error) {
 		return nil, err
 	}
 	defer func() { _ = end.Close() }() // it never listened
-	server, err := (&Spec{Stack: variant}).serverSettings(end)
+	server, err := (&task{worker.Spec{Stack: variant}}).serverSettings(end)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func Settings(variant string) ([]tuning.Setting, error) {
 		return server, nil // what its client is told is in the record of a trial
 	}
 	mode := catalog.ConnectionOf(s, v, scenario.Connection{})
-	client, err := clientSettings(s, v, &ClientSpec{Load: Load{Model: closedLoop}}, stack.Target{
+	client, err := clientSettings(s, v, &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}, stack.Target{
 		Connections: mode.Want(1), Lifecycle: conn.LifecycleOf(mode.Mode),
 		Trust: secure.Trust{RootPEM: []byte("the server's")},
 	})
@@ -59,7 +60,7 @@ func Settings(variant string) ([]tuning.Setting, error) {
 
 // serverSettings returns the settings of a running server. Those of this process do not
 // apply to another program.
-func (s *Spec) serverSettings(server stack.Server) ([]tuning.Setting, error) {
+func (s *task) serverSettings(server stack.Server) ([]tuning.Setting, error) {
 	v, own, err := find(s.Stack)
 	if err != nil {
 		return nil, err
@@ -73,11 +74,11 @@ func (s *Spec) serverSettings(server stack.Server) ([]tuning.Setting, error) {
 }
 
 // clientSettings returns the settings of a client of the target.
-func clientSettings(s stack.Stack, v scenario.Variant, spec *ClientSpec, t stack.Target) ([]tuning.Setting, error) {
+func clientSettings(s stack.Stack, v scenario.Variant, spec *worker.ClientSpec, t stack.Target) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s, catalog.OwnOptions(v), t)
 	all = append(all, congestionSetting(v)...)
 	all = append(tuning.At(tuning.Client, all), processSettings(tuning.Client)...)
-	if spec.Load.Model != closedLoop {
+	if spec.Load.Model != scenario.Closed {
 		threads := runtime.GOMAXPROCS(0)
 		all = append(all, tuning.Setting{
 			Side: tuning.Client, Name: "GOMAXPROCS", Value: strconv.Itoa(threads), Default: strconv.Itoa(threads - spinningThread),

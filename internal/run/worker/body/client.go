@@ -1,10 +1,9 @@
-package worker
+package body
 
 import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -18,16 +17,14 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/workload"
 )
 
-// warmUpMethod is how the end of the warm-up is found, as records say it.
-const warmUpMethod = "MSER-5, and no drift behind its cut, over 5 ms intervals: of the throughput, in open loops of the mean service time"
-
 // runClient connects, loads, and reports what it measured.
-func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events *emitter) error {
+func runClient(ctx context.Context, spec *task, controls *load.Controls, events *emitter) error {
 	variant, err := scenario.ParseVariant(spec.Stack)
 	if err != nil {
 		return err
@@ -35,7 +32,7 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 	if program, foreign := stack.ForeignClient(variant); foreign {
 		return runForeignClient(ctx, spec, program, events)
 	}
-	if spec.Client.Load.Model != closedLoop {
+	if spec.Client.Load.Model != scenario.Closed {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spinningThread)
 	}
 	noise := spinBefore()
@@ -50,7 +47,7 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 		return err
 	}
 	plan.Controls, plan.Live, plan.Intervals = controls, spec.Client.Live, spec.intervals(events)
-	if err := events.ready(Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
+	if err := events.ready(worker.Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
 		return err
 	}
 	window := edges{conns: conns}
@@ -72,12 +69,12 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 		return err
 	}
 	result := spec.result(measured, usage)
-	noise.spinAfter()
+	spinAfter(noise)
 	negotiated := conns.dialer.Negotiated()
 	result.Negotiated = &negotiated
 	result.Checking = conns.checking()
 	if conns.calls != nil {
-		result.Calls = conns.calls.all().within(result.BeginNS, result.EndNS)
+		result.Calls = conns.calls.all().Within(result.BeginNS, result.EndNS)
 	}
 	result.CPU = onCPU
 	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
@@ -86,26 +83,26 @@ func runClient(ctx context.Context, spec *Spec, controls *load.Controls, events 
 		return err
 	}
 	alive := func() {
-		_ = events.emit(Event{Event: "progress", Progress: &live.Progress{Done: result.Requests, Fraction: 1}})
+		_ = events.emit(worker.Event{Event: "progress", Progress: &live.Progress{Done: result.Requests, Fraction: 1}})
 	}
 	if spec.Probe == "" && conns.service == nil { // otherwise what is seen of the server would have these calls, too
 		if result.Census, err = conns.census(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}
 	}
-	if err := keepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
+	if err := worker.KeepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
 		result.SamplesFailed = err.Error()
 	}
-	return events.emit(Event{Event: "result", Result: &Result{Client: result}})
+	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
 }
 
 // plan returns the load of the spec for the given callers.
-func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
-	p, err := s.bounds()
+func (s *task) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
+	p, err := s.Bounds()
 	p.Classify = classify
 	p.Report = func(progress live.Progress) {
 		// If it cannot be printed, printing the result will fail too.
-		_ = events.emit(Event{Event: "progress", Progress: &progress})
+		_ = events.emit(worker.Event{Event: "progress", Progress: &progress})
 	}
 	for _, c := range callers {
 		p.Callers = append(p.Callers, c)
@@ -114,30 +111,19 @@ func (s *Spec) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 }
 
 // intervals prints them as they end; nil where the spec asks for none.
-func (s *Spec) intervals(events *emitter) *load.Intervals {
+func (s *task) intervals(events *emitter) *load.Intervals {
 	if s.Client.IntervalNS <= 0 {
 		return nil
 	}
 	encoder := &latency.CoarseEncoder{}
 	return &load.Intervals{Every: time.Duration(s.Client.IntervalNS), Report: func(i load.Interval) {
-		interval := Interval{StartNS: i.StartNS, TookNS: i.TookNS, Ended: i.Responses.Count(), Failed: i.Failed}
+		interval := worker.Interval{StartNS: i.StartNS, TookNS: i.TookNS, Ended: i.Responses.Count(), Failed: i.Failed}
 		if interval.Ended > 0 {
 			interval.Histogram, _ = encoder.Encode(i.Responses) // which writes to memory
 		}
 		// If it cannot be printed, printing the result will fail too.
-		_ = events.emit(Event{Event: "interval", Interval: &interval})
+		_ = events.emit(worker.Event{Event: "interval", Interval: &interval})
 	}}
-}
-
-// keepSamples writes the samples and makes their folder; without a path it does nothing.
-func keepSamples(path string, samples []*latency.SampleLog) error {
-	if path == "" {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return latency.WriteParquet(path, samples)
 }
 
 // classify returns the class and code of a failed call.
@@ -159,15 +145,15 @@ func classify(err error) record.ErrorCount {
 const wrongAnswerCode = "WrongAnswer"
 
 // result puts what was measured into the contract's form.
-func (s *Spec) result(m *load.Result, usage probe.Series) *ClientResult {
-	r := &ClientResult{
+func (s *task) result(m *load.Result, usage probe.Series) *worker.ClientResult {
+	r := &worker.ClientResult{
 		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between), Failures: m.Failures,
 	}
-	r.WarmUp.Method = warmUpMethod
+	r.WarmUp.Method = worker.WarmUpMethod
 	switch {
 	case s.Client.Load.WarmUpAtMostNS <= 0:
 		r.WarmUp.Method = "none"
-	case s.Client.Load.Model == search:
+	case s.Client.Load.Model == scenario.Search:
 		r.WarmUp.Method = "fixed" // a step is short, and follows another
 	}
 	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // when it waited for instants is not known, and a course has no pauses

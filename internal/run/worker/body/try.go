@@ -1,16 +1,18 @@
-package worker
+package body
 
 import (
 	"context"
 	"fmt"
 
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack"
 )
 
 // Try connects as a client of the spec would and makes one call, in this process. It looks
 // at no answer: whether that is the right one is for a trial to say. Of a program of others
 // it tries nothing.
-func Try(ctx context.Context, spec *Spec) error {
+func Try(ctx context.Context, in *worker.Spec) error {
+	spec := &task{*in}
 	variant, _, err := find(spec.Stack)
 	if err != nil {
 		return err

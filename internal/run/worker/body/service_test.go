@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -27,10 +28,10 @@ func TestRequestsOfAGroupDoNotRepeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for first, want := range map[int][]string{0: {"/0/1", "/1/2", "/0/6", "/1/7"}, 2: {"/2/3", "/3/4", "/2/8", "/3/9"}} {
-		conns, err := connectService(t.Context(), &Spec{
-			Workload: Workload{Definition: text},
-			Client:   &ClientSpec{Clients: 2, Connection: "per-worker", Group: &Group{First: first, Of: 5}},
-		})
+		conns, err := connectService(t.Context(), &task{worker.Spec{
+			Workload: worker.Workload{Definition: text},
+			Client:   &worker.ClientSpec{Clients: 2, Connection: "per-worker", Group: &worker.Group{First: first, Of: 5}},
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}

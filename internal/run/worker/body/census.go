@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
@@ -21,38 +22,6 @@ const (
 	// acknowledgement by 40 ms, QUIC by 25 ms.
 	quiet = 60 * time.Millisecond
 )
-
-// Census holds what single calls put on the wire, as sums; the bytes of each layer
-// follow from them. The calls are made one at a time over their own connection, after
-// the window, so that counting disturbs nothing.
-type Census struct {
-	First conn.Traffic `json:"first"` // of the connection's first call
-	Calls int64        `json:"calls"` // behind it; all that follows is theirs
-	// Sent and received: encoded messages, and TLS records where Secured.
-	MessageSentBytes     int64 `json:"message_sent_bytes"`
-	MessageReceivedBytes int64 `json:"message_received_bytes"`
-	Secured              bool  `json:"secured,omitempty"` // with TLS over TCP
-	RecordsSent          int64 `json:"records_sent,omitempty"`
-	RecordsReceived      int64 `json:"records_received,omitempty"`
-	// QUIC: the content of its streams, and the packets of nothing but
-	// acknowledgements, which are then the traffic's pure ones. Its probes for
-	// larger packets, which come in a connection's first calls, are left out.
-	StreamSentBytes     int64        `json:"stream_sent_bytes,omitempty"`
-	StreamReceivedBytes int64        `json:"stream_received_bytes,omitempty"`
-	AckSentBytes        int64        `json:"ack_sent_bytes,omitempty"`
-	AckReceivedBytes    int64        `json:"ack_received_bytes,omitempty"`
-	Traffic             conn.Traffic `json:"traffic"`
-	Handshakes          Handshakes   `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
-}
-
-// Handshakes are the bytes on connections besides calls: with TLS over TCP, until the
-// client's Finished; with QUIC, before the first call, or, in modes with a connection
-// for each call, all bytes that are not the call's.
-type Handshakes struct {
-	Count         int64 `json:"count"`
-	SentBytes     int64 `json:"sent_bytes"`
-	ReceivedBytes int64 `json:"received_bytes"`
-}
 
 // counter counts every byte of one client and its caller.
 type counter struct {
@@ -71,7 +40,7 @@ type counted struct {
 }
 
 // census counts single calls. It calls alive after each, so that progress can be reported.
-func (conns *connected) census(ctx context.Context, alive func()) (*Census, error) {
+func (conns *connected) census(ctx context.Context, alive func()) (*worker.Census, error) {
 	ctx, cancel := context.WithTimeout(ctx, censusAtMost)
 	defer cancel()
 	counts := conns.dialer.Counts()
@@ -97,7 +66,7 @@ func (conns *connected) census(ctx context.Context, alive func()) (*Census, erro
 		return nil, err
 	}
 	records := last.records.Since(first.records)
-	result := &Census{
+	result := &worker.Census{
 		First: first.traffic.Since(begun.traffic), Calls: censusCalls,
 		MessageSentBytes: last.sent - first.sent, MessageReceivedBytes: last.received - first.received,
 		Secured: secured && last.traffic.Transport == "tcp", RecordsSent: records.Sent, RecordsReceived: records.Received,
@@ -113,7 +82,7 @@ func (conns *connected) census(ctx context.Context, alive func()) (*Census, erro
 	case result.Secured:
 		result.Handshakes = handshakes(last.records)
 	case secured:
-		result.Handshakes = Handshakes{Count: 1, SentBytes: begun.traffic.SentBytes, ReceivedBytes: begun.traffic.ReceivedBytes}
+		result.Handshakes = worker.Handshakes{Count: 1, SentBytes: begun.traffic.SentBytes, ReceivedBytes: begun.traffic.ReceivedBytes}
 	}
 	if err != nil {
 		return nil, err
@@ -123,36 +92,36 @@ func (conns *connected) census(ctx context.Context, alive func()) (*Census, erro
 
 // countSingles counts connections of one call each. call is the traffic of a
 // connection's first call.
-func (conns *connected) countSingles(ctx context.Context, call conn.Traffic, alive func()) (Handshakes, error) {
+func (conns *connected) countSingles(ctx context.Context, call conn.Traffic, alive func()) (worker.Handshakes, error) {
 	c, err := conns.count(ctx, conns.target.Lifecycle, true)
 	if err != nil {
-		return Handshakes{}, err
+		return worker.Handshakes{}, err
 	}
 	defer c.close()
 	begun, err := c.settled(ctx) // after what a client opens to begin with
 	if err != nil {
-		return Handshakes{}, err
+		return worker.Handshakes{}, err
 	}
 	if err := c.calls(ctx, censusSingles, alive); err != nil {
-		return Handshakes{}, err
+		return worker.Handshakes{}, err
 	}
 	last, err := c.settled(ctx)
 	if err != nil {
-		return Handshakes{}, err
+		return worker.Handshakes{}, err
 	}
 	if last.traffic.Transport == "tcp" {
 		return handshakes(last.records.Since(begun.records)), nil
 	}
 	all := last.traffic.Since(begun.traffic)
-	return Handshakes{
+	return worker.Handshakes{
 		Count:         censusSingles,
 		SentBytes:     max(0, all.SentBytes-censusSingles*call.SentBytes),
 		ReceivedBytes: max(0, all.ReceivedBytes-censusSingles*call.ReceivedBytes),
 	}, nil
 }
 
-func handshakes(r conn.RecordCounts) Handshakes {
-	return Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
+func handshakes(r conn.RecordCounts) worker.Handshakes {
+	return worker.Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
 }
 
 // count makes a client with one connection, or one for each call.

@@ -1,10 +1,11 @@
-package worker
+package body
 
 import (
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/rpc/batchio"
 )
@@ -62,25 +63,25 @@ func (e *edges) keep() {
 }
 
 // fill sets what happened between the edges. It must be called once.
-func (e *edges) fill(r *ClientResult, clients int) error {
+func (e *edges) fill(r *worker.ClientResult, clients int) error {
 	if e.kept == nil { // no search
 		e.keep()
 	}
 	e.last.times.Close()
 	window := e.kept
-	r.Connections = Connections{
+	r.Connections = worker.Connections{
 		Mode: e.conns.mode.String(), Want: e.conns.mode.Want(clients),
 		Total: window.closed.counts, Window: window.closed.counts.Since(window.opened.counts),
 	}
 	r.Connections.During = r.Connections.Window.Opened
 	if window.closed.traffic.Transport != "" {
-		r.Traffic = &Traffic{SpanNS: window.closed.atNS - window.opened.atNS, Traffic: window.closed.traffic.Since(window.opened.traffic)}
+		r.Traffic = &worker.Traffic{SpanNS: window.closed.atNS - window.opened.atNS, Traffic: window.closed.traffic.Since(window.opened.traffic)}
 	}
-	return r.Connections.time(window.times)
+	return timeOpening(&r.Connections, window.times)
 }
 
-// time sets the distributions of how long opening connections took.
-func (c *Connections) time(t conn.Times) error {
+// timeOpening sets the distributions of the times that opening connections took.
+func timeOpening(c *worker.Connections, t conn.Times) error {
 	defer t.Close()
 	for _, one := range []struct {
 		to   **latency.Distribution

@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type connected struct {
 }
 
 // connect opens the connections of the spec's mode and makes a caller for each client.
-func connect(ctx context.Context, spec *Spec) (*connected, error) {
+func connect(ctx context.Context, spec *task) (*connected, error) {
 	if spec.isService() {
 		return connectService(ctx, spec)
 	}
@@ -49,8 +49,8 @@ func connect(ctx context.Context, spec *Spec) (*connected, error) {
 }
 
 // connectStack does so with the stack's own client.
-func connectStack(ctx context.Context, spec *Spec, variant scenario.Variant, s stack.Stack) (*connected, error) {
-	work, parameters, err := spec.Workload.find(variant)
+func connectStack(ctx context.Context, spec *task, variant scenario.Variant, s stack.Stack) (*connected, error) {
+	work, parameters, err := findWorkload(spec.Workload, variant)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func connectStack(ctx context.Context, spec *Spec, variant scenario.Variant, s s
 		return s.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
 	conns.calls = spec.noteInstants()
-	first := spec.Client.group().First
+	first := spec.Client.GroupOf().First
 	conns.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
 		return conns.noted(work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed}))
 	}

@@ -1,17 +1,18 @@
-package worker
+package body
 
 import (
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // capabilities are those of wirelab's own worker.
-func capabilities() *Capabilities {
-	all := &Capabilities{
-		Contract: Contract, Roles: []Role{ServerRole, ClientRole}, Stacks: map[string][]string{},
-		Loads:    []string{closedLoop, openLoop, burst, ramp, search},
-		Controls: []Control{EndControl, PauseControl, ResumeControl, GoControl, OpenControl},
+func capabilities() *worker.Capabilities {
+	all := &worker.Capabilities{
+		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole}, Stacks: map[string][]string{},
+		Loads:    []scenario.LoadModel{scenario.Closed, scenario.Open, scenario.Burst, scenario.Ramp, scenario.Search},
+		Controls: []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl},
 	}
 	for _, s := range catalog.Stacks() {
 		keys := []string{}

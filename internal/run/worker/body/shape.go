@@ -1,21 +1,12 @@
-package worker
+package body
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/load"
-)
-
-// The load models of the contract.
-const (
-	closedLoop = "closed"
-	openLoop   = "open"
-	burst      = "burst"
-	ramp       = "ramp"
-	search     = "search"
 )
 
 // burstAtMost limits the window of a burst, which ends with the last answer.
@@ -25,31 +16,9 @@ const burstAtMost = time.Minute
 // open connections and grow stacks, but not a burst themselves.
 const warmUpCallers = 64
 
-// arrivals returns the schedule of the spec's load; nil for a closed loop, and for a
-// search, which makes its own.
-func (s *Spec) arrivals() (*load.Arrivals, error) {
-	l := s.Client.Load
-	poisson := l.Arrivals == "poisson"
-	if (l.Model == openLoop || l.Model == ramp) && l.Arrivals != "constant" && !poisson {
-		return nil, fmt.Errorf("worker spec: arrivals %q: want constant or poisson", l.Arrivals)
-	}
-	switch l.Model {
-	case closedLoop, search:
-		return nil, nil
-	case openLoop:
-		return &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: poisson, Seed: s.Client.Seed}, nil
-	case ramp:
-		return &load.Arrivals{RatePerSecond: l.RatePerSecond, RampTo: l.RampTo, Poisson: poisson, Seed: s.Client.Seed}, nil
-	case burst:
-		return &load.Arrivals{Burst: l.Burst}, nil
-	default:
-		return nil, fmt.Errorf("worker spec: load model %q: want closed, open, burst, ramp or search", l.Model)
-	}
-}
-
 // load runs the plan in the way of the load model. A search calls kept when the window
 // that has just ended is, so far, the one that it returns.
-func (s *Spec) load(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
+func (s *task) load(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
 	warms := plan.WarmUp.AtMost > 0
 	if s.Client.Group != nil {
 		plan.Begins = load.OnGo
@@ -58,12 +27,12 @@ func (s *Spec) load(ctx context.Context, plan load.Plan, kept func()) (*load.Res
 		}
 	}
 	switch l := s.Client.Load; l.Model {
-	case burst, ramp:
+	case scenario.Burst, scenario.Ramp:
 		warm, err := warmUp(ctx, plan)
 		if err != nil {
 			return nil, err
 		}
-		if l.Model == burst {
+		if l.Model == scenario.Burst {
 			plan.Duration = burstAtMost
 		}
 		plan.WarmUp = load.WarmUp{}
@@ -76,7 +45,7 @@ func (s *Spec) load(ctx context.Context, plan load.Plan, kept func()) (*load.Res
 			measured.WarmUp = warm
 		}
 		return measured, err
-	case search:
+	case scenario.Search:
 		return load.Search(ctx, load.SearchPlan{
 			Plan:   plan,
 			Goal:   load.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},

@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/service"
@@ -32,7 +33,7 @@ type learned struct {
 
 // learn has the stack's own client make the call once, since others cannot tell a right
 // answer from a wrong one, and then makes it as others will.
-func (s *Spec) learn(ctx context.Context) (*learned, error) {
+func (s *task) learn(ctx context.Context) (*learned, error) {
 	ctx, cancel := context.WithTimeout(ctx, foreignGrace)
 	defer cancel()
 	variant, own, err := find(s.Stack)
@@ -106,7 +107,7 @@ func requestOf(made *http.Request) (service.Request, error) {
 
 // learnAnswer makes the call over a connection of its own.
 func (l *learned) learnAnswer(ctx context.Context) error {
-	spec := &Spec{Client: &ClientSpec{Clients: 1}}
+	spec := &task{worker.Spec{Client: &worker.ClientSpec{Clients: 1}}}
 	alone := &connected{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &conn.Dialer{}}
 	var seen *service.Caller
 	if err := alone.openService(ctx, spec, l.definition, func(c *service.Caller) workload.Caller { seen = c; return c }); err != nil {
@@ -141,7 +142,7 @@ func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 
 // connectPrepared makes callers that make the workload's call with requests that were
 // encoded before.
-func connectPrepared(ctx context.Context, spec *Spec) (*connected, error) {
+func connectPrepared(ctx context.Context, spec *task) (*connected, error) {
 	call, err := spec.learn(ctx)
 	if err != nil {
 		return nil, err

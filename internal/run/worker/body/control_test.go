@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"bufio"
@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 )
 
 func TestControls(t *testing.T) {
-	for line, want := range map[string]Order{
-		`{"control":"end"}`:                 {Control: EndControl},
-		`{"control":"pause","why":"lunch"}`: {Control: PauseControl},
-		" {\"control\":\"resume\"}\r\n":     {Control: ResumeControl},
-		`{"control":"go","at_ns":17}`:       {Control: GoControl, AtNS: 17},
+	for line, want := range map[string]worker.Order{
+		`{"control":"end"}`:                 {Control: worker.EndControl},
+		`{"control":"pause","why":"lunch"}`: {Control: worker.PauseControl},
+		" {\"control\":\"resume\"}\r\n":     {Control: worker.ResumeControl},
+		`{"control":"go","at_ns":17}`:       {Control: worker.GoControl, AtNS: 17},
 		`{"control":"open","at_ns":"17"}`:   {},
 		`{"control":"faster"}`:              {},
 		`{"control":7}`:                     {},
@@ -72,7 +73,7 @@ func FuzzControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		c := parseControl(line)
 		var given map[string]any
-		if c != (Order{}) && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
+		if c != (worker.Order{}) && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
 			t.Errorf("%q is the control %v, and no object", line, c)
 		}
 		readControls(bufio.NewReader(strings.NewReader(string(line))), &load.Controls{})

@@ -1,9 +1,10 @@
-package worker
+package body
 
 import (
 	"time"
 
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/worker"
 )
 
 // spinTime is how long a worker spins to see what others take of its CPUs: short,
@@ -11,32 +12,17 @@ import (
 // milliseconds.
 const spinTime = 10 * time.Millisecond
 
-// Noise is the share of its CPUs that a worker lost to others while it only spun. The
-// worker itself spins, because its priority decides what others can take.
-type Noise struct {
-	LostBefore   float64 `json:"lost_before"` // shares of the spin
-	LostAfter    float64 `json:"lost_after"`
-	LargestGapNS int64   `json:"largest_gap_ns"`
-}
-
-// Plus returns the worse of both.
-func (n Noise) Plus(other Noise) Noise {
-	n.LostBefore, n.LostAfter = max(n.LostBefore, other.LostBefore), max(n.LostAfter, other.LostAfter)
-	n.LargestGapNS = max(n.LargestGapNS, other.LargestGapNS)
-	return n
-}
-
 // spinBefore measures the noise before the work; spinAfter adds the noise after it. The
 // result is nil if no CPU could be spun on.
-func spinBefore() *Noise {
+func spinBefore() *worker.Noise {
 	spun := host.Calibrate(nil, spinTime)
 	if spun.CPUs == 0 {
 		return nil
 	}
-	return &Noise{LostBefore: spun.LostShare, LargestGapNS: int64(spun.LargestGap)}
+	return &worker.Noise{LostBefore: spun.LostShare, LargestGapNS: int64(spun.LargestGap)}
 }
 
-func (n *Noise) spinAfter() {
+func spinAfter(n *worker.Noise) {
 	if n == nil {
 		return
 	}

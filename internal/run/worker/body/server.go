@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
@@ -24,17 +25,17 @@ import (
 const shutdownGrace = 2 * time.Second
 
 // NewServer makes the server of a variant with a workload's services on it.
-func NewServer(variant string, w Workload) (stack.Server, error) {
+func NewServer(variant string, w worker.Workload) (stack.Server, error) {
 	return newServer(variant, w, nil)
 }
 
 // newServer also notes the handlers' instants, if it is to.
-func newServer(variant string, w Workload, handled *instants) (stack.Server, error) {
+func newServer(variant string, w worker.Workload, handled *instants) (stack.Server, error) {
 	v, s, err := find(variant)
 	if err != nil {
 		return nil, err
 	}
-	service, parameters, err := w.find(v)
+	service, parameters, err := findWorkload(w, v)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +84,8 @@ func usedCongestion(s stack.Stack, server stack.Server) string {
 // otherPeriod is the time between two readings of another process, which cost more.
 const otherPeriod = 5 * probe.DefaultPeriod
 
-// find returns the workload and its checked parameters; v is the variant that carries it.
-func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Parameters, error) {
+// findWorkload returns the workload and its checked parameters; v is the variant that carries it.
+func findWorkload(w worker.Workload, v scenario.Variant) (workload.Workload, workload.Parameters, error) {
 	service, settings, err := workloads.Find(w.Name)
 	if err != nil {
 		return nil, workload.Parameters{}, err
@@ -97,7 +98,7 @@ func (w Workload) find(v scenario.Variant) (workload.Workload, workload.Paramete
 }
 
 // runServer serves until ctx ends, and then reports what it measured of itself.
-func runServer(ctx context.Context, spec *Spec, events *emitter) error {
+func runServer(ctx context.Context, spec *task, events *emitter) error {
 	noise := spinBefore()
 	handled := spec.noteInstants()
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
@@ -127,7 +128,7 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
-	ready := Ready{Address: address.String(), PID: processOf(server)}
+	ready := worker.Ready{Address: address.String(), PID: processOf(server)}
 	if ready.Settings, err = spec.serverSettings(server); err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -146,7 +147,7 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 		return fmt.Errorf("the server stopped by itself: %w", err)
 	case <-ctx.Done():
 	}
-	result := &ServerResult{Noise: noise, Allocations: allocations()}
+	result := &worker.ServerResult{Noise: noise, Allocations: allocations()}
 	if result.CPU, err = stacks(); err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -156,11 +157,11 @@ func runServer(ctx context.Context, spec *Spec, events *emitter) error {
 	usage := sampler.Stop()
 	result.Usage = &usage
 	result.Allowance = allowance(processOf(server))
-	noise.spinAfter()
+	spinAfter(noise)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("shut down: %w", err)
 	}
-	return events.emit(Event{Event: "result", Result: &Result{Server: result}})
+	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Server: result}})
 }

@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"crypto/x509"
@@ -13,6 +13,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -36,13 +37,13 @@ func TestPacingIsNotTheStacksCost(t *testing.T) {
 }
 
 func TestBadLoads(t *testing.T) {
-	for name, l := range map[string]Load{
+	for name, l := range map[string]worker.Load{
 		"no model":       {},
 		"no such model":  {Model: "poisson"},
 		"no arrivals":    {Model: "open", RatePerSecond: 1},
 		"other arrivals": {Model: "open", RatePerSecond: 1, Arrivals: "uniform"},
 	} {
-		s := Spec{Client: &ClientSpec{Clients: 1, Load: l}}
+		s := task{worker.Spec{Client: &worker.ClientSpec{Clients: 1, Load: l}}}
 		if _, err := s.plan(nil, nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}

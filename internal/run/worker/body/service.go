@@ -1,4 +1,4 @@
-package worker
+package body
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 )
 
 // isService reports whether the spec's client calls a service of the user's own.
-func (s *Spec) isService() bool {
+func (s *task) isService() bool {
 	variant, err := scenario.ParseVariant(s.Stack)
 	return err == nil && variant.Stack == service.Stack
 }
 
 // connectService opens connections to a service of the user's own, and makes a caller for
 // each client.
-func connectService(ctx context.Context, spec *Spec) (*connected, error) {
+func connectService(ctx context.Context, spec *task) (*connected, error) {
 	definition, err := service.Parse(spec.Workload.Definition)
 	if err != nil {
 		return nil, err
@@ -34,12 +34,12 @@ func connectService(ctx context.Context, spec *Spec) (*connected, error) {
 }
 
 // openService opens the connections to a service, and makes a caller for each client.
-func (conns *connected) openService(ctx context.Context, spec *Spec, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
+func (conns *connected) openService(ctx context.Context, spec *task, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
 	expected, err := definition.Expectations()
 	if err != nil {
 		return err
 	}
-	group := spec.Client.group()
+	group := spec.Client.GroupOf()
 	sources, err := services.NewSources(definition, group.Of, spec.Client.Seed)
 	if err != nil {
 		return err

@@ -1,9 +1,7 @@
-package worker
+package body
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -11,65 +9,42 @@ import (
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/workload"
 )
-
-// Instants are the begin of each of some calls, and how long it took.
-type Instants [][2]int64
-
-// mostInstants bounds what is kept: the last seconds of the fastest wire.
-const mostInstants = 1 << 16
-
-// Plus returns the instants of both in order, as far as mostInstants allows.
-func (i Instants) Plus(other Instants) Instants {
-	all := slices.Concat(i, other)
-	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
-	return all[:min(len(all), mostInstants)]
-}
 
 // instants keeps those of the last calls.
 type instants struct {
 	guard sync.Mutex // a server's handlers may overlap where a client gave up a call
-	kept  Instants
+	kept  worker.Instants
 	next  int
 }
 
 // noteInstants returns where they are kept, or nil if the spec does not ask for them.
-func (s *Spec) noteInstants() *instants {
+func (s *task) noteInstants() *instants {
 	if s.Probe != record.ProbeLife {
 		return nil
 	}
-	return &instants{kept: make(Instants, 0, mostInstants)}
+	return &instants{kept: make(worker.Instants, 0, worker.MostInstants)}
 }
 
 func (i *instants) add(begin, end int64) {
 	i.guard.Lock()
 	defer i.guard.Unlock()
 	one := [2]int64{begin, end - begin}
-	if len(i.kept) < mostInstants {
+	if len(i.kept) < worker.MostInstants {
 		i.kept = append(i.kept, one)
 		return
 	}
 	i.kept[i.next] = one
-	i.next = (i.next + 1) % mostInstants
+	i.next = (i.next + 1) % worker.MostInstants
 }
 
 // all returns them in order.
-func (i *instants) all() Instants {
+func (i *instants) all() worker.Instants {
 	i.guard.Lock()
 	defer i.guard.Unlock()
-	return append(append(Instants{}, i.kept[i.next:]...), i.kept[:i.next]...)
-}
-
-// within returns those of the calls that lie between two instants.
-func (i Instants) within(begin, end int64) Instants {
-	var found Instants
-	for _, one := range i {
-		if begin <= one[0] && one[0]+one[1] <= end {
-			found = append(found, one)
-		}
-	}
-	return found
+	return append(append(worker.Instants{}, i.kept[i.next:]...), i.kept[:i.next]...)
 }
 
 // notedCaller notes when each call begins and ends.
