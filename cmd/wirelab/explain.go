@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/report"
 )
 
@@ -37,7 +37,7 @@ Without --cells the first and the slowest of the smallest message are compared.`
 		Args: cobra.MaximumNArgs(1),
 	}, func(_ *cobra.Command, args []string) (found finding, err error) {
 		if table == "default" && len(args) == 0 {
-			rules := func(w io.Writer) error { _, err := w.Write(analysis.DefaultCategories); return err }
+			rules := func(w io.Writer) error { _, err := w.Write(insight.DefaultCategories); return err }
 			return finding{words: rules}, nil
 		}
 		if err := oneRun(nil, args); err != nil {
@@ -49,7 +49,7 @@ Without --cells the first and the slowest of the smallest message are compared.`
 		}
 		words := advice.Explain(e)
 		found.value = struct {
-			*analysis.Explanation
+			*insight.Explanation
 			Words []string `json:"words"`
 		}{e, words}
 		found.words = func(w io.Writer) error {
@@ -63,14 +63,14 @@ Without --cells the first and the slowest of the smallest message are compared.`
 	return cmd
 }
 
-func (a *app) explain(directory, cells, table string) (*analysis.Explanation, error) {
-	categories := analysis.UsualCategories()
+func (a *app) explain(directory, cells, table string) (*insight.Explanation, error) {
+	categories := insight.UsualCategories()
 	if table != "" {
 		text, err := os.ReadFile(table)
 		if err != nil {
 			return nil, fmt.Errorf("--categories: %w", err)
 		}
-		if categories, err = analysis.ParseCategories(text); err != nil {
+		if categories, err = insight.ParseCategories(text); err != nil {
 			return nil, fmt.Errorf("--categories: %s: %w", table, err)
 		}
 	}
@@ -86,7 +86,7 @@ func (a *app) explain(directory, cells, table string) (*analysis.Explanation, er
 		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu", directory)
 	}
 	if cells == "" {
-		return analysis.Explain(analysis.UsualPair(insights)), nil
+		return insight.Explain(insight.UsualPair(insights)), nil
 	}
 	names := strings.Split(cells, ",")
 	if len(names) > 2 {
@@ -95,7 +95,7 @@ func (a *app) explain(directory, cells, table string) (*analysis.Explanation, er
 	if len(names) > 2 {
 		return nil, fmt.Errorf("--cells: want one cell or two, found %d", len(names))
 	}
-	var chosen []*analysis.Insight
+	var chosen []*insight.Insight
 	for _, name := range names {
 		one, err := findInsight(name, insights, chosen)
 		if err != nil {
@@ -104,13 +104,13 @@ func (a *app) explain(directory, cells, table string) (*analysis.Explanation, er
 		chosen = append(chosen, one)
 	}
 	if len(chosen) == 1 {
-		return analysis.Explain(chosen[0], nil), nil
+		return insight.Explain(chosen[0], nil), nil
 	}
-	return analysis.Explain(chosen[1], chosen[0]), nil
+	return insight.Explain(chosen[1], chosen[0]), nil
 }
 
 // splitVariants puts the names together again where a variant has commas of its own.
-func splitVariants(words []string, among []analysis.Insight) []string {
+func splitVariants(words []string, among []insight.Insight) []string {
 	for cut := 1; cut < len(words); cut++ {
 		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}
 		if !slices.ContainsFunc(names, func(name string) bool { return len(matching(name, among)) == 0 }) {
@@ -124,14 +124,14 @@ func splitVariants(words []string, among []analysis.Insight) []string {
 }
 
 // matching are the insights that a name may mean: a variant, or a part of the whole name.
-func matching(name string, among []analysis.Insight) []*analysis.Insight {
-	var variants, parts []*analysis.Insight
+func matching(name string, among []insight.Insight) []*insight.Insight {
+	var variants, parts []*insight.Insight
 	for i := range among {
 		one := &among[i]
 		place := one.Key()
 		switch {
 		case place == name:
-			return []*analysis.Insight{one}
+			return []*insight.Insight{one}
 		case one.Variant == name:
 			variants = append(variants, one)
 		case strings.Contains("/"+place+"/", "/"+name+"/"):
@@ -146,10 +146,10 @@ func matching(name string, among []analysis.Insight) []*analysis.Insight {
 
 // findInsight finds the one that a name means. Of several it takes the one at the same point
 // as the cell that was chosen before, or else the first if they are of one variant.
-func findInsight(name string, among []analysis.Insight, before []*analysis.Insight) (*analysis.Insight, error) {
+func findInsight(name string, among []insight.Insight, before []*insight.Insight) (*insight.Insight, error) {
 	found := matching(name, among)
 	if len(found) == 0 {
-		places := each(among, func(i analysis.Insight) string { return (&i).Key() })
+		places := each(among, func(i insight.Insight) string { return (&i).Key() })
 		return nil, fmt.Errorf("no cell that was looked into is %q; there are\n  %s", name, strings.Join(places, "\n  "))
 	}
 	for _, one := range found {

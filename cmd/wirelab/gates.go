@@ -14,6 +14,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report"
 )
 
@@ -148,13 +149,13 @@ func (g *gates) checkWindows(repeats int) error {
 	if i < 0 {
 		return nil
 	}
-	needs := fmt.Sprintf("--fail-if: %q: a change is beyond doubt only where both runs have %d windows", g.conditions[i].Text, analysis.LeastTrials)
-	if repeats < analysis.LeastTrials {
-		return fmt.Errorf("%s: add --repeat %d", needs, analysis.LeastTrials)
+	needs := fmt.Sprintf("--fail-if: %q: a change is beyond doubt only where both runs have %d windows", g.conditions[i].Text, matrix.LeastTrials)
+	if repeats < matrix.LeastTrials {
+		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
 	}
 	for i := range g.baseline.seen.Cells {
-		if c := &g.baseline.seen.Cells[i]; c.Valid < analysis.LeastTrials {
-			return fmt.Errorf("%s, and %s has %d valid ones of %s: measure it again with --repeat %d", needs, g.baseline.run, c.Valid, c.Key, analysis.LeastTrials)
+		if c := &g.baseline.seen.Cells[i]; c.Valid < matrix.LeastTrials {
+			return fmt.Errorf("%s, and %s has %d valid ones of %s: measure it again with --repeat %d", needs, g.baseline.run, c.Valid, c.Key, matrix.LeastTrials)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // TestServedScripts load a server whose answers lead elsewhere, and which knows its traces.
@@ -97,7 +97,7 @@ func checkTraces(ts *testscript.TestScript, neg bool, args []string) {
 	var printed struct {
 		Cells []struct {
 			Traced int64
-			Traces []analysis.Trace
+			Traces []matrix.Trace
 		}
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &printed))

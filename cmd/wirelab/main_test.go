@@ -12,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
 )
@@ -136,10 +136,10 @@ func checkExplained(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: explains stages|cpu NAME")
 	}
 	var printed struct {
-		Stages, CPU []analysis.Explained
+		Stages, CPU []insight.Explained
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &printed))
-	lists := map[string][]analysis.Explained{"stages": printed.Stages, "cpu": printed.CPU}[args[0]]
+	lists := map[string][]insight.Explained{"stages": printed.Stages, "cpu": printed.CPU}[args[0]]
 	if len(lists) == 0 {
 		ts.Logf("%s cannot be told on this machine", args[0])
 		return

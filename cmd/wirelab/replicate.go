@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -173,7 +173,7 @@ func replicated(seen *report.Run, status record.Status) report.Replicated {
 func unmeasured(j *job, why string) report.Replicated {
 	study := report.Replicated{Title: j.scenario.Title, Note: why}
 	for _, c := range j.scenario.Claims {
-		study.Claims = append(study.Claims, analysis.Claim{Row: c.Row, Says: c.Says, But: c.But, Part: c.Part, Find: c.Find, Outcome: analysis.Unmeasured, Reason: why})
+		study.Claims = append(study.Claims, compare.Claim{Row: c.Row, Says: c.Says, But: c.But, Part: c.Part, Find: c.Find, Outcome: compare.Unmeasured, Reason: why})
 	}
 	return study
 }

@@ -14,7 +14,8 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/run/plan"
 )
 
@@ -65,12 +66,12 @@ func TestALookEndsTheRunOrGoesOn(t *testing.T) {
 		"badly":         {record.Until{Width: 0.03}, 3, 0.1, "", "0 of 2 means known within 3 %; on to 5 repeats"},
 		"time is left":  {record.Until{TimeNS: int64(10 * time.Second)}, 1.1, 0.1, "", "on to 5 repeats"},
 		"no time":       {record.Until{TimeNS: int64(9 * time.Second)}, 1.1, 0.1, "time", "the time is too short for 5 repeats"},
-		"all repeats":   {record.Until{Looks: analysis.Looks(3, 3)}, 1.1, 0.1, "repeats", "look 1 of at most 1, after 3 repeats: 0 of 1"},
+		"all repeats":   {record.Until{Looks: matrix.Looks(3, 3)}, 1.1, 0.1, "repeats", "look 1 of at most 1, after 3 repeats: 0 of 1"},
 		"no comparison": {record.Until{}, 0, 0, "nothing", "0 of 0"},
 	} {
 		u := c.until
 		if u.Begun = 1; u.Looks == nil {
-			u.Looks = analysis.Looks(3, 30)
+			u.Looks = matrix.Looks(3, 30)
 		}
 		var said bytes.Buffer
 		run := measured(t, &u, c.ratio, c.noise)
@@ -106,7 +107,7 @@ func TestALookEndsTheRunOrGoesOn(t *testing.T) {
 
 // What a run found at a look is judged by that look's level whoever reads it.
 func TestAReportAllowsForTheLooks(t *testing.T) {
-	verdictAt := func(u *record.Until) analysis.Comparison {
+	verdictAt := func(u *record.Until) compare.Comparison {
 		t.Helper()
 		run := measured(t, u, 1.2, 0.02)
 		if err := run.Finish(record.Done); err != nil {
@@ -120,11 +121,11 @@ func TestAReportAllowsForTheLooks(t *testing.T) {
 		return seen.Summary.Comparisons[0]
 	}
 	once := verdictAt(nil)
-	looked := verdictAt(&record.Until{Looks: analysis.Looks(3, 30), Begun: 1})
+	looked := verdictAt(&record.Until{Looks: matrix.Looks(3, 30), Begun: 1})
 	if once.Pairs != 3 || looked.Pairs != 3 || looked.P < 9.9*once.P && looked.P < 1 {
 		t.Errorf("at a tenth of the level P is %v of %d pairs, and at all of it %v", looked.P, looked.Pairs, once.P)
 	}
-	width := func(c analysis.Comparison) float64 { return math.Log(c.Ratio.Interval.High / c.Ratio.Interval.Low) }
+	width := func(c compare.Comparison) float64 { return math.Log(c.Ratio.Interval.High / c.Ratio.Interval.Low) }
 	if got := width(looked) / width(once); got < 2 || looked.Ratio.Interval.Confidence != 0.95 {
 		t.Errorf("the interval is %.1f times as wide, and holds the truth with %v", got, looked.Ratio.Interval.Confidence)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/wire/service"
 )
@@ -18,7 +19,7 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 	if len(s.Cells) == 0 {
 		return nil // nothing was to be measured: all was profiled
 	}
-	if !slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool { return c.HasFigures() }) {
+	if !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.HasFigures() }) {
 		return fmt.Errorf("nothing was measured: %s", whyWithout(s.Cells[0]))
 	}
 	var wrong, disturbed []string // cells without a valid trial
@@ -49,7 +50,7 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 }
 
 // whyWithout says why a cell has no figures.
-func whyWithout(c analysis.Cell) string {
+func whyWithout(c matrix.Cell) string {
 	if c.Failure != "" || len(c.Findings) == 0 {
 		return cmp.Or(c.Failure, "no trial of "+c.Key+" has ended")
 	}

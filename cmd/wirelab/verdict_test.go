@@ -6,24 +6,25 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/run/lab"
 )
 
 // A cell that only other programs spoiled is named with what gives it more time.
 func TestTheVerdictNamesWhatStayedSpoiled(t *testing.T) {
-	cell := func(part string, valid, spoiled int) analysis.Cell {
-		return analysis.Cell{Cell: record.Cell{Part: part}, Key: part, Trials: 1, Valid: valid, Spoiled: spoiled, Refused: 1}
+	cell := func(part string, valid, spoiled int) matrix.Cell {
+		return matrix.Cell{Cell: record.Cell{Part: part}, Key: part, Trials: 1, Valid: valid, Spoiled: spoiled, Refused: 1}
 	}
 	patience := lab.UsualPatience
 	for _, c := range []struct {
-		cells     []analysis.Cell
+		cells     []matrix.Cell
 		says, not string
 	}{
-		{[]analysis.Cell{cell("a", 1, 0)}, "", ""},
-		{[]analysis.Cell{cell("a", 1, 1)}, "", ""}, // another trial of it is valid
-		{[]analysis.Cell{cell("a", 1, 0), cell("b", 0, 0)}, "no valid trial of b (see the table for the reasons)", "--patience"},
-		{[]analysis.Cell{cell("a", 0, 0), cell("b", 0, 1)}, "no valid trial of a (see the table for the reasons); no valid trial of b, because other programs disturbed them: measure when the machine is quieter, or let wirelab wait longer for that with --patience 40%+20s", ""},
-		{[]analysis.Cell{cell("a", 0, 1), cell("b", 0, 1), cell("c", 0, 1), cell("d", 0, 1), cell("e", 0, 1)}, "no valid trial of a, b, c and 2 more, because", "see the table"},
+		{[]matrix.Cell{cell("a", 1, 0)}, "", ""},
+		{[]matrix.Cell{cell("a", 1, 1)}, "", ""}, // another trial of it is valid
+		{[]matrix.Cell{cell("a", 1, 0), cell("b", 0, 0)}, "no valid trial of b (see the table for the reasons)", "--patience"},
+		{[]matrix.Cell{cell("a", 0, 0), cell("b", 0, 1)}, "no valid trial of a (see the table for the reasons); no valid trial of b, because other programs disturbed them: measure when the machine is quieter, or let wirelab wait longer for that with --patience 40%+20s", ""},
+		{[]matrix.Cell{cell("a", 0, 1), cell("b", 0, 1), cell("c", 0, 1), cell("d", 0, 1), cell("e", 0, 1)}, "no valid trial of a, b, c and 2 more, because", "see the table"},
 	} {
 		err := verdict(&analysis.Summary{Cells: c.cells}, patience)
 		if c.says == "" {

@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/curves"
 )
 
 // Advise returns sentences in plain words, the most important first. Where a
@@ -73,8 +74,8 @@ func inOrder(s *analysis.Summary) []string {
 	return slices.Concat(
 		partial(s), claims(s), steps(s), early, lifecycle,
 		searches(s), bursts(s), sustained(s), contrasts(s), otherConnections(s),
-		ofMain, highestThroughput(main), knees(s, analysis.ByThroughput),
-		tail(main), knees(s, analysis.ByTail), tooFewForKnees(s),
+		ofMain, highestThroughput(main), knees(s, curves.ByThroughput),
+		tail(main), knees(s, curves.ByTail), tooFewForKnees(s),
 		why(s), ofOthers, crossovers(s, parts), limits(s),
 		cost(main), ofBulk, bound(main), shares(s), allocations(s),
 		warmUp(s), power(s), doubts, caution(s),

@@ -10,6 +10,9 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 var update = flag.Bool("update", false, "write the golden texts anew")
@@ -43,16 +46,16 @@ func TestUsualComparison(t *testing.T) {
 	usual().addTo(s)
 	for _, bytes := range []int{64, 4096} {
 		s.Knees = append(s.Knees,
-			knee("tcp", bytes, analysis.ByThroughput, 16, ""), knee("rest", bytes, analysis.ByThroughput, 16, ""),
-			knee("grpc", bytes, analysis.ByThroughput, 0, "throughput still grows at 200 clients, the most with 3 valid trials"),
-			knee("rest", bytes, analysis.ByTail, 0, "P99/P50 does not grow with the number of clients"))
+			knee("tcp", bytes, curves.ByThroughput, 16, ""), knee("rest", bytes, curves.ByThroughput, 16, ""),
+			knee("grpc", bytes, curves.ByThroughput, 0, "throughput still grows at 200 clients, the most with 3 valid trials"),
+			knee("rest", bytes, curves.ByTail, 0, "P99/P50 does not grow with the number of clients"))
 	}
-	s.Knees = append(s.Knees, knee("tcp", 4096, analysis.ByTail, 100, ""))
+	s.Knees = append(s.Knees, knee("tcp", 4096, curves.ByTail, 100, ""))
 	for _, v := range []string{"tcp", "rest", "grpc"} {
-		s.WarmUps = append(s.WarmUps, analysis.WarmUpNeed{
+		s.WarmUps = append(s.WarmUps, curves.WarmUpNeed{
 			Part: "compare", Variant: v, Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1, Trials: 3, Settled: 2 + len(v)%3%2,
-			Needed: &analysis.Figure{Value: 30 * float64(len(v))}, NeededCalls: &analysis.Figure{Value: 1234 * float64(len(v))},
-			FirstOver: &analysis.Figure{Value: 1.25},
+			Needed: &matrix.Figure{Value: 30 * float64(len(v))}, NeededCalls: &matrix.Figure{Value: 1234 * float64(len(v))},
+			FirstOver: &matrix.Figure{Value: 1.25},
 		})
 	}
 	golden(t, "usual", s)
@@ -62,9 +65,9 @@ func TestUsualComparison(t *testing.T) {
 func TestNoKneeWasFound(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	s.Knees = []analysis.Knee{
-		knee("tcp", 64, analysis.ByThroughput, 0, "no bend stands out"),
-		knee("tcp", 64, analysis.ByTail, 0, "P99/P50 does not grow with the number of clients"),
+	s.Knees = []curves.Knee{
+		knee("tcp", 64, curves.ByThroughput, 0, "no bend stands out"),
+		knee("tcp", 64, curves.ByTail, 0, "P99/P50 does not grow with the number of clients"),
 	}
 	text := strings.Join(Advise(s), "\n")
 	for _, want := range []string{
@@ -85,7 +88,7 @@ func TestNoKneeWasFound(t *testing.T) {
 func TestNoConcurrencyHasEnoughTrials(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	s.Knees = []analysis.Knee{knee("tcp", 64, analysis.ByThroughput, 0, "")}
+	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 0, "")}
 	s.Knees[0].Points = 0
 	holds(t, strings.Join(Advise(s), "\n"), "a knee takes 5 concurrencies with three valid trials each, and no curve has one.")
 }
@@ -110,11 +113,11 @@ func study() *analysis.Summary {
 	}
 	tail.addTo(s)
 	figure := dense.figure
-	s.Crossovers = []analysis.Crossover{
-		{Part: "dense", A: "rest", B: "grpc", Clients: 1, Bytes: analysis.Figure{Value: 2600, Interval: &analysis.Interval{Low: 2048, High: 4096}}, Kind: "gradual"},
-		{Part: "dense", A: "tcp", B: "rest", Clients: 1, Bytes: analysis.Figure{Value: 3000}, Kind: "indistinct"},
+	s.Crossovers = []curves.Crossover{
+		{Part: "dense", A: "rest", B: "grpc", Clients: 1, Bytes: matrix.Figure{Value: 2600, Interval: &matrix.Interval{Low: 2048, High: 4096}}, Kind: "gradual"},
+		{Part: "dense", A: "tcp", B: "rest", Clients: 1, Bytes: matrix.Figure{Value: 3000}, Kind: "indistinct"},
 	}
-	s.Limits = []analysis.LimitEffect{{
+	s.Limits = []compare.LimitEffect{{
 		Part: "tail", Without: "tcp", With: "tcp:inflight=50", Payload: record.Payload{RequestBytes: 65536, ResponseBytes: 65536}, Clients: 500, Limit: 50,
 		ThroughputRatio: figure(0.98), MeanServiceRatio: figure(0.11), MeanResponseRatio: figure(1.02),
 		TailWithout: 37.9, TailWithService: 11.6, TailWithResponse: 1.81, P99WithoutUS: 1_040_000, P99WithUS: 211_000,
@@ -150,16 +153,16 @@ func TestWhatWasMeasuredAgainIsSaid(t *testing.T) {
 }
 
 // spoil makes the cells that match invalid.
-func spoil(s *analysis.Summary, match func(*analysis.Cell) bool) {
+func spoil(s *analysis.Summary, match func(*matrix.Cell) bool) {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		if !match(c) {
 			continue
 		}
 		c.Valid = 0
-		c.Findings = []analysis.Finding{{Name: "generator-bound", Level: record.Invalid, Trials: c.Trials, Detail: "the figure is the client's"}}
+		c.Findings = []matrix.Finding{{Name: "generator-bound", Level: record.Invalid, Trials: c.Trials, Detail: "the figure is the client's"}}
 		s.Invalid += c.Trials
-		s.Comparisons = slices.DeleteFunc(s.Comparisons, func(o analysis.Comparison) bool {
+		s.Comparisons = slices.DeleteFunc(s.Comparisons, func(o compare.Comparison) bool {
 			return (o.A == c.Variant || o.B == c.Variant) && o.Clients == c.Clients && o.RequestBytes == c.RequestBytes
 		})
 	}
@@ -168,14 +171,14 @@ func spoil(s *analysis.Summary, match func(*analysis.Cell) bool) {
 func TestNothingValid(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	spoil(s, func(*analysis.Cell) bool { return true })
+	spoil(s, func(*matrix.Cell) bool { return true })
 	golden(t, "invalid", s)
 }
 
 func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	spoil(s, func(c *analysis.Cell) bool { return c.Variant == "tcp" && c.Clients == 200 })
+	spoil(s, func(c *matrix.Cell) bool { return c.Variant == "tcp" && c.Clients == 200 })
 	said := Advise(s)
 	if !strings.Contains(said[0], "No valid trial is left of tcp at 64 B with 200 clients") {
 		t.Errorf("first: %s", said[0])
@@ -187,7 +190,7 @@ func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 	}
 	elsewhere := &analysis.Summary{}
 	usual().addTo(elsewhere)
-	spoil(elsewhere, func(c *analysis.Cell) bool { return c.Clients == 16 })
+	spoil(elsewhere, func(c *matrix.Cell) bool { return c.Clients == 16 })
 	if first := Advise(elsewhere)[0]; !strings.HasPrefix(first, "With 1 client") {
 		t.Errorf("first: %s", first)
 	}

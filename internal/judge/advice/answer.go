@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 const (
@@ -90,7 +91,7 @@ func isPartial(s *analysis.Summary) []string {
 }
 
 // timesAs is how many times as much, as short as can be.
-func timesAs(f analysis.Figure) string {
+func timesAs(f matrix.Figure) string {
 	if f.Interval == nil {
 		return number(f.Value) + "×"
 	}
@@ -105,7 +106,7 @@ func compared(p *part) []string {
 	var all []ranking
 	for _, size := range p.sizes {
 		for _, n := range p.clients {
-			if r, ok := p.rank(analysis.Mean, point{size, n}); ok && len(r.rivals) > 0 {
+			if r, ok := p.rank(matrix.Mean, point{size, n}); ok && len(r.rivals) > 0 {
 				all = append(all, r)
 			}
 		}
@@ -215,7 +216,7 @@ func bestRate(p *part) []string {
 	if p.sizes[0] != (record.Payload{}) {
 		head = "best rate, " + payloadText(p.sizes[0]) + ": "
 	}
-	over, names := brief(lists.Map(peaks, func(c *analysis.Cell) string { return c.Variant }))
+	over, names := brief(lists.Map(peaks, func(c *matrix.Cell) string { return c.Variant }))
 	items := make([]string, len(peaks))
 	for i, c := range peaks {
 		items[i] = fmt.Sprintf("%s %s (%s)", names[i], rate(c.Throughput.Value), clients(c.Clients))
@@ -235,7 +236,7 @@ func alone(p *part) []string {
 		}
 		times := c.ResponseTimes()
 		line := fmt.Sprintf("%s, %s: %s in the mean", c.Variant, where(point{c.Payload, c.Clients}), between(times.Mean, micros))
-		if p99 := metricOf(analysis.P99, c); p99 != nil {
+		if p99 := metricOf(matrix.P99, c); p99 != nil {
 			line += ", P99 " + micros(p99.Value)
 		}
 		lines = append(lines, cut(line+", "+rate(c.Throughput.Value)+"."))

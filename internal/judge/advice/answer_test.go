@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 )
 
 // wantShort wants lines that fit on a screen.
@@ -41,8 +42,8 @@ func TestAnswerCutsNamesThatAreTooLong(t *testing.T) {
 func TestAnswerCountsClaims(t *testing.T) {
 	s := &analysis.Summary{Done: 1, Planned: 1}
 	usual().addTo(s)
-	for i, outcome := range []analysis.Outcome{analysis.Compatible, analysis.Underpowered, analysis.Underpowered, analysis.Underpowered, analysis.Refuted} {
-		s.Claims = append(s.Claims, analysis.Claim{Says: fmt.Sprint(i), Outcome: outcome, Pairs: 3})
+	for i, outcome := range []compare.Outcome{compare.Compatible, compare.Underpowered, compare.Underpowered, compare.Underpowered, compare.Refuted} {
+		s.Claims = append(s.Claims, compare.Claim{Says: fmt.Sprint(i), Outcome: outcome, Pairs: 3})
 	}
 	s.Claims[1].NeededPairs, s.Claims[2].NeededPairs = new(40), new(12)
 	text := strings.Join(Answer(s), "\n")
@@ -60,7 +61,7 @@ func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
 	} {
 		s := &analysis.Summary{Done: 1, Planned: 1}
 		usual().addTo(s)
-		s.Claims = []analysis.Claim{{Says: "it", Outcome: analysis.Underpowered, Pairs: 1}}
+		s.Claims = []compare.Claim{{Says: "it", Outcome: compare.Underpowered, Pairs: 1}}
 		spoil(s)
 		if text := strings.Join(Answer(s), "\n"); !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)

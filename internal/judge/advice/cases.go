@@ -9,6 +9,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // cases is the advice on a study of many small cases without a main one.
@@ -23,29 +25,29 @@ func caseVerdicts(s *analysis.Summary) []string {
 
 // casePairs are the comparisons of the mean of every two variants, those of the most cases
 // first.
-func casePairs(s *analysis.Summary) [][]*analysis.Comparison {
-	var compared []*analysis.Comparison
+func casePairs(s *analysis.Summary) [][]*compare.Comparison {
+	var compared []*compare.Comparison
 	for i := range s.Comparisons {
-		if c := &s.Comparisons[i]; c.Metric == analysis.Mean && !hasShares(s, c.Part) {
+		if c := &s.Comparisons[i]; c.Metric == matrix.Mean && !hasShares(s, c.Part) {
 			compared = append(compared, c)
 		}
 	}
-	pairs := lists.GroupBy(compared, func(c *analysis.Comparison) [2]string { return [2]string{c.A, c.B} })
-	slices.SortStableFunc(pairs, func(a, b []*analysis.Comparison) int { return cmp.Compare(len(b), len(a)) })
+	pairs := lists.GroupBy(compared, func(c *compare.Comparison) [2]string { return [2]string{c.A, c.B} })
+	slices.SortStableFunc(pairs, func(a, b []*compare.Comparison) int { return cmp.Compare(len(b), len(a)) })
 	return pairs[:min(len(pairs), shownRivals)]
 }
 
 // hasShares reports whether a part is there to divide a difference into shares,
 // and is not one of the cases.
 func hasShares(s *analysis.Summary, part string) bool {
-	return slices.ContainsFunc(s.Shares, func(d analysis.Shares) bool { return d.Part == part })
+	return slices.ContainsFunc(s.Shares, func(d compare.Shares) bool { return d.Part == part })
 }
 
 // caseVerdict says how the second of two variants does against the first. The
 // comparisons' verdicts are on the first.
-func caseVerdict(pair []*analysis.Comparison) string {
+func caseVerdict(pair []*compare.Comparison) string {
 	first, other := pair[0].A, pair[0].B
-	count, tooFew := map[analysis.Verdict]int{}, 0
+	count, tooFew := map[compare.Verdict]int{}, 0
 	for _, c := range pair {
 		if c.Ratio.Interval == nil {
 			tooFew++
@@ -55,10 +57,10 @@ func caseVerdict(pair []*analysis.Comparison) string {
 	}
 	var texts []string
 	for _, v := range []struct {
-		verdict analysis.Verdict
+		verdict compare.Verdict
 		text    string
 	}{
-		{analysis.Slower, "slower than " + first}, {analysis.Faster, "faster"}, {analysis.Equivalent, "equal within 5 %"}, {analysis.Undecided, "undecided"},
+		{compare.Slower, "slower than " + first}, {compare.Faster, "faster"}, {compare.Equivalent, "equal within 5 %"}, {compare.Undecided, "undecided"},
 	} {
 		if n := count[v.verdict]; n > 0 {
 			texts = append(texts, fmt.Sprintf("%s in %d", v.text, n))
@@ -71,23 +73,23 @@ func caseVerdict(pair []*analysis.Comparison) string {
 	case tooFew > 0:
 		verdicts += fmt.Sprintf(" (%d were measured too seldom for a verdict)", tooFew)
 	}
-	byRatio := func(a, b *analysis.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
+	byRatio := func(a, b *compare.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
 	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // of the second's time
 	return fmt.Sprintf("Of %d scenarios, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", len(pair), verdicts,
 		times(least.Ratio.Inverse()), first, caseName(least), times(most.Ratio.Inverse()), caseName(most))
 }
 
-func caseName(c *analysis.Comparison) string {
+func caseName(c *compare.Comparison) string {
 	return fmt.Sprintf("%s with %s", c.Part, clients(c.Clients))
 }
 
 // caseLimits says over all closed loops whether the CPU was the limit, or what
 // calls wait for.
 func caseLimits(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "closed", func(c *analysis.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
+	cells := cellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
 	by := byBound(cells)
 	var clauses []string
-	if waiting := by[analysis.ByWaiting]; len(waiting) > 0 {
+	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
 		least, longest := meanSpan(waiting)
 		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the users over the %s to %s that a call waits, not what the wire can carry",
 			waitedFor(s, waiting), len(waiting), micros(least), micros(longest)))
@@ -97,14 +99,14 @@ func caseLimits(s *analysis.Summary) []string {
 			clauses = append(clauses, fmt.Sprintf("%s in %d (%s)", end.text, len(busy), namesWithParts(busy)))
 		}
 	}
-	if unsure := by[analysis.Unbound]; len(unsure) > 0 {
+	if unsure := by[matrix.Unbound]; len(unsure) > 0 {
 		clauses = append(clauses, fmt.Sprintf("neither plainly in %d (%s)", len(unsure), namesWithParts(unsure)))
 	}
 	return sentence(clauses, "What limits the %d closed loops is %s.", len(cells))
 }
 
 // namesWithParts names some of the cells by variant, part and clients.
-func namesWithParts(cells []*analysis.Cell) string {
+func namesWithParts(cells []*matrix.Cell) string {
 	var texts []string
 	for _, c := range cells {
 		texts = append(texts, fmt.Sprintf("%s %s with %s", c.Variant, c.Part, clients(c.Clients)))
@@ -113,7 +115,7 @@ func namesWithParts(cells []*analysis.Cell) string {
 }
 
 // waitedFor is the simulated work where all of the cells' handlers have some.
-func waitedFor(s *analysis.Summary, cells []*analysis.Cell) string {
+func waitedFor(s *analysis.Summary, cells []*matrix.Cell) string {
 	for _, c := range cells {
 		if !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) {
 			return "waiting"
@@ -132,8 +134,8 @@ func casesCounted(s *analysis.Summary) (first, others []string) {
 	return lines[:min(1, len(lines))], lines[min(1, len(lines)):]
 }
 
-func caseLine(pair []*analysis.Comparison) string {
-	n, verdicts := map[analysis.Verdict]int{}, 0
+func caseLine(pair []*compare.Comparison) string {
+	n, verdicts := map[compare.Verdict]int{}, 0
 	taken := make([]float64, len(pair))
 	for i, c := range pair {
 		taken[i] = c.Ratio.Inverse().Value
@@ -143,7 +145,7 @@ func caseLine(pair []*analysis.Comparison) string {
 		}
 	}
 	var texts []string
-	for _, verdict := range []analysis.Verdict{analysis.Slower, analysis.Faster, analysis.Equivalent, analysis.Undecided} {
+	for _, verdict := range []compare.Verdict{compare.Slower, compare.Faster, compare.Equivalent, compare.Undecided} {
 		if n[verdict] > 0 {
 			texts = append(texts, fmt.Sprintf("%s in %d", verdict, n[verdict]))
 		}

@@ -8,6 +8,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // usersAPI is a small study of the users API: closed loops that wait, one that
@@ -34,25 +36,25 @@ func usersAPI(trials int) *analysis.Summary {
 	}
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		c.Workload, c.Bound = "users:op="+c.Part, analysis.ByWaiting
+		c.Workload, c.Bound = "users:op="+c.Part, matrix.ByWaiting
 		if c.Part == "get-users" && c.Variant == "rest-json" && c.Clients == 100 {
-			c.Bound = analysis.ByServerCPU
+			c.Bound = matrix.ByServerCPU
 		}
 	}
 	s.Cells = append(s.Cells, loaded(record.Load{Model: "sustained", RatePerSecond: 50}, 0, 0).Cells...)
 	for i := range s.Comparisons {
 		s.Comparisons[i].Workload = "users:op=" + s.Comparisons[i].Part
 	}
-	s.Shares = []analysis.Shares{ladder(trials)}
+	s.Shares = []compare.Shares{ladder(trials)}
 	return s
 }
 
 // ladder is a difference of 2, of which the encoding has most and one layer
 // takes some back.
-func ladder(trials int) analysis.Shares {
+func ladder(trials int) compare.Shares {
 	sampleRun := sampleRun{trials: trials}
-	d := analysis.Shares{
-		Part: "shares", Place: record.Place{Workload: "users:op=get-users,work=0s", Clients: 50}, Metric: analysis.CPU, From: "grpc", To: "rest-json", Pairs: trials,
+	d := compare.Shares{
+		Part: "shares", Place: record.Place{Workload: "users:op=get-users,work=0s", Clients: 50}, Metric: matrix.CPU, From: "grpc", To: "rest-json", Pairs: trials,
 		Ratio: sampleRun.figure(2), Decided: trials >= 3,
 	}
 	for i, change := range []string{
@@ -60,9 +62,9 @@ func ladder(trials int) analysis.Shares {
 		"the wire (HTTP/1.1 for HTTP/2)", "the framework (routes, resource paths and encoding/json)",
 	} {
 		share := []float64{0.4, 0.7, -0.12, 0.02}[i]
-		step := analysis.ShareStep{Change: change, To: []string{"h2", "h2:codec=json", "h1:codec=json", "rest-json"}[i], Ratio: sampleRun.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
+		step := compare.ShareStep{Change: change, To: []string{"h2", "h2:codec=json", "h1:codec=json", "rest-json"}[i], Ratio: sampleRun.figure(math.Pow(2, share)), Decided: d.Decided && i < 3}
 		if d.Decided {
-			step.Share = &analysis.Figure{Value: share, Interval: &analysis.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
+			step.Share = &matrix.Figure{Value: share, Interval: &matrix.Interval{Low: share - 0.03, High: share + 0.03, Confidence: 0.95}}
 		}
 		d.Steps = append(d.Steps, step)
 	}
@@ -72,8 +74,8 @@ func ladder(trials int) analysis.Shares {
 func TestUsersAPI(t *testing.T) {
 	s := usersAPI(3)
 	for i := range s.Comparisons {
-		if c := s.Comparisons[i]; c.Metric == analysis.Mean && math.Abs(c.Ratio.Value-1) < 0.05 {
-			s.Comparisons[i].Verdict = analysis.Equivalent
+		if c := s.Comparisons[i]; c.Metric == matrix.Mean && math.Abs(c.Ratio.Value-1) < 0.05 {
+			s.Comparisons[i].Verdict = compare.Equivalent
 		}
 	}
 	golden(t, "users-api", s)

@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Wish is what somebody must choose a variant for. What is zero is left open.
@@ -29,7 +30,7 @@ func Choose(s *analysis.Summary, w Wish) []string {
 		if p.searched() || len(p.sizes) == 0 {
 			continue
 		}
-		q := p.only(func(c *analysis.Cell) bool { return c.Connections.PerRequest == w.New })
+		q := p.only(func(c *matrix.Cell) bool { return c.Connections.PerRequest == w.New })
 		if len(q.variants) > 1 {
 			fitting = append(fitting, q)
 		}
@@ -50,7 +51,7 @@ func Choose(s *analysis.Summary, w Wish) []string {
 }
 
 // only is the part with some of its cells alone.
-func (p *part) only(keep func(*analysis.Cell) bool) *part {
+func (p *part) only(keep func(*matrix.Cell) bool) *part {
 	q := &part{name: p.name, comparisons: p.comparisons}
 	for _, c := range p.cells {
 		if !keep(c) {
@@ -134,7 +135,7 @@ func (p *part) chooseFor(w Wish) []string {
 	var evidence []ranking
 	for _, size := range p.sizeEnds() {
 		for _, n := range p.clientEnds() {
-			if r, ok := p.rank(analysis.Mean, point{size, n}); ok && len(r.rivals) > 0 {
+			if r, ok := p.rank(matrix.Mean, point{size, n}); ok && len(r.rivals) > 0 {
 				evidence = append(evidence, r)
 			}
 		}
@@ -156,7 +157,7 @@ func (p *part) rules() []string {
 	decided := false
 	for _, n := range p.clients {
 		says := "any: no difference is beyond doubt"
-		if ranges := p.ranges(analysis.Mean, n); !p.allCandidates(ranges) {
+		if ranges := p.ranges(matrix.Mean, n); !p.allCandidates(ranges) {
 			says, decided = p.bySize(ranges), true
 		}
 		if len(rules) > 0 && rules[len(rules)-1].says == says {
@@ -212,11 +213,11 @@ func (p *part) keeping(goal scenario.Goal) (kept []string, line string) {
 }
 
 // quantileOf is nil where the percentile was not measured.
-func quantileOf(c *analysis.Cell, percentile float64) *analysis.Figure {
+func quantileOf(c *matrix.Cell, percentile float64) *matrix.Figure {
 	if c == nil {
 		return nil
 	}
-	for _, q := range analysis.Quantiles {
+	for _, q := range matrix.Quantiles {
 		if math.Abs(q.At*100-percentile) < 1e-9 {
 			figure := q.Of(c.ResponseTimes())
 			if math.IsNaN(figure.Value) {

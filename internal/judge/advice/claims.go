@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // claims says of each claim of the scenario whether it holds here, and by what.
@@ -23,7 +25,7 @@ func claims(s *analysis.Summary) []string {
 	return sentences
 }
 
-func quoted(c *analysis.Claim) string {
+func quoted(c *compare.Claim) string {
 	text := "“" + c.Says + "”"
 	if c.Row != "" {
 		text = c.Row + ", " + text
@@ -31,16 +33,16 @@ func quoted(c *analysis.Claim) string {
 	return text
 }
 
-var outcomes = map[analysis.Outcome]string{
-	analysis.Compatible:   "compatible with what was measured here",
-	analysis.Larger:       "a larger effect here than is claimed",
-	analysis.Smaller:      "a smaller effect here than is claimed",
-	analysis.Refuted:      "refuted here",
-	analysis.Underpowered: "undecided here",
-	analysis.Unmeasured:   "not measured here",
+var outcomes = map[compare.Outcome]string{
+	compare.Compatible:   "compatible with what was measured here",
+	compare.Larger:       "a larger effect here than is claimed",
+	compare.Smaller:      "a smaller effect here than is claimed",
+	compare.Refuted:      "refuted here",
+	compare.Underpowered: "undecided here",
+	compare.Unmeasured:   "not measured here",
 }
 
-func claimSentence(c *analysis.Claim) string {
+func claimSentence(c *compare.Claim) string {
 	sentence := quoted(c) + ": " + outcomes[c.Outcome]
 	if c.Ratio != nil {
 		sentence += fmt.Sprintf(": %s, claimed %s", between(*c.Ratio, number), c.Claimed())
@@ -49,7 +51,7 @@ func claimSentence(c *analysis.Claim) string {
 		sentence += ": " + c.Reason
 	}
 	switch {
-	case c.Outcome != analysis.Underpowered || c.Ratio == nil:
+	case c.Outcome != compare.Underpowered || c.Ratio == nil:
 	case c.Ratio.Interval == nil:
 		sentence += "; three repeats or more can tell"
 	case c.NeededPairs == nil:
@@ -70,9 +72,9 @@ func claimSentence(c *analysis.Claim) string {
 }
 
 var shareNames = map[string]string{
-	analysis.CPU:        "CPU time a request, of both ends,",
-	analysis.Throughput: "throughput",
-	analysis.Mean:       "the mean time of a call",
+	matrix.CPU:        "CPU time a request, of both ends,",
+	matrix.Throughput: "throughput",
+	matrix.Mean:       "the mean time of a call",
 }
 
 // shares says how the difference between a part's first variant and its last comes
@@ -80,10 +82,10 @@ var shareNames = map[string]string{
 func shares(s *analysis.Summary) []string {
 	var sentences []string
 	for _, difference := range s.Shares {
-		if difference.Metric != analysis.CPU && !difference.Decided {
+		if difference.Metric != matrix.CPU && !difference.Decided {
 			continue
 		}
-		if difference.Metric == analysis.Mean && closedLoop(s, difference.Part) {
+		if difference.Metric == matrix.Mean && closedLoop(s, difference.Part) {
 			continue // the throughput, seen from the other side
 		}
 		sentences = append(sentences, shareSentence(difference))
@@ -100,7 +102,7 @@ func closedLoop(s *analysis.Summary, part string) bool {
 	return false
 }
 
-func shareSentence(d analysis.Shares) string {
+func shareSentence(d compare.Shares) string {
 	where := fmt.Sprintf("%s of %s over %s's, %s with %s", shareNames[d.Metric], d.To, d.From, d.Workload, clients(d.Clients))
 	switch {
 	case d.Ratio.Interval == nil:
@@ -125,12 +127,12 @@ func shareSentence(d analysis.Shares) string {
 
 // shareLines say what makes up a difference, in CPU time or else in time.
 func shareLines(s *analysis.Summary) []string {
-	for _, metric := range []string{analysis.Mean, analysis.CPU} {
+	for _, metric := range []string{matrix.Mean, matrix.CPU} {
 		for _, d := range s.Shares {
 			if d.Metric != metric || len(d.Steps) == 0 {
 				continue
 			}
-			what := map[string]string{analysis.Mean: "time", analysis.CPU: "CPU"}[metric]
+			what := map[string]string{matrix.Mean: "time", matrix.CPU: "CPU"}[metric]
 			ratio := timesAs(d.Ratio)
 			if d.Ratio.Interval == nil {
 				ratio += " (" + count(d.Pairs, "trial") + ")"
@@ -143,7 +145,7 @@ func shareLines(s *analysis.Summary) []string {
 
 // shareSteps are the changes one after the other, each with how many times as much it makes of
 // what the changes before it came to.
-func shareSteps(steps []analysis.ShareStep) []string {
+func shareSteps(steps []compare.ShareStep) []string {
 	items := make([]string, len(steps))
 	for i, step := range steps {
 		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (") // what it is of stands behind
@@ -161,12 +163,12 @@ func claimCount(s *analysis.Summary) []string {
 	if len(s.Claims) == 0 {
 		return nil
 	}
-	n := map[analysis.Outcome]int{}
+	n := map[compare.Outcome]int{}
 	for _, c := range s.Claims {
 		n[c.Outcome]++
 	}
 	var texts []string
-	for _, outcome := range analysis.Outcomes {
+	for _, outcome := range compare.Outcomes {
 		if n[outcome] > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
 		}

@@ -6,26 +6,29 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func TestClaimsInWords(t *testing.T) {
 	const find = `ratio("mean", "grpc:codec=vt1", "grpc")`
-	claim := analysis.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Find: find, ClaimedRatio: new(0.9), Ratio: &analysis.Figure{Value: 0.95, Interval: &analysis.Interval{Low: 0.94, High: 0.96}}, Outcome: analysis.Smaller}
+	claim := compare.Claim{Row: "F1", Says: "a codec takes a tenth off", Part: "unary", Find: find, ClaimedRatio: new(0.9), Ratio: &matrix.Figure{Value: 0.95, Interval: &matrix.Interval{Low: 0.94, High: 0.96}}, Outcome: compare.Smaller}
 	grows, open, borderline, unmeasured, cause := claim, claim, claim, claim, claim
-	grows.Says, grows.ClaimedRatio, grows.Outcome = "it grows", nil, analysis.Compatible
-	open.Ratio, open.Outcome = &analysis.Figure{Value: 0.8}, analysis.Underpowered
-	borderline.Outcome = analysis.Underpowered
-	unmeasured.Ratio, unmeasured.Outcome, unmeasured.Reason = nil, analysis.Unmeasured, "no mean of grpc in unary"
+	grows.Says, grows.ClaimedRatio, grows.Outcome = "it grows", nil, compare.Compatible
+	open.Ratio, open.Outcome = &matrix.Figure{Value: 0.8}, compare.Underpowered
+	borderline.Outcome = compare.Underpowered
+	unmeasured.Ratio, unmeasured.Outcome, unmeasured.Reason = nil, compare.Unmeasured, "no mean of grpc in unary"
 	cause.Says, cause.But = "the codec causes it", "its own table says otherwise"
-	cause.Factors = []analysis.ClaimFactor{
-		{Name: "the codec", Moves: analysis.Moves, Ratio: &analysis.Figure{Value: 3}},
-		{Name: "the wire", Moves: analysis.MovesNot, Ratio: &analysis.Figure{Value: 1.02}},
-		{Name: "the pool", Moves: analysis.MovesNot},
-		{Name: "the collector", Moves: analysis.MovesMaybe},
+	cause.Factors = []compare.ClaimFactor{
+		{Name: "the codec", Moves: compare.Moves, Ratio: &matrix.Figure{Value: 3}},
+		{Name: "the wire", Moves: compare.MovesNot, Ratio: &matrix.Figure{Value: 1.02}},
+		{Name: "the pool", Moves: compare.MovesNot},
+		{Name: "the collector", Moves: compare.MovesMaybe},
 	}
-	s := &analysis.Summary{Results: analysis.Results{Claims: []analysis.Claim{
+	s := &analysis.Summary{Results: analysis.Results{Claims: []compare.Claim{
 		claim, grows, open, borderline, unmeasured, cause,
-		{Says: "a file server is cheaper", Outcome: analysis.Unmeasured, Unasked: true},
+		{Says: "a file server is cheaper", Outcome: compare.Unmeasured, Unasked: true},
 	}}}
 	want := []string{
 		"F1, “a codec takes a tenth off”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×. That is " + find + " in unary.",
@@ -48,16 +51,16 @@ func TestClaimsInWords(t *testing.T) {
 }
 
 func TestBulkInWords(t *testing.T) {
-	cell := func(variant string, seconds float64) *analysis.Cell {
-		c := &analysis.Cell{
+	cell := func(variant string, seconds float64) *matrix.Cell {
+		c := &matrix.Cell{
 			Cell: record.Cell{Part: "get", Variant: variant, Place: record.Place{Clients: 1}, Load: record.Load{Model: "closed"}}, Trials: 3, Valid: 3,
-			Bulk: &analysis.Bulk{ServerCPU: &analysis.Figure{Value: seconds}, Rate: analysis.Figure{Value: 1}},
+			Bulk: &matrix.Bulk{ServerCPU: &matrix.Figure{Value: seconds}, Rate: matrix.Figure{Value: 1}},
 		}
 		return c
 	}
 	p := &part{
 		name: "get", variants: []string{"grpc", "file"}, sizes: []record.Payload{{}}, clients: []int{1},
-		cells: []*analysis.Cell{cell("grpc", 1), cell("file", 0.25)},
+		cells: []*matrix.Cell{cell("grpc", 1), cell("file", 0.25)},
 	}
 	const want = "CPU time of the server for a GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s at 1 GB/s."
 	if got := bulk(p); len(got) != 1 || got[0] != want {
@@ -72,14 +75,14 @@ func TestBulkInWords(t *testing.T) {
 }
 
 func TestAllocationsInWords(t *testing.T) {
-	of := func(variant, end string, bytes float64) analysis.Allocation {
-		return analysis.Allocation{
+	of := func(variant, end string, bytes float64) insight.Allocation {
+		return insight.Allocation{
 			Part: "p", Variant: variant, End: end, Bytes: bytes, Objects: 3,
-			Functions: []analysis.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75}},
+			Functions: []insight.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75}},
 		}
 	}
-	got := allocations(&analysis.Summary{Results: analysis.Results{Allocations: []analysis.Allocation{
-		of("grpc", analysis.ServerEnd, 2048), of("grpc", analysis.ClientEnd, 100), of("tcp", analysis.ServerEnd, 64),
+	got := allocations(&analysis.Summary{Results: analysis.Results{Allocations: []insight.Allocation{
+		of("grpc", insight.ServerEnd, 2048), of("grpc", insight.ClientEnd, 100), of("tcp", insight.ServerEnd, 64),
 	}}})
 	const want = "What a call of p makes the server allocate: grpc 2 KiB in 3 objects (75 % of the bytes by codec.Copy); tcp 64 B in 3 objects (75 % of the bytes by codec.Copy)."
 	if strings.Join(got, "\n") != want {

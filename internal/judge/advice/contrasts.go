@@ -9,6 +9,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // contrasts says what resumption buys, and then what each other choice of a
@@ -22,7 +24,7 @@ func contrasts(s *analysis.Summary) []string {
 		if effects == "" {
 			continue
 		}
-		if c.Option == analysis.ByConnection {
+		if c.Option == compare.ByConnection {
 			bought = append(bought, fmt.Sprintf("%s %s, against %s, %s", c.Stack, c.To, c.From, effects))
 		} else {
 			cost = append(cost, fmt.Sprintf("%s with %s=%s, against %s, %s", c.Base, c.Option, c.To, c.From, effects))
@@ -38,41 +40,41 @@ func contrasts(s *analysis.Summary) []string {
 // shownContrasts returns the contrasts with the most clients and the smallest request.
 // Where several variants of a stack show the same choice, it returns the one whose
 // variant has the fewest other options.
-func shownContrasts(all []analysis.Contrast) []analysis.Contrast {
+func shownContrasts(all []compare.Contrast) []compare.Contrast {
 	if len(all) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(all, func(a, b analysis.Contrast) int {
+	first := slices.MinFunc(all, func(a, b compare.Contrast) int {
 		return cmp.Or(cmp.Compare(b.Clients, a.Clients), a.Payload.Compare(b.Payload))
 	})
-	there := slices.DeleteFunc(slices.Clone(all), func(c analysis.Contrast) bool {
+	there := slices.DeleteFunc(slices.Clone(all), func(c compare.Contrast) bool {
 		return c.Clients != first.Clients || c.Payload != first.Payload
 	})
-	var shown []analysis.Contrast
-	for _, same := range lists.GroupBy(there, func(c analysis.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
-		shown = append(shown, slices.MinFunc(same, func(a, b analysis.Contrast) int { return len(a.Base) - len(b.Base) }))
+	var shown []compare.Contrast
+	for _, same := range lists.GroupBy(there, func(c compare.Contrast) [4]string { return [4]string{c.Stack, c.Option, c.From, c.To} }) {
+		shown = append(shown, slices.MinFunc(same, func(a, b compare.Contrast) int { return len(a.Base) - len(b.Base) }))
 	}
 	return shown
 }
 
 // metricWords are the names, in a sentence, of what a contrast may change.
 var metricWords = map[string]string{
-	analysis.CPU:        "the CPU time",
-	analysis.Handshake:  "the handshake's time",
-	analysis.FirstByte:  "the time to the first byte",
-	analysis.Throughput: "the throughput",
-	analysis.P99:        "the P99",
-	analysis.ServerPeak: "the server's memory",
+	matrix.CPU:        "the CPU time",
+	matrix.Handshake:  "the handshake's time",
+	matrix.FirstByte:  "the time to the first byte",
+	matrix.Throughput: "the throughput",
+	matrix.P99:        "the P99",
+	matrix.ServerPeak: "the server's memory",
 }
 
 // effectsOf says what changed, by the metrics that the option's stack declares, or
 // else by the CPU time, the handshake and the throughput. Early data is sent before
 // the handshake ends, so it shortens the time to the first byte, not the handshake.
-func effectsOf(c analysis.Contrast, declared *scenario.Contrast) string {
-	metrics := []string{analysis.CPU, analysis.Handshake, analysis.Throughput}
+func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
+	metrics := []string{matrix.CPU, matrix.Handshake, matrix.Throughput}
 	switch {
-	case c.Option == analysis.ByConnection && c.To == string(scenario.Early):
-		metrics = []string{analysis.CPU, analysis.FirstByte, analysis.Throughput}
+	case c.Option == compare.ByConnection && c.To == string(scenario.Early):
+		metrics = []string{matrix.CPU, matrix.FirstByte, matrix.Throughput}
 	case declared != nil && len(declared.Metrics) > 0:
 		metrics = declared.Metrics
 	}
@@ -81,11 +83,11 @@ func effectsOf(c analysis.Contrast, declared *scenario.Contrast) string {
 		e, measured := c.Of(m)
 		switch {
 		case !measured:
-		case e.Verdict == analysis.Equivalent:
+		case e.Verdict == compare.Equivalent:
 			alike = append(alike, metricWords[m])
-		case e.Verdict == analysis.Undecided:
+		case e.Verdict == compare.Undecided:
 			open = append(open, metricWords[m])
-		case e.Verdict == analysis.Less && m != analysis.Throughput:
+		case e.Verdict == compare.Less && m != matrix.Throughput:
 			saved = append(saved, between(saving(e.Ratio), share)+" of "+metricWords[m])
 		default:
 			changed = append(changed, between(e.Ratio, number)+" times "+metricWords[m])
@@ -106,10 +108,10 @@ func effectsOf(c analysis.Contrast, declared *scenario.Contrast) string {
 }
 
 // saving is the share that is not spent at a ratio below 1.
-func saving(ratio analysis.Figure) analysis.Figure {
-	saved := analysis.Figure{Value: 1 - ratio.Value}
+func saving(ratio matrix.Figure) matrix.Figure {
+	saved := matrix.Figure{Value: 1 - ratio.Value}
 	if i := ratio.Interval; i != nil {
-		saved.Interval = &analysis.Interval{Low: 1 - i.High, High: 1 - i.Low, Confidence: i.Confidence}
+		saved.Interval = &matrix.Interval{Low: 1 - i.High, High: 1 - i.Low, Confidence: i.Confidence}
 	}
 	return saved
 }

@@ -7,6 +7,8 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // cost says what a request costs in CPU time, at the client and at the server, with
@@ -17,7 +19,7 @@ func cost(p *part) []string {
 		at := point{size, p.mostClients()}
 		var texts []string
 		for _, c := range p.cellsAt(at) {
-			if metricOf(analysis.CPU, c) != nil {
+			if metricOf(matrix.CPU, c) != nil {
 				texts = append(texts, c.Variant+" "+bothCPUs(c))
 			}
 		}
@@ -31,7 +33,7 @@ func cost(p *part) []string {
 // cheapest says whose requests cost the least CPU time, as a clause to be added; it
 // is empty where nothing was compared.
 func (p *part) cheapest(at point) string {
-	least, ok := p.rank(analysis.CPU, at)
+	least, ok := p.rank(matrix.CPU, at)
 	switch {
 	case !ok || len(least.rivals) == 0:
 		return ""
@@ -42,7 +44,7 @@ func (p *part) cheapest(at point) string {
 }
 
 // bothCPUs is what a request costs the client and the server.
-func bothCPUs(c *analysis.Cell) string {
+func bothCPUs(c *matrix.Cell) string {
 	return micros(c.ClientCPU.Value) + " + " + micros(c.ServerCPU.Value)
 }
 
@@ -81,7 +83,7 @@ func bound(p *part) []string {
 	cells := p.cellsAt(point{p.sizes[0], p.mostClients()})
 	by := byBound(cells)
 	var clauses []string
-	if waiting := by[analysis.ByWaiting]; len(waiting) > 0 {
+	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
 		busiest := 0.0
 		for _, c := range waiting {
 			busiest = max(busiest, c.Client.Busy.Value, c.Server.Busy.Value)
@@ -103,12 +105,12 @@ func bound(p *part) []string {
 }
 
 var cpuBounds = []struct {
-	bound analysis.Bound
+	bound matrix.Bound
 	text  string
-}{{analysis.ByServerCPU, "the server's CPU"}, {analysis.ByClientCPU, "the client's CPU"}}
+}{{matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}}
 
-func byBound(cells []*analysis.Cell) map[analysis.Bound][]*analysis.Cell {
-	by := map[analysis.Bound][]*analysis.Cell{}
+func byBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
+	by := map[matrix.Bound][]*matrix.Cell{}
 	for _, c := range cells {
 		by[c.Bound] = append(by[c.Bound], c)
 	}
@@ -116,7 +118,7 @@ func byBound(cells []*analysis.Cell) map[analysis.Bound][]*analysis.Cell {
 }
 
 // meanSpan is the shortest and the longest mean time of the cells.
-func meanSpan(cells []*analysis.Cell) (least, longest float64) {
+func meanSpan(cells []*matrix.Cell) (least, longest float64) {
 	least = math.Inf(1)
 	for _, c := range cells {
 		least, longest = min(least, c.ResponseTimes().Mean.Value), max(longest, c.ResponseTimes().Mean.Value)
@@ -125,7 +127,7 @@ func meanSpan(cells []*analysis.Cell) (least, longest float64) {
 }
 
 // names lists the variants of the cells, or says that they are all.
-func names(cells []*analysis.Cell, all int) string {
+func names(cells []*matrix.Cell, all int) string {
 	if len(cells) == all && all > shownRivals {
 		return fmt.Sprintf("all %d variants", all)
 	}
@@ -140,14 +142,14 @@ func names(cells []*analysis.Cell, all int) string {
 // allocates most there, and which function does most of it.
 func allocations(s *analysis.Summary) []string {
 	var sentences []string
-	for _, all := range lists.GroupBy(s.Allocations, func(a analysis.Allocation) string { return a.Part }) {
+	for _, all := range lists.GroupBy(s.Allocations, func(a insight.Allocation) string { return a.Part }) {
 		sums := map[string]float64{}
 		for _, a := range all {
 			sums[a.End] += a.Bytes
 		}
-		end := analysis.ServerEnd
-		if sums[analysis.ClientEnd] > sums[end] {
-			end = analysis.ClientEnd
+		end := insight.ServerEnd
+		if sums[insight.ClientEnd] > sums[end] {
+			end = insight.ClientEnd
 		}
 		var texts []string
 		for _, a := range all {

@@ -11,6 +11,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // knees says where more clients stop paying or where tails begin to grow, and for
@@ -18,26 +20,26 @@ import (
 // concurrencies are left to [tooFewForKnees].
 func knees(s *analysis.Summary, by string) []string {
 	begins := "more clients stop paying"
-	if by == analysis.ByTail {
+	if by == curves.ByTail {
 		begins = "P99/P50 begins to grow"
 	}
-	var found, refused []analysis.Knee
+	var found, refused []curves.Knee
 	for _, k := range s.Knees {
 		switch {
-		case k.By != by || k.Points < analysis.KneePoints:
+		case k.By != by || k.Points < matrix.KneePoints:
 		case k.Found:
 			found = append(found, k)
 		default:
 			refused = append(refused, k)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b analysis.Knee) int { return cmp.Compare(a.Clients.Value, b.Clients.Value) })
+	slices.SortStableFunc(found, func(a, b curves.Knee) int { return cmp.Compare(a.Clients.Value, b.Clients.Value) })
 	var at, without []string
 	for _, knees := range lists.GroupBy(found, kneePlace) {
 		at = append(at, kneePlace(knees[0])+" for "+curvesOf(knees))
 	}
-	reasons := lists.GroupBy(refused, func(k analysis.Knee) string { return k.Reason })
-	slices.SortStableFunc(reasons, func(a, b []analysis.Knee) int { return cmp.Compare(len(b), len(a)) })
+	reasons := lists.GroupBy(refused, func(k curves.Knee) string { return k.Reason })
+	slices.SortStableFunc(reasons, func(a, b []curves.Knee) int { return cmp.Compare(len(b), len(a)) })
 	for _, knees := range reasons {
 		without = append(without, knees[0].Reason+" ("+curvesOf(knees)+")")
 	}
@@ -59,7 +61,7 @@ func tooFewForKnees(s *analysis.Summary) []string {
 	for _, k := range s.Knees {
 		most = max(most, k.Points)
 	}
-	if len(s.Knees) == 0 || most >= analysis.KneePoints {
+	if len(s.Knees) == 0 || most >= matrix.KneePoints {
 		return nil
 	}
 	had := "one"
@@ -67,19 +69,19 @@ func tooFewForKnees(s *analysis.Summary) []string {
 		had = fmt.Sprintf("more than %d", most)
 	}
 	return []string{fmt.Sprintf("Where more clients stop paying is not told: a knee takes %d concurrencies with three valid trials each, and no curve has %s.",
-		analysis.KneePoints, had)}
+		matrix.KneePoints, had)}
 }
 
 // kneePlace says at how many clients a knee is, with its interval.
-func kneePlace(k analysis.Knee) string {
+func kneePlace(k curves.Knee) string {
 	i := k.Clients.Interval
 	return fmt.Sprintf("at about %s (%.0f to %.0f)", clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
 }
 
 // curvesOf names variants with their sizes, those with equal sizes together.
-func curvesOf(knees []analysis.Knee) string {
+func curvesOf(knees []curves.Knee) string {
 	knees = slices.Clone(knees)
-	slices.SortStableFunc(knees, func(a, b analysis.Knee) int { return a.Payload.Compare(b.Payload) })
+	slices.SortStableFunc(knees, func(a, b curves.Knee) int { return a.Payload.Compare(b.Payload) })
 	sizes := map[string][]string{}
 	var variants []string
 	for _, k := range knees {
@@ -139,7 +141,7 @@ func (p *part) noCrossover() string {
 	}
 	sizes := map[sweep][]record.Payload{}
 	for _, c := range p.comparisons {
-		if c.Metric == analysis.Mean && c.Ratio.Interval != nil && c.RequestBytes == c.ResponseBytes && c.RequestBytes > 0 {
+		if c.Metric == matrix.Mean && c.Ratio.Interval != nil && c.RequestBytes == c.ResponseBytes && c.RequestBytes > 0 {
 			s := sweep{c.A, c.B, c.Clients}
 			sizes[s] = append(sizes[s], c.Payload)
 		}

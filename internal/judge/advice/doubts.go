@@ -9,6 +9,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func partial(s *analysis.Summary) []string {
@@ -28,7 +30,7 @@ func missesEnds(p *part) bool {
 	for _, c := range p.cells {
 		low, high = min(low, c.Clients), max(high, c.Clients)
 	}
-	return slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool {
+	return slices.ContainsFunc(p.cells, func(c *matrix.Cell) bool {
 		return !c.IsValid() && (c.Clients == low || c.Clients == high)
 	})
 }
@@ -36,7 +38,7 @@ func missesEnds(p *part) bool {
 // invalid says what was left out, and why.
 func invalid(s *analysis.Summary) []string {
 	var names []string
-	for _, c := range cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() }) {
+	for _, c := range cellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() }) {
 		name := c.Variant
 		if c.Payload != (record.Payload{}) {
 			name += " at " + payloadText(c.Payload)
@@ -139,8 +141,8 @@ func reasons(s *analysis.Summary, level record.Level) []reason {
 }
 
 // measured are a cell's trials that have figures, valid or not.
-func measured(c analysis.Cell) []analysis.Repeat {
-	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r analysis.Repeat) bool { return r.MeanUS == nil })
+func measured(c matrix.Cell) []matrix.Repeat {
+	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r matrix.Repeat) bool { return r.MeanUS == nil })
 }
 
 // rejudged says where trials are judged otherwise than when they were measured.
@@ -201,8 +203,8 @@ func judgedAnew(s *analysis.Summary) []string {
 // began cold if there are any, since they show it best.
 func warmUp(s *analysis.Summary) []string {
 	needs := slices.Clone(s.WarmUps)
-	if slices.ContainsFunc(needs, func(n analysis.WarmUpNeed) bool { return beganCold(s, n) }) {
-		needs = slices.DeleteFunc(needs, func(n analysis.WarmUpNeed) bool { return !beganCold(s, n) })
+	if slices.ContainsFunc(needs, func(n curves.WarmUpNeed) bool { return beganCold(s, n) }) {
+		needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return !beganCold(s, n) })
 	}
 	trials, settled := 0, 0
 	for _, n := range needs {
@@ -211,11 +213,11 @@ func warmUp(s *analysis.Summary) []string {
 	if trials == 0 {
 		return nil
 	}
-	needs = slices.DeleteFunc(needs, func(n analysis.WarmUpNeed) bool { return n.Settled == 0 })
+	needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return n.Settled == 0 })
 	if len(needs) == 0 {
 		return []string{"No trial became steady: the figures may still have been on their way."}
 	}
-	middle, last := medianAndMost(needs, func(n analysis.WarmUpNeed) float64 { return n.Needed.Value })
+	middle, last := medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.Needed.Value })
 	slowest := []string{last.Variant}
 	if sizes := last.Payload; sizes != (record.Payload{}) {
 		slowest = append(slowest, payloadText(sizes))
@@ -230,23 +232,23 @@ func warmUp(s *analysis.Summary) []string {
 }
 
 // beganCold reports whether the window of a cell began with its first request.
-func beganCold(s *analysis.Summary, n analysis.WarmUpNeed) bool {
-	return slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool {
+func beganCold(s *analysis.Summary, n curves.WarmUpNeed) bool {
+	return slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool {
 		return c.Part == n.Part && c.Variant == n.Variant && c.Payload == n.Payload && c.Clients == n.Clients && c.WarmUp.Value == 0
 	})
 }
 
-func firstMoments(needs []analysis.WarmUpNeed) string {
-	shown := slices.DeleteFunc(slices.Clone(needs), func(n analysis.WarmUpNeed) bool { return n.FirstOver == nil })
+func firstMoments(needs []curves.WarmUpNeed) string {
+	shown := slices.DeleteFunc(slices.Clone(needs), func(n curves.WarmUpNeed) bool { return n.FirstOver == nil })
 	if len(shown) == 0 {
 		return ""
 	}
-	middle, last := medianAndMost(shown, func(n analysis.WarmUpNeed) float64 { return n.FirstOver.Value })
+	middle, last := medianAndMost(shown, func(n curves.WarmUpNeed) float64 { return n.FirstOver.Value })
 	return fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
 		number(middle.FirstOver.Value), number(last.FirstOver.Value))
 }
 
-func medianAndMost(needs []analysis.WarmUpNeed, by func(analysis.WarmUpNeed) float64) (median, most analysis.WarmUpNeed) {
-	slices.SortStableFunc(needs, func(a, b analysis.WarmUpNeed) int { return cmp.Compare(by(a), by(b)) })
+func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64) (median, most curves.WarmUpNeed) {
+	slices.SortStableFunc(needs, func(a, b curves.WarmUpNeed) int { return cmp.Compare(by(a), by(b)) })
 	return needs[len(needs)/2], needs[len(needs)-1]
 }

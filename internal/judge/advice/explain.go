@@ -7,11 +7,12 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // Explain says where the time of a cell goes, or the difference between two: its calls'
 // time, their CPU time, and their system calls. It says no more than was seen.
-func Explain(e *analysis.Explanation) []string {
+func Explain(e *insight.Explanation) []string {
 	return slices.Concat(stages(e), cpuTimes(e), systemCalls(e))
 }
 
@@ -20,11 +21,11 @@ func why(s *analysis.Summary) []string {
 	if len(s.Insights) == 0 {
 		return nil
 	}
-	return Explain(analysis.Explain(analysis.UsualPair(s.Insights)))
+	return Explain(insight.Explain(insight.UsualPair(s.Insights)))
 }
 
 // stages is about the time that a call takes.
-func stages(e *analysis.Explanation) []string {
+func stages(e *insight.Explanation) []string {
 	if len(e.Stages) == 0 {
 		return nil
 	}
@@ -44,25 +45,25 @@ func stages(e *analysis.Explanation) []string {
 }
 
 // toldApart says what tells the two cells apart: mostly their variants.
-func toldApart(e *analysis.Explanation) (of, against string) {
-	both := func(format string, value func(*analysis.Insight) any) (string, string) {
+func toldApart(e *insight.Explanation) (of, against string) {
+	both := func(format string, value func(*insight.Insight) any) (string, string) {
 		return fmt.Sprintf(format, value(e.Of)), fmt.Sprintf(format, value(e.Against))
 	}
 	switch a, b := e.Against, e.Of; {
 	case a.Variant != b.Variant:
-		return both("over %s", func(i *analysis.Insight) any { return i.Variant })
+		return both("over %s", func(i *insight.Insight) any { return i.Variant })
 	case a.Workload != b.Workload:
-		return both("of %s", func(i *analysis.Insight) any { return i.Workload })
+		return both("of %s", func(i *insight.Insight) any { return i.Workload })
 	case a.Payload != b.Payload:
-		return both("of %s", func(i *analysis.Insight) any { return payloadText(i.Payload) })
+		return both("of %s", func(i *insight.Insight) any { return payloadText(i.Payload) })
 	case a.Clients != b.Clients:
-		return both("with %s", func(i *analysis.Insight) any { return clients(i.Clients) })
+		return both("with %s", func(i *insight.Insight) any { return clients(i.Clients) })
 	}
-	return both("in %s", func(i *analysis.Insight) any { return i.Part })
+	return both("in %s", func(i *insight.Insight) any { return i.Part })
 }
 
 // sharedCondition is the condition, where both cells have the same.
-func sharedCondition(e *analysis.Explanation) string {
+func sharedCondition(e *insight.Explanation) string {
 	if condition(e.Of) != condition(e.Against) {
 		return ""
 	}
@@ -70,7 +71,7 @@ func sharedCondition(e *analysis.Explanation) string {
 }
 
 // condition is where the cells were measured, as far as they share it.
-func condition(i *analysis.Insight) string {
+func condition(i *insight.Insight) string {
 	text := ""
 	if i.Payload != (record.Payload{}) {
 		text = " at " + payloadText(i.Payload)
@@ -79,7 +80,7 @@ func condition(i *analysis.Insight) string {
 }
 
 // cpuTimes is about what a call costs both ends.
-func cpuTimes(e *analysis.Explanation) []string {
+func cpuTimes(e *insight.Explanation) []string {
 	var clauses []string
 	for _, cpu := range e.CPU {
 		whole := cpu.Whole
@@ -103,7 +104,7 @@ func cpuTimes(e *analysis.Explanation) []string {
 
 // largestParts names those that have half of a difference together, three at most. What may be
 // chance is not named.
-func largestParts(e analysis.Explained, difference float64) string {
+func largestParts(e insight.Explained, difference float64) string {
 	var named []string
 	explained := 0.0
 	for _, part := range e.Parts {
@@ -126,7 +127,7 @@ func largestParts(e analysis.Explained, difference float64) string {
 const manyCalls = 0.2
 
 // systemCalls is about how many system calls a call makes.
-func systemCalls(e *analysis.Explanation) []string {
+func systemCalls(e *insight.Explanation) []string {
 	var clauses []string
 	for _, c := range e.Syscalls {
 		if len(clauses) == shownItems || math.Abs(c.Difference()) < manyCalls {

@@ -5,25 +5,25 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // TestExplainNamesWhatIsClear: parts that may be chance are not named, nor those that go the
 // other way.
 func TestExplainNamesWhatIsClear(t *testing.T) {
-	of := &analysis.Insight{Variant: "grpc", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
-	against := &analysis.Insight{Variant: "tcp", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
-	e := &analysis.Explanation{
+	of := &insight.Insight{Variant: "grpc", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
+	against := &insight.Insight{Variant: "tcp", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
+	e := &insight.Explanation{
 		Of: of, Against: against,
-		Stages: []analysis.Explained{{
-			Whole: analysis.Change{Name: "a call", A: 40, B: 100},
-			Parts: []analysis.Change{{Name: "server: decode", A: 2, B: 30}, {Name: "wake server", A: 20, B: 2}, {Name: "client: encode", A: 2, B: 24}},
+		Stages: []insight.Explained{{
+			Whole: insight.Change{Name: "a call", A: 40, B: 100},
+			Parts: []insight.Change{{Name: "server: decode", A: 2, B: 30}, {Name: "wake server", A: 20, B: 2}, {Name: "client: encode", A: 2, B: 24}},
 		}},
-		CPU: []analysis.Explained{{
-			End: "server", Whole: analysis.Change{A: 20, B: 60},
-			Parts: []analysis.Change{{Name: "TLS", A: 0, B: 25, Error: 10}, {Name: "allocation", A: 0, B: 10, Error: 1}},
+		CPU: []insight.Explained{{
+			End: "server", Whole: insight.Change{A: 20, B: 60},
+			Parts: []insight.Change{{Name: "TLS", A: 0, B: 25, Error: 10}, {Name: "allocation", A: 0, B: 10, Error: 1}},
 		}},
-		Syscalls: []analysis.Change{{Name: "futex", End: "client", A: 0.5, B: 2}, {Name: "read", End: "server", A: 2, B: 2.1}},
+		Syscalls: []insight.Change{{Name: "futex", End: "client", A: 0.5, B: 2}, {Name: "read", End: "server", A: 2, B: 2.1}},
 	}
 	text := strings.Join(Explain(e), "\n")
 	for _, want := range []string{
@@ -40,12 +40,12 @@ func TestExplainNamesWhatIsClear(t *testing.T) {
 			t.Errorf("the words have %q:\n%s", not, text)
 		}
 	}
-	e.Stages[0].Whole, e.Stages[0].Parts = analysis.Change{A: 100, B: 40}, []analysis.Change{{Name: "handler", A: 50, B: 1}}
+	e.Stages[0].Whole, e.Stages[0].Parts = insight.Change{A: 100, B: 40}, []insight.Change{{Name: "handler", A: 50, B: 1}}
 	if text := Explain(e)[0]; !strings.Contains(text, "60 µs shorter than over tcp") || !strings.Contains(text, "handler (49 µs)") {
 		t.Error(text)
 	}
 	e.Against = nil
-	e.Stages[0].Whole, e.Stages[0].Parts = analysis.Change{B: 40}, []analysis.Change{{Name: "handler", B: 30}}
+	e.Stages[0].Whole, e.Stages[0].Parts = insight.Change{B: 40}, []insight.Change{{Name: "handler", B: 30}}
 	if text := Explain(e)[0]; text != "A call over grpc takes 40 µs at 64 B with 1 client: most is handler (30 µs)." {
 		t.Error(text)
 	}

@@ -8,7 +8,8 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // fastest says which variant has the lowest mean response time, with few clients
@@ -20,7 +21,7 @@ func fastest(p *part) []string {
 	var sentences []string
 	for _, n := range p.clientEnds() {
 		var clauses []string
-		for _, group := range p.sizeGroups(analysis.Mean, n) {
+		for _, group := range p.sizeGroups(matrix.Mean, n) {
 			clauses = append(clauses, p.leader(group))
 		}
 		sentences = append(sentences, sentence(clauses, "With %s %s.", clients(n))...)
@@ -106,7 +107,7 @@ func singleVariant(p *part) []string {
 		}
 	}
 	opening := "There is nothing to compare " + p.variants[0] + " with"
-	if slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool { return c.Variant != p.variants[0] }) {
+	if slices.ContainsFunc(p.cells, func(c *matrix.Cell) bool { return c.Variant != p.variants[0] }) {
 		opening = "Only " + p.variants[0] + " has valid trials"
 	}
 	return []string{fmt.Sprintf("%s; in the mean, a call takes: %s.", opening, strings.Join(clauses, "; "))}
@@ -141,10 +142,10 @@ func highestThroughput(p *part) []string {
 }
 
 // peaks are the cells in which each variant is at its best, the highest first.
-func (p *part) peaks(size record.Payload) []*analysis.Cell {
-	var peaks []*analysis.Cell
+func (p *part) peaks(size record.Payload) []*matrix.Cell {
+	var peaks []*matrix.Cell
 	for _, variant := range p.variants {
-		var peak *analysis.Cell
+		var peak *matrix.Cell
 		for _, n := range p.clients {
 			if c := p.cell(variant, point{size, n}); c != nil && (peak == nil || c.Throughput.Value > peak.Throughput.Value) {
 				peak = c
@@ -154,11 +155,11 @@ func (p *part) peaks(size record.Payload) []*analysis.Cell {
 			peaks = append(peaks, peak)
 		}
 	}
-	slices.SortStableFunc(peaks, func(a, b *analysis.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) })
+	slices.SortStableFunc(peaks, func(a, b *matrix.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) })
 	return peaks
 }
 
-func apart(higher, lower analysis.Figure) bool {
+func apart(higher, lower matrix.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
 }
 
@@ -170,7 +171,7 @@ func tail(p *part) []string {
 	}
 	var clauses []string
 	for _, size := range p.sizeEnds() {
-		lowest, ok := p.rank(analysis.P99, point{size, p.mostClients()})
+		lowest, ok := p.rank(matrix.P99, point{size, p.mostClients()})
 		if ok && len(lowest.rivals) > 0 {
 			clauses = append(clauses, atSize(size)+p.tailAt(lowest))
 		}
@@ -183,14 +184,14 @@ func tail(p *part) []string {
 
 // tooFewForTail says why no tails were compared, where that is for want of requests.
 func (p *part) tooFewForTail() []string {
-	fewer := slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool {
-		return c.IsValid() && c.Clients == p.mostClients() && c.Requests/int64(c.Valid) < analysis.P99Requests
+	fewer := slices.ContainsFunc(p.cells, func(c *matrix.Cell) bool {
+		return c.IsValid() && c.Clients == p.mostClients() && c.Requests/int64(c.Valid) < matrix.P99Requests
 	})
 	if !fewer || p.searched() {
 		return nil
 	}
 	return []string{fmt.Sprintf("Whose tail is shortest with %s is not told: P99 takes %s requests in each trial, and some have fewer.",
-		clients(p.mostClients()), units.Thousands(analysis.P99Requests))}
+		clients(p.mostClients()), units.Thousands(matrix.P99Requests))}
 }
 
 func (p *part) tailAt(lowest ranking) string {
@@ -202,7 +203,7 @@ func (p *part) tailAt(lowest ranking) string {
 	}
 	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.best, holds, between(lowest.value, micros), number(low.P99OverP50.Value), lowest.doubt())
 	for _, s := range low.ResponseTimes().Stalls {
-		if s.Percentile == analysis.P99 {
+		if s.Percentile == matrix.P99 {
 			text += fmt.Sprintf(" (%d of %d trials stalled, for up to %s, and P99 of the others is %s)", len(s.Repeats), s.Trials, micros(s.Longest), micros(s.Without))
 		}
 	}
@@ -215,7 +216,7 @@ func (p *part) tailAt(lowest ranking) string {
 
 // steadiest is the cell with the lowest P99/P50, or low, the cell with the lowest
 // P99, if no other is lower by more than 5 %.
-func (p *part) steadiest(low *analysis.Cell, at point) *analysis.Cell {
+func (p *part) steadiest(low *matrix.Cell, at point) *matrix.Cell {
 	steadiest := low
 	for _, c := range p.cellsAt(at) {
 		if c.P99OverP50.Value < 0.95*low.P99OverP50.Value && c.P99OverP50.Value < steadiest.P99OverP50.Value {
@@ -241,7 +242,7 @@ func choice(p *part) []string {
 	}
 	var rules, clauses []string
 	for _, n := range p.clientEnds() {
-		ranges := p.ranges(analysis.Mean, n)
+		ranges := p.ranges(matrix.Mean, n)
 		rule := "no mean is lowest beyond doubt"
 		if !p.allCandidates(ranges) {
 			rule = p.bySize(ranges)
@@ -252,7 +253,7 @@ func choice(p *part) []string {
 	if len(rules) == 2 && rules[0] == rules[1] {
 		clauses = []string{fmt.Sprintf("%s, with %s as with %d", rules[0], clients(p.clients[0]), p.mostClients())}
 	}
-	for _, by := range []struct{ metric, name string }{{analysis.P99, "P99"}, {analysis.CPU, "CPU time"}} {
+	for _, by := range []struct{ metric, name string }{{matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
 		ranges := p.ranges(by.metric, p.mostClients())
 		if len(ranges) == 0 {
 			continue // not measured
@@ -267,8 +268,8 @@ func choice(p *part) []string {
 }
 
 // isDecided reports whether a difference is beyond doubt.
-func isDecided(c *analysis.Comparison) bool {
-	return c.Verdict != analysis.Undecided && c.Verdict != analysis.Equivalent
+func isDecided(c *compare.Comparison) bool {
+	return c.Verdict != compare.Undecided && c.Verdict != compare.Equivalent
 }
 
 // sizeRange is sizes that follow each other and have candidates in common.

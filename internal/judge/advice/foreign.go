@@ -6,6 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // foreignAnswer repeats what other programs measured, and gives no advice on it.
@@ -16,12 +17,12 @@ func foreignAnswer(s *analysis.Summary) []string {
 		c := &s.Cells[i]
 		if c.IsValid() {
 			lines = append(lines, foreignLine(c))
-			single = single || c.Valid < analysis.LeastTrials
+			single = single || c.Valid < matrix.LeastTrials
 		}
 	}
 	lines = ends(lines)
 	if single {
-		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: then there are intervals, and verdicts in diff.", analysis.LeastTrials))
+		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: then there are intervals, and verdicts in diff.", matrix.LeastTrials))
 	}
 	trust := "Trust: "
 	if against := reasons(s, record.Invalid); len(against) > 0 {
@@ -31,13 +32,13 @@ func foreignAnswer(s *analysis.Summary) []string {
 	return append(lines, cut(trust))
 }
 
-func foreignLine(c *analysis.Cell) string {
+func foreignLine(c *matrix.Cell) string {
 	line := c.Tool + ", " + path.Base(c.Workload)
 	if c.Clients > 0 {
 		line += ", " + clients(c.Clients)
 	}
 	line += fmt.Sprintf(": %s in the mean", between(c.Service.Mean, micros))
-	if p99 := metricOf(analysis.P99, c); p99 != nil {
+	if p99 := metricOf(matrix.P99, c); p99 != nil {
 		line += ", P99 " + micros(p99.Value)
 	}
 	return cut(line + ", " + rate(c.Throughput.Value) + ".")

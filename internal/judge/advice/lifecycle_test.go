@@ -7,6 +7,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // reconnecting is a study with a connection a request: h1 and h3 survive, the
@@ -26,46 +28,46 @@ func reconnecting() *analysis.Summary {
 		_, mode, _ := strings.Cut(c.Variant, "conn=")
 		c.Connection, _, _ = strings.Cut(mode, ",")
 		c.Connections.PerRequest = true
-		c.Survival = analysis.Survival{Trials: 3, Requests: 15_000, Succeeded: 15_000}
+		c.Survival = matrix.Survival{Trials: 3, Requests: 15_000, Succeeded: 15_000}
 		half := y.figure(cpu[c.Variant] / 2)
 		c.ClientCPU, c.ServerCPU = &half, &half
 		busy := y.figure(0.97)
-		c.Client.Busy, c.Server.Busy, c.Bound = &busy, &busy, analysis.ByServerCPU
+		c.Client.Busy, c.Server.Busy, c.Bound = &busy, &busy, matrix.ByServerCPU
 		if c.Variant == "h3:conn=resumed" && c.Clients == 500 {
 			achieved := 0.86
 			c.Connections.Achieved, c.Connections.Differs = &achieved, true
 		}
 	}
-	spoil(s, func(c *analysis.Cell) bool { return strings.Contains(c.Variant, "naive") && c.Clients == 500 })
+	spoil(s, func(c *matrix.Cell) bool { return strings.Contains(c.Variant, "naive") && c.Clients == 500 })
 	for i := range s.Cells {
 		if c := &s.Cells[i]; !c.IsValid() {
 			c.Survival.Succeeded = 6150
 			c.Survival.Failures = []record.ErrorCount{{Class: "port-exhaustion", Code: "Unavailable", Count: 8850}}
 		}
 	}
-	effect := func(metric string, ratio float64, verdict analysis.Verdict) analysis.Effect {
-		return analysis.Effect{Metric: metric, Ratio: y.figure(ratio), P: 0.001, Verdict: verdict}
+	effect := func(metric string, ratio float64, verdict compare.Verdict) compare.Effect {
+		return compare.Effect{Metric: metric, Ratio: y.figure(ratio), P: 0.001, Verdict: verdict}
 	}
-	contrast := func(option, base, from, to string, effects ...analysis.Effect) analysis.Contrast {
+	contrast := func(option, base, from, to string, effects ...compare.Effect) compare.Contrast {
 		stack, _, _ := strings.Cut(base, ":")
-		return analysis.Contrast{Part: "storm", Stack: stack, Option: option, Base: base, From: from, To: to, Place: record.Place{Payload: record.Payload{RequestBytes: 256, ResponseBytes: 256}, Clients: 500}, Pairs: 3, Effects: effects}
+		return compare.Contrast{Part: "storm", Stack: stack, Option: option, Base: base, From: from, To: to, Place: record.Place{Payload: record.Payload{RequestBytes: 256, ResponseBytes: 256}, Clients: 500}, Pairs: 3, Effects: effects}
 	}
 	s.Declared.Stacks = []scenario.Declaration{{Name: "h3", Options: []scenario.Option{
-		{Key: "handshakes", Contrast: &scenario.Contrast{Metrics: []string{analysis.ServerPeak, analysis.P99, analysis.Throughput}}},
+		{Key: "handshakes", Contrast: &scenario.Contrast{Metrics: []string{matrix.ServerPeak, matrix.P99, matrix.Throughput}}},
 	}}}
-	s.Contrasts = []analysis.Contrast{
-		contrast(analysis.ByConnection, "h1:conn=new,tls=on", "new", "resumed",
-			effect(analysis.CPU, 0.58, analysis.Less), effect(analysis.Handshake, 0.61, analysis.Less), effect(analysis.Throughput, 1.72, analysis.More)),
-		contrast(analysis.ByConnection, "h3:conn=new", "new", "resumed",
-			effect(analysis.CPU, 0.72, analysis.Less), effect(analysis.Throughput, 1.1, analysis.Undecided)),
-		contrast(analysis.ByConnection, "h3:conn=new", "new", "0rtt",
-			effect(analysis.CPU, 0.75, analysis.Less), effect(analysis.Handshake, 1.01, analysis.Equivalent), effect(analysis.FirstByte, 0.5, analysis.Less)),
+	s.Contrasts = []compare.Contrast{
+		contrast(compare.ByConnection, "h1:conn=new,tls=on", "new", "resumed",
+			effect(matrix.CPU, 0.58, compare.Less), effect(matrix.Handshake, 0.61, compare.Less), effect(matrix.Throughput, 1.72, compare.More)),
+		contrast(compare.ByConnection, "h3:conn=new", "new", "resumed",
+			effect(matrix.CPU, 0.72, compare.Less), effect(matrix.Throughput, 1.1, compare.Undecided)),
+		contrast(compare.ByConnection, "h3:conn=new", "new", "0rtt",
+			effect(matrix.CPU, 0.75, compare.Less), effect(matrix.Handshake, 1.01, compare.Equivalent), effect(matrix.FirstByte, 0.5, compare.Less)),
 		contrast("cert", "h1:conn=new,tls=on", "ecdsa", "rsa",
-			effect(analysis.CPU, 2.2, analysis.More), effect(analysis.Throughput, 0.45, analysis.Less)),
-		contrast("cert", "h1:conn=new,group=x25519,tls=on", "ecdsa", "rsa", effect(analysis.CPU, 3, analysis.More)),
-		contrast("group", "h1:conn=new,tls=on", "x25519mlkem768", "x25519", effect(analysis.CPU, 1, analysis.Equivalent)),
+			effect(matrix.CPU, 2.2, compare.More), effect(matrix.Throughput, 0.45, compare.Less)),
+		contrast("cert", "h1:conn=new,group=x25519,tls=on", "ecdsa", "rsa", effect(matrix.CPU, 3, compare.More)),
+		contrast("group", "h1:conn=new,tls=on", "x25519mlkem768", "x25519", effect(matrix.CPU, 1, compare.Equivalent)),
 		contrast("handshakes", "h3:conn=new", "unbounded", "64",
-			effect(analysis.ServerPeak, 0.33, analysis.Less), effect(analysis.P99, 0.7, analysis.Less), effect(analysis.CPU, 0.5, analysis.Less)),
+			effect(matrix.ServerPeak, 0.33, compare.Less), effect(matrix.P99, 0.7, compare.Less), effect(matrix.CPU, 0.5, compare.Less)),
 	}
 	few := s.Contrasts[0]
 	few.Clients = 10
@@ -108,7 +110,7 @@ func TestWaitingIsNamedAsTheLimit(t *testing.T) {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		busy := y.figure(0.2 * float64(i+1))
-		c.Client.Busy, c.Server.Busy, c.Bound = &busy, &busy, analysis.ByWaiting
+		c.Client.Busy, c.Server.Busy, c.Bound = &busy, &busy, matrix.ByWaiting
 		c.Service.Mean = y.figure(10_300 + 100*float64(i))
 	}
 	want := "What limits with 100 clients is waiting for rest and grpc, whose ends are at most 40 % busy: throughput is the clients over the 10.3 ms to 10.4 ms that a call waits, not what the wire can carry."

@@ -10,12 +10,13 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // linkLines are what links did: who is fastest over them, whose calls lost packets make
 // longer, and how many round trips a new connection takes to its first answer.
 func linkLines(s *analysis.Summary) []string {
-	linked := cellsOf(s, func(c *analysis.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
+	linked := cellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
 	return slices.Concat(fastestByLink(s, linked), lengthenedByLoss(linked), tripsOfNew(linked))
 }
 
@@ -24,14 +25,14 @@ const leastLinks = 3
 
 // fastestByLink is for the same calls over several links: how often each variant has the
 // shortest mean.
-func fastestByLink(s *analysis.Summary, linked []*analysis.Cell) []string {
-	alike := lists.GroupBy(linked, func(c *analysis.Cell) record.Cell {
+func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
+	alike := lists.GroupBy(linked, func(c *matrix.Cell) record.Cell {
 		same := c.Cell
 		same.Part, same.Stack, same.Variant, same.Connection, same.Network = "", "", "", "", record.Network{}
 		return same
 	})
-	most := slices.MaxFunc(append(alike, nil), func(a, b []*analysis.Cell) int { return len(a) - len(b) })
-	links := lists.GroupBy(most, func(c *analysis.Cell) string { return c.Part })
+	most := slices.MaxFunc(append(alike, nil), func(a, b []*matrix.Cell) int { return len(a) - len(b) })
+	links := lists.GroupBy(most, func(c *matrix.Cell) string { return c.Part })
 	wins := map[string]int{}
 	compared, sure := 0, 0
 	for _, there := range links {
@@ -68,7 +69,7 @@ func fastestOverEach(s *analysis.Summary, main *part, parts []*part) []string {
 	}
 	var items []string
 	for _, p := range parts {
-		valid := slices.DeleteFunc(slices.Clone(p.cells), func(c *analysis.Cell) bool { return !c.IsValid() })
+		valid := slices.DeleteFunc(slices.Clone(p.cells), func(c *matrix.Cell) bool { return !c.IsValid() })
 		if len(valid) < 2 {
 			continue
 		}
@@ -81,29 +82,29 @@ func fastestOverEach(s *analysis.Summary, main *part, parts []*part) []string {
 	return filled("Fastest: ", items)
 }
 
-func shortestMean(cells []*analysis.Cell) *analysis.Cell {
-	return slices.MinFunc(cells, func(a, b *analysis.Cell) int {
+func shortestMean(cells []*matrix.Cell) *matrix.Cell {
+	return slices.MinFunc(cells, func(a, b *matrix.Cell) int {
 		return cmp.Compare(a.ResponseTimes().Mean.Value, b.ResponseTimes().Mean.Value)
 	})
 }
 
 // lengthenedByLoss is for calls that come by a schedule, over a link that loses and over the
 // same one that does not: how many times longer they are. In a closed loop fewer would be sent.
-func lengthenedByLoss(linked []*analysis.Cell) []string {
+func lengthenedByLoss(linked []*matrix.Cell) []string {
 	type longer struct {
 		variant string
 		times   float64
 	}
 	var all []longer
 	var loss float64
-	secure := !slices.ContainsFunc(linked, func(c *analysis.Cell) bool {
+	secure := !slices.ContainsFunc(linked, func(c *matrix.Cell) bool {
 		return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 && !c.Connections.Secure
 	})
 	for _, c := range linked {
 		if c.Network.Up.Loss == 0 || c.Load.RatePerSecond == 0 {
 			continue
 		}
-		clean := slices.IndexFunc(linked, func(other *analysis.Cell) bool { return isSameWithoutLoss(other.Cell, c.Cell) })
+		clean := slices.IndexFunc(linked, func(other *matrix.Cell) bool { return isSameWithoutLoss(other.Cell, c.Cell) })
 		if clean < 0 || loss != 0 && loss != c.Network.Up.Loss {
 			continue
 		}
@@ -136,17 +137,17 @@ func isSameWithoutLoss(clean, lossy record.Cell) bool {
 
 // tripsOfNew is for a connection a call: how many round trips of the link the median call
 // takes.
-func tripsOfNew(linked []*analysis.Cell) []string {
-	cells := slices.DeleteFunc(slices.Clone(linked), func(c *analysis.Cell) bool {
+func tripsOfNew(linked []*matrix.Cell) []string {
+	cells := slices.DeleteFunc(slices.Clone(linked), func(c *matrix.Cell) bool {
 		return !c.Connections.PerRequest || c.Network.DelayNS == 0 || math.IsNaN(c.ResponseTimes().P50.Value)
 	})
 	if len(cells) == 0 {
 		return nil
 	}
-	trips := func(c *analysis.Cell) float64 {
+	trips := func(c *matrix.Cell) float64 {
 		return c.ResponseTimes().P50.Value * 1e3 / float64(2*c.Network.DelayNS)
 	}
-	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int { return cmp.Compare(trips(a), trips(b)) })
+	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int { return cmp.Compare(trips(a), trips(b)) })
 	var items []string
 	for _, c := range cells {
 		items = append(items, fmt.Sprintf("%s %.1f", c.Variant, trips(c)))

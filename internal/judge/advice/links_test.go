@@ -6,10 +6,11 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // overLinks are cells of two variants in parts that differ by their link.
-func overLinks(load record.Load, parts map[string]record.Network, mean func(part, variant string) float64) (cells []analysis.Cell) {
+func overLinks(load record.Load, parts map[string]record.Network, mean func(part, variant string) float64) (cells []matrix.Cell) {
 	for _, part := range []string{"near", "far", "lossy"} {
 		network, ok := parts[part]
 		if !ok {
@@ -17,10 +18,10 @@ func overLinks(load record.Load, parts map[string]record.Network, mean func(part
 		}
 		network.Link = part
 		for _, variant := range []string{"h2", "h3"} {
-			at := analysis.Figure{Value: mean(part, variant)}
-			cells = append(cells, analysis.Cell{
+			at := matrix.Figure{Value: mean(part, variant)}
+			cells = append(cells, matrix.Cell{
 				Cell:  record.Cell{Part: part, Variant: variant, Place: record.Place{Clients: 4}, Load: load, Network: network},
-				Valid: 1, Service: analysis.Latencies{Mean: at, P50: at},
+				Valid: 1, Service: matrix.Latencies{Mean: at, P50: at},
 			})
 		}
 	}
@@ -44,7 +45,7 @@ func TestLinksAreTold(t *testing.T) {
 		fresh[i].Connections.PerRequest = true
 	}
 	for name, test := range map[string]struct {
-		cells []analysis.Cell
+		cells []matrix.Cell
 		want  []string
 	}{
 		"fastest":           {closed, []string{"Fastest of 3 links (0 beyond doubt): h2 on 2, h3 on 1"}},

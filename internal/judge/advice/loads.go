@@ -10,18 +10,20 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // cellsUnder returns the cells of a load model for which has returns true.
-func cellsUnder(s *analysis.Summary, model string, has func(*analysis.Cell) bool) []*analysis.Cell {
-	return cellsOf(s, func(c *analysis.Cell) bool { return c.Load.Model == model && has(c) })
+func cellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
+	return cellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })
 }
 
 // searches says of every search which rate kept the goal, how exactly that is known,
 // and who keeps more than the one before it.
 func searches(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
-	slices.SortStableFunc(cells, func(a, b *analysis.Cell) int {
+	cells := cellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int {
 		return cmp.Or(cmp.Compare(a.Part, b.Part), a.Payload.Compare(b.Payload), cmp.Compare(a.Clients, b.Clients),
 			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
 	})
@@ -31,7 +33,7 @@ func searches(s *analysis.Summary) []string {
 		text := highestRate(c)
 		if i > 0 && sameSpot(cells[i-1], c) {
 			at := slices.IndexFunc(parts, func(p *part) bool { return p.name == c.Part })
-			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, analysis.Throughput, point{c.Payload, c.Clients}); ok {
+			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, matrix.Throughput, point{c.Payload, c.Clients}); ok {
 				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, times(lead.times), rateDoubt(lead))
 			}
 		}
@@ -40,7 +42,7 @@ func searches(s *analysis.Summary) []string {
 	return sentences
 }
 
-func sameSpot(a, b *analysis.Cell) bool {
+func sameSpot(a, b *matrix.Cell) bool {
 	return a.Part == b.Part && a.Payload == b.Payload && a.Clients == b.Clients
 }
 
@@ -49,15 +51,15 @@ func rateDoubt(s rival) string {
 	switch {
 	case s.times.Interval == nil:
 		return ", in too few trials to be sure"
-	case s.verdict == analysis.Equivalent:
+	case s.verdict == compare.Equivalent:
 		return ", which is the same within 5 %"
-	case s.verdict == analysis.Undecided:
+	case s.verdict == compare.Undecided:
 		return ", though not beyond doubt"
 	}
 	return ""
 }
 
-func highestRate(c *analysis.Cell) string {
+func highestRate(c *matrix.Cell) string {
 	found := c.Search
 	text := fmt.Sprintf("%s with %s: the highest rate that kept %s in two of up to three tries is %s",
 		c.Variant, clients(c.Clients), c.Load.Goal, rate(found.Kept.Value))
@@ -79,7 +81,7 @@ func highestRate(c *analysis.Cell) string {
 
 // overloads names the cells that were offered more than can be served.
 func overloads(s *analysis.Summary) []string {
-	cells := cellsOf(s, func(c *analysis.Cell) bool { return !c.IsValid() && c.Capacity != nil })
+	cells := cellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() && c.Capacity != nil })
 	var texts []string
 	for _, c := range cells {
 		texts = append(texts, fmt.Sprintf("%s was offered %s and can do about %s", under(c, cells), rate(c.Load.RatePerSecond), rate(c.Capacity.Value)))
@@ -92,8 +94,8 @@ const shownLoads = 4
 
 // bursts says how long bursts took to be answered, and whether all requests were.
 func bursts(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.HasFigures() && c.Drain != nil })
-	drained := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return !c.IsValid() })
+	cells := cellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.HasFigures() && c.Drain != nil })
+	drained := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return !c.IsValid() })
 	if len(drained) == 0 {
 		return nil
 	}
@@ -109,7 +111,7 @@ func bursts(s *analysis.Summary) []string {
 		}
 		return sentences
 	}
-	slices.SortStableFunc(drained, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
+	slices.SortStableFunc(drained, func(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
 	first, last := drained[0], drained[len(drained)-1]
 	return []string{fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
 		len(drained), number(float64(first.Load.Burst)), under(first, drained), micros(first.Drain.Value),
@@ -117,24 +119,24 @@ func bursts(s *analysis.Summary) []string {
 }
 
 // under names a cell by what it does not share with the others.
-func under(c *analysis.Cell, others []*analysis.Cell) string {
+func under(c *matrix.Cell, others []*matrix.Cell) string {
 	text := c.Variant
-	differs := func(of func(*analysis.Cell) any) bool {
-		return slices.ContainsFunc(others, func(o *analysis.Cell) bool { return of(o) != of(c) })
+	differs := func(of func(*matrix.Cell) any) bool {
+		return slices.ContainsFunc(others, func(o *matrix.Cell) bool { return of(o) != of(c) })
 	}
-	if differs(func(c *analysis.Cell) any { return c.Workload }) {
+	if differs(func(c *matrix.Cell) any { return c.Workload }) {
 		text += " " + c.Workload
 	}
-	if differs(func(c *analysis.Cell) any { return c.Payload }) {
+	if differs(func(c *matrix.Cell) any { return c.Payload }) {
 		text += " at " + payloadText(c.Payload)
 	}
-	if differs(func(c *analysis.Cell) any { return c.Clients }) {
+	if differs(func(c *matrix.Cell) any { return c.Clients }) {
 		text += " with " + clients(c.Clients)
 	}
 	return text
 }
 
-func lost(c *analysis.Cell) string {
+func lost(c *matrix.Cell) string {
 	missing := c.Survival.Requests - c.Survival.Succeeded
 	if missing == 0 {
 		return "none was lost"
@@ -147,7 +149,7 @@ func lost(c *analysis.Cell) string {
 }
 
 // worstFailure is what most of a cell's failed requests met, in brackets.
-func worstFailure(c *analysis.Cell) string {
+func worstFailure(c *matrix.Cell) string {
 	if len(c.Survival.Failures) == 0 {
 		return ""
 	}
@@ -155,7 +157,7 @@ func worstFailure(c *analysis.Cell) string {
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
-func lostOf(cells []*analysis.Cell) string {
+func lostOf(cells []*matrix.Cell) string {
 	var texts []string
 	for _, c := range cells {
 		if c.Survival.Succeeded < c.Survival.Requests {
@@ -168,8 +170,8 @@ func lostOf(cells []*analysis.Cell) string {
 // sustained says whether every request of a load that may lose none was
 // answered.
 func sustained(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "sustained", func(c *analysis.Cell) bool { return c.Survival.Requests > 0 })
-	some := slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Survival.Succeeded < c.Survival.Requests })
+	cells := cellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
+	some := slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Survival.Succeeded < c.Survival.Requests })
 	if !some && len(cells) > shownLoads {
 		return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
 	}
@@ -183,19 +185,19 @@ func sustained(s *analysis.Summary) []string {
 	return sentence(texts, "Sustained load, answered: %s.")
 }
 
-func answered(c *analysis.Cell) string {
+func answered(c *matrix.Cell) string {
 	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), rate(c.Load.RatePerSecond))
 }
 
 // burstLines say who drains a burst first, a line a size of burst.
 func burstLines(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "burst", func(c *analysis.Cell) bool { return c.IsValid() && c.Drain != nil })
+	cells := cellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
 	var lines []string
-	for _, same := range lists.GroupBy(cells, func(c *analysis.Cell) int { return c.Load.Burst }) {
-		cases := lists.GroupBy(same, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
+	for _, same := range lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }) {
+		cases := lists.GroupBy(same, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
 		wins, lost := map[string]int{}, int64(0)
 		for _, one := range cases {
-			wins[slices.MinFunc(one, func(a, b *analysis.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant]++
+			wins[slices.MinFunc(one, func(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant]++
 			for _, c := range one {
 				lost += c.Survival.Requests - c.Survival.Succeeded
 			}
@@ -207,28 +209,28 @@ func burstLines(s *analysis.Summary) []string {
 }
 
 func sustainedLine(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "sustained", func(c *analysis.Cell) bool { return c.Survival.Requests > 0 })
+	cells := cellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
 	if len(cells) == 0 {
 		return nil
 	}
-	losing := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+	losing := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
 	head := fmt.Sprintf("Sustained %s: ", rate(cells[0].Load.RatePerSecond))
 	if len(losing) == 0 {
 		return []string{head + "every request answered in " + count(len(cells), "cell") + "."}
 	}
-	return filled(head, lists.Map(losing, func(c *analysis.Cell) string {
+	return filled(head, lists.Map(losing, func(c *matrix.Cell) string {
 		return fmt.Sprintf("%s answered %s", under(c, cells), percent(kept(c)))
 	}))
 }
 
 // searchLines are the highest rates that kept a goal.
 func searchLines(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "search", func(c *analysis.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	cells := cellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	var lines []string
-	for _, same := range lists.GroupBy(cells, func(c *analysis.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
-		slices.SortStableFunc(same, func(a, b *analysis.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
+	for _, same := range lists.GroupBy(cells, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
+		slices.SortStableFunc(same, func(a, b *matrix.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
 		lines = append(lines, filled(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, where(point{same[0].Payload, same[0].Clients})),
-			lists.Map(same, func(c *analysis.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
+			lists.Map(same, func(c *matrix.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
 	}
 	return lines
 }

@@ -7,6 +7,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // searching is two variants whose highest rates were searched for.
@@ -19,19 +21,19 @@ func searching() *analysis.Summary {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		c.Load.Goal = "p99<10ms"
-		c.Search = &analysis.Search{Percentile: 99, LimitUS: 10_000, Kept: analysis.Figure{Value: 4000}, Missed: analysis.Figure{Value: 4040}, Threshold: analysis.Figure{Value: math.NaN()}}
-		c.Search.Knee = analysis.RateKnee{Found: true, Rate: new(4020.0), Low: new(4000.0), High: new(4100.0), Confidence: new(0.95)}
+		c.Search = &matrix.Search{Percentile: 99, LimitUS: 10_000, Kept: matrix.Figure{Value: 4000}, Missed: matrix.Figure{Value: 4040}, Threshold: matrix.Figure{Value: math.NaN()}}
+		c.Search.Knee = matrix.RateKnee{Found: true, Rate: new(4020.0), Low: new(4000.0), High: new(4100.0), Confidence: new(0.95)}
 		if c.Variant == "grpc" {
-			c.Search.Kept = analysis.Figure{Value: 6000, Interval: &analysis.Interval{Low: 5900, High: 6100, Confidence: 0.95}}
-			c.Search.Missed = analysis.Figure{Value: 6060}
-			c.Search.Threshold = analysis.Figure{Value: 6030, Interval: &analysis.Interval{Low: 5800, High: 6300, Confidence: 0.95}}
-			c.Search.Knee = analysis.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
+			c.Search.Kept = matrix.Figure{Value: 6000, Interval: &matrix.Interval{Low: 5900, High: 6100, Confidence: 0.95}}
+			c.Search.Missed = matrix.Figure{Value: 6060}
+			c.Search.Threshold = matrix.Figure{Value: 6030, Interval: &matrix.Interval{Low: 5800, High: 6300, Confidence: 0.95}}
+			c.Search.Knee = matrix.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
 		}
 	}
-	s.Comparisons = []analysis.Comparison{{
-		Part: "search", A: "rest", B: "grpc", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 100}, Metric: analysis.Throughput, Pairs: 3,
-		Ratio:   analysis.Figure{Value: 0.667, Interval: &analysis.Interval{Low: 0.625, High: 0.714, Confidence: 0.95}},
-		Verdict: analysis.Slower,
+	s.Comparisons = []compare.Comparison{{
+		Part: "search", A: "rest", B: "grpc", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 100}, Metric: matrix.Throughput, Pairs: 3,
+		Ratio:   matrix.Figure{Value: 0.667, Interval: &matrix.Interval{Low: 0.625, High: 0.714, Confidence: 0.95}},
+		Verdict: compare.Slower,
 	}}
 	return s
 }
@@ -40,7 +42,7 @@ func TestSearching(t *testing.T) { golden(t, "searching", searching()) }
 
 func TestRatesThatNobodyCanTellApart(t *testing.T) {
 	s := searching()
-	s.Comparisons[0].Verdict = analysis.Undecided
+	s.Comparisons[0].Verdict = compare.Undecided
 	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, "as much, though not beyond doubt.") {
 		t.Errorf("no doubt about an undecided ratio of rates:\n%s", text)
 	}
@@ -50,17 +52,17 @@ func TestRatesThatNobodyCanTellApart(t *testing.T) {
 func loaded(load record.Load, lost ...int64) *analysis.Summary {
 	s := &analysis.Summary{Planned: 3 * len(lost), Done: 3 * len(lost)}
 	for i, n := range lost {
-		c := analysis.Cell{
+		c := matrix.Cell{
 			Cell:   record.Cell{Part: load.Model, Variant: []string{"grpc", "rest-json"}[i%2], Place: record.Place{Workload: "users", Clients: 200 + i/2}, Load: load},
-			Trials: 3, Valid: 3, WarmUp: analysis.Figure{Value: 10},
-			Service:  analysis.Latencies{Mean: analysis.Figure{Value: 60_000}, P50: analysis.Figure{Value: 60_000 + float64(i)*1000}, P99: analysis.Figure{Value: 120_000}},
-			Survival: analysis.Survival{Trials: 3, Requests: 3000, Succeeded: 3000 - n},
+			Trials: 3, Valid: 3, WarmUp: matrix.Figure{Value: 10},
+			Service:  matrix.Latencies{Mean: matrix.Figure{Value: 60_000}, P50: matrix.Figure{Value: 60_000 + float64(i)*1000}, P99: matrix.Figure{Value: 120_000}},
+			Survival: matrix.Survival{Trials: 3, Requests: 3000, Succeeded: 3000 - n},
 		}
 		if n > 0 {
 			c.Survival.Failures = []record.ErrorCount{{Class: "refused", Code: "Unavailable", Count: n}}
 		}
 		if load.Burst > 0 {
-			c.Drain = &analysis.Figure{Value: 125_000 + float64(i)*1000}
+			c.Drain = &matrix.Figure{Value: 125_000 + float64(i)*1000}
 		}
 		s.Cells = append(s.Cells, c)
 	}
@@ -109,7 +111,7 @@ func TestCellsBeyondCapacityInWords(t *testing.T) {
 	for i := range s.Cells {
 		s.Cells[i].Valid = 0
 	}
-	s.Cells[0].Capacity = &analysis.Figure{Value: 1000}
+	s.Cells[0].Capacity = &matrix.Figure{Value: 1000}
 	want := "Beyond capacity, so that response times only tell how long it lasted: grpc was offered 1,040/s and can do about 1,000/s."
 	if got := overloads(s); len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)

@@ -7,6 +7,9 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // nextStep is to measure more, or to choose.
@@ -37,9 +40,9 @@ func nextStep(s *analysis.Summary) []string {
 func withoutVerdict(s *analysis.Summary) string {
 	few, planned := 0, 0
 	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Valid < analysis.LeastTrials {
+		if c := &s.Cells[i]; c.Valid < matrix.LeastTrials {
 			few++
-			if c.Trials >= analysis.LeastTrials {
+			if c.Trials >= matrix.LeastTrials {
 				planned++
 			}
 		}
@@ -52,7 +55,7 @@ func withoutVerdict(s *analysis.Summary) string {
 	case 2*planned > few:
 		return cut(fmt.Sprintf("Do: see to what makes trials invalid (%s): %d of %d cells have too few.", worst(s), few, len(s.Cells)))
 	}
-	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", analysis.LeastTrials, few, len(s.Cells))
+	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
 }
 
 // worst is what makes most trials invalid.
@@ -68,9 +71,9 @@ func openClaims(s *analysis.Summary) []string {
 	open, few := 0, 0
 	var needed []int
 	for _, c := range s.Claims {
-		if c.Outcome == analysis.Underpowered {
+		if c.Outcome == compare.Underpowered {
 			open++
-			if c.Pairs < analysis.LeastTrials {
+			if c.Pairs < matrix.LeastTrials {
 				few++
 			}
 			if c.NeededPairs != nil {
@@ -96,7 +99,7 @@ func openClaims(s *analysis.Summary) []string {
 func howToGetMore(s *analysis.Summary) string {
 	switch {
 	case s.Invalid == 0:
-		return fmt.Sprintf("take %d repeats or more", analysis.LeastTrials)
+		return fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
 	case 2*s.Again.Spoiled >= s.Invalid:
 		return "measure on a quieter machine"
 	}
@@ -107,7 +110,7 @@ func howToGetMore(s *analysis.Summary) string {
 func morePaths(s *analysis.Summary) []string {
 	var items []string
 	for _, c := range s.Scalings {
-		if d := c.Diagnosis; d.Bottleneck == analysis.OnConnection {
+		if d := c.Diagnosis; d.Bottleneck == curves.OnConnection {
 			items = append(items, fmt.Sprintf("%s for %s, %s %s's", d.Better, c.Workload, timesAs(*d.Gain), c.Variant))
 		}
 	}
@@ -127,7 +130,7 @@ func chosen(p *part) []string {
 	}
 	var rules []string
 	for _, n := range p.clientEnds() {
-		ranges := p.ranges(analysis.Mean, n)
+		ranges := p.ranges(matrix.Mean, n)
 		rule := "any"
 		if !p.allCandidates(ranges) {
 			rule = p.bySize(ranges)

@@ -10,17 +10,19 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // part is a part of the scenario: variants at sizes and concurrencies. Its axes
 // hold what has a valid trial.
 type part struct {
 	name        string
-	cells       []*analysis.Cell // valid or not
+	cells       []*matrix.Cell   // valid or not
 	variants    []string         // in the order of the cells
 	sizes       []record.Payload // ascending
 	clients     []int            // ascending
-	comparisons []*analysis.Comparison
+	comparisons []*compare.Comparison
 }
 
 // point is where variants of a part are compared.
@@ -32,9 +34,9 @@ type point struct {
 // partsOf leaves out cells whose calls were made by another program: that is a
 // measure for wirelab's own client, and nothing to choose.
 func partsOf(s *analysis.Summary) []*part {
-	own := cellsOf(s, func(c *analysis.Cell) bool { return !c.ForeignClient })
+	own := cellsOf(s, func(c *matrix.Cell) bool { return !c.ForeignClient })
 	var parts []*part
-	for _, cells := range lists.GroupBy(own, func(c *analysis.Cell) string { return c.Part }) {
+	for _, cells := range lists.GroupBy(own, func(c *matrix.Cell) string { return c.Part }) {
 		p := &part{name: cells[0].Part, cells: cells}
 		for _, c := range cells {
 			if c.IsValid() {
@@ -56,8 +58,8 @@ func partsOf(s *analysis.Summary) []*part {
 }
 
 // cellsOf returns the cells that can is true of.
-func cellsOf(s *analysis.Summary, can func(*analysis.Cell) bool) []*analysis.Cell {
-	var cells []*analysis.Cell
+func cellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
+	var cells []*matrix.Cell
 	for i := range s.Cells {
 		if c := &s.Cells[i]; can(c) {
 			cells = append(cells, c)
@@ -74,7 +76,7 @@ func withNew[T comparable](list []T, item T) []T {
 }
 
 // cell is nil where it has no valid trial.
-func (p *part) cell(variant string, at point) *analysis.Cell {
+func (p *part) cell(variant string, at point) *matrix.Cell {
 	for _, c := range p.cells {
 		if c.IsValid() && c.Variant == variant && c.Payload == at.size && c.Clients == at.clients {
 			return c
@@ -84,8 +86,8 @@ func (p *part) cell(variant string, at point) *analysis.Cell {
 }
 
 // cellsAt are the cells of all variants at a point that have a valid trial.
-func (p *part) cellsAt(at point) []*analysis.Cell {
-	var cells []*analysis.Cell
+func (p *part) cellsAt(at point) []*matrix.Cell {
+	var cells []*matrix.Cell
 	for _, v := range p.variants {
 		if c := p.cell(v, at); c != nil {
 			cells = append(cells, c)
@@ -118,7 +120,7 @@ func (p *part) mostClients() int { return p.clients[len(p.clients)-1] }
 // cold reports whether the part was measured without warm-up, so that its
 // figures are of the start.
 func (p *part) cold() bool {
-	return !slices.ContainsFunc(p.cells, func(c *analysis.Cell) bool { return !c.IsValid() || c.WarmUp.Value > 0 })
+	return !slices.ContainsFunc(p.cells, func(c *matrix.Cell) bool { return !c.IsValid() || c.WarmUp.Value > 0 })
 }
 
 // closed reports whether clients wait for their answers before they ask again.
@@ -146,8 +148,8 @@ func (p *part) repeated() bool {
 // rival is a variant as compared with another one.
 type rival struct {
 	variant string
-	times   analysis.Figure  // the rival's figure over the other's
-	verdict analysis.Verdict // on the other
+	times   matrix.Figure   // the rival's figure over the other's
+	verdict compare.Verdict // on the other
 }
 
 // against compares one variant with another, the rival.
@@ -166,16 +168,16 @@ func (p *part) against(one, other, metric string, at point) (rival, bool) {
 	return rival{}, false
 }
 
-func opposite(v analysis.Verdict) analysis.Verdict {
+func opposite(v compare.Verdict) compare.Verdict {
 	switch v {
-	case analysis.Faster:
-		return analysis.Slower
-	case analysis.Slower:
-		return analysis.Faster
-	case analysis.Less:
-		return analysis.More
-	case analysis.More:
-		return analysis.Less
+	case compare.Faster:
+		return compare.Slower
+	case compare.Slower:
+		return compare.Faster
+	case compare.Less:
+		return compare.More
+	case compare.More:
+		return compare.Less
 	}
 	return v
 }
@@ -202,19 +204,19 @@ type ranking struct {
 	behind []string // beyond doubt
 	tooFew bool     // too few trials for any verdict
 	rivals []rival  // of the best, the nearest first
-	value  analysis.Figure
+	value  matrix.Figure
 }
 
 // metricOf is a cell's figure for one of the analysis' metrics that are better
 // where they are lower; nil where it was not measured, or of too few requests.
-func metricOf(metric string, c *analysis.Cell) *analysis.Figure {
+func metricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	switch metric {
-	case analysis.P99:
+	case matrix.P99:
 		if math.IsNaN(c.ResponseTimes().P99.Value) {
 			return nil
 		}
 		return &c.ResponseTimes().P99
-	case analysis.CPU:
+	case matrix.CPU:
 		return c.BothCPU()
 	}
 	return &c.ResponseTimes().Mean
@@ -223,7 +225,7 @@ func metricOf(metric string, c *analysis.Cell) *analysis.Figure {
 // rank ranks the variants at a point. The best is the one with the lowest figure
 // of those that no other is faster than beyond doubt.
 func (p *part) rank(metric string, at point) (ranking, bool) {
-	var best *analysis.Cell
+	var best *matrix.Cell
 	for _, variant := range p.variants {
 		c := p.cell(variant, at)
 		if c == nil || metricOf(metric, c) == nil || p.beaten(variant, metric, at) {
@@ -245,9 +247,9 @@ func (p *part) rank(metric string, at point) (ranking, bool) {
 		r.rivals = append(r.rivals, view)
 		r.tooFew = r.tooFew && view.times.Interval == nil
 		switch view.verdict {
-		case analysis.Faster, analysis.Less:
+		case compare.Faster, compare.Less:
 			r.behind = append(r.behind, other)
-		case analysis.Equivalent:
+		case compare.Equivalent:
 			r.equal = append(r.equal, other)
 		default:
 			r.unsure = append(r.unsure, other)
@@ -260,7 +262,7 @@ func (p *part) rank(metric string, at point) (ranking, bool) {
 func (p *part) beaten(variant, metric string, at point) bool {
 	return slices.ContainsFunc(p.variants, func(other string) bool {
 		view, compared := p.against(variant, other, metric, at)
-		return compared && (view.verdict == analysis.Slower || view.verdict == analysis.More)
+		return compared && (view.verdict == compare.Slower || view.verdict == compare.More)
 	})
 }
 

@@ -5,14 +5,16 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // power says what difference of the mean the repeats could find, and how many would tell
 // more. It says nothing where every comparison is decided.
 func power(s *analysis.Summary) []string {
-	i := slices.IndexFunc(s.Powers, func(p analysis.Power) bool { return p.Metric == analysis.Mean })
-	open := slices.ContainsFunc(s.Comparisons, func(c analysis.Comparison) bool {
-		return c.Metric == analysis.Mean && c.Verdict == analysis.Undecided
+	i := slices.IndexFunc(s.Powers, func(p compare.Power) bool { return p.Metric == matrix.Mean })
+	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool {
+		return c.Metric == matrix.Mean && c.Verdict == compare.Undecided
 	})
 	if i < 0 || !open {
 		return nil
@@ -31,11 +33,11 @@ func power(s *analysis.Summary) []string {
 
 // Outlook says in a line what so many repeats could find, at the noise that trials have
 // somewhere: "of the same cells in RUN". Without a power it is not known.
-func Outlook(p *analysis.Power, repeats int, where string) string {
+func Outlook(p *compare.Power, repeats int, where string) string {
 	if p == nil {
 		return "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"
 	}
-	what := map[string]string{analysis.Mean: "the mean", analysis.Throughput: "throughput"}[p.Metric]
+	what := map[string]string{matrix.Mean: "the mean", matrix.Throughput: "throughput"}[p.Metric]
 	difference := share(p.Findable)
 	if p.Findable >= 1 {
 		difference = "a factor of " + number(1+p.Findable)

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func TestPowerIsToldWhereSomethingIsUndecided(t *testing.T) {
 	s := &analysis.Summary{}
-	s.Comparisons = []analysis.Comparison{{Metric: analysis.Mean, Verdict: analysis.Undecided}}
-	s.Powers = []analysis.Power{{
-		Metric: analysis.Mean, Pairs: 3, Noise: 0.071, Findable: 0.22, Difference: 0.1, PairsForDifference: new(9), PairsForEquivalence: new(24),
+	s.Comparisons = []compare.Comparison{{Metric: matrix.Mean, Verdict: compare.Undecided}}
+	s.Powers = []compare.Power{{
+		Metric: matrix.Mean, Pairs: 3, Noise: 0.071, Findable: 0.22, Difference: 0.1, PairsForDifference: new(9), PairsForEquivalence: new(24),
 	}}
 	says := func(want ...string) {
 		t.Helper()
@@ -23,27 +25,27 @@ func TestPowerIsToldWhereSomethingIsUndecided(t *testing.T) {
 		" one of 10 % takes about 9 repeats; that two variants are equal within 5 % takes about 24 repeats.")
 	s.Powers[0].PairsForEquivalence, s.Powers[0].Findable = nil, 0.09
 	says("Trials of one cell differ by 7.1 %, so that 3 repeats show a difference of the mean from 9 % on, four times in five.")
-	s.Comparisons[0].Verdict = analysis.Faster
+	s.Comparisons[0].Verdict = compare.Faster
 	says()
 }
 
 func TestOutlook(t *testing.T) {
 	for _, c := range []struct {
-		p       *analysis.Power
+		p       *compare.Power
 		repeats int
 		want    string
 	}{
 		{nil, 3, "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"},
 		{
-			&analysis.Power{Metric: analysis.Mean, Pairs: 3, Noise: 0.021, Findable: 0.117, Difference: 0.1, PairsForDifference: new(4), PairsForEquivalence: new(9)}, 3,
+			&compare.Power{Metric: matrix.Mean, Pairs: 3, Noise: 0.021, Findable: 0.117, Difference: 0.1, PairsForDifference: new(4), PairsForEquivalence: new(9)}, 3,
 			"could find: 11.7 % in the mean with 3 repeats, at the noise of trials of the same cells in a (2.1 %); 10 %: about 4 repeats; equal within 5 %: about 9 repeats",
 		},
 		{
-			&analysis.Power{Metric: analysis.Mean, Pairs: 3, Noise: 0.4, Findable: 1.12, Difference: 0.1}, 3,
+			&compare.Power{Metric: matrix.Mean, Pairs: 3, Noise: 0.4, Findable: 1.12, Difference: 0.1}, 3,
 			"could find: a factor of 2.12 in the mean with 3 repeats, at the noise of trials of the same cells in a (40 %)",
 		},
 		{
-			&analysis.Power{Metric: analysis.Throughput, Pairs: 3, Noise: 0.021, Findable: 0.06, Difference: 0.1}, 1,
+			&compare.Power{Metric: matrix.Throughput, Pairs: 3, Noise: 0.021, Findable: 0.06, Difference: 0.1}, 1,
 			"could find: nothing with 1 repeat; 6 % in throughput with 3, at the noise of trials of the same cells in a (2.1 %)",
 		},
 	} {

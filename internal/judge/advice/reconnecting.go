@@ -9,6 +9,8 @@ import (
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // reconnections says which variants lose no request when every request opens a
@@ -20,16 +22,16 @@ func reconnections(p *part) []string {
 			most = max(most, c.Clients)
 		}
 	}
-	cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *analysis.Cell) bool {
+	cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *matrix.Cell) bool {
 		return !c.Connections.PerRequest || c.Clients != most || c.Survival.Requests == 0
 	})
-	variants := lists.GroupBy(cells, func(c *analysis.Cell) string { return c.Variant })
+	variants := lists.GroupBy(cells, func(c *matrix.Cell) string { return c.Variant })
 	if len(variants) == 0 {
 		return nil
 	}
 	var whole, partly []string
 	for _, ofVariant := range variants {
-		losing := slices.DeleteFunc(slices.Clone(ofVariant), func(c *analysis.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+		losing := slices.DeleteFunc(slices.Clone(ofVariant), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
 		if len(losing) == 0 {
 			whole = append(whole, ofVariant[0].Variant)
 		}
@@ -73,7 +75,7 @@ func (p *part) price(clients int) []string {
 			fresh.variants = append(fresh.variants, c.Variant)
 		}
 	}
-	least, ok := fresh.rank(analysis.CPU, at)
+	least, ok := fresh.rank(matrix.CPU, at)
 	if !ok || len(least.rivals) == 0 {
 		return nil
 	}
@@ -89,8 +91,8 @@ func (p *part) price(clients int) []string {
 // unless a check says so already.
 func otherConnections(s *analysis.Summary) []string {
 	var texts []string
-	for _, c := range cellsOf(s, func(c *analysis.Cell) bool { return c.Connections.Differs }) {
-		if slices.ContainsFunc(c.Findings, func(f analysis.Finding) bool { return f.Name == "connections" }) {
+	for _, c := range cellsOf(s, func(c *matrix.Cell) bool { return c.Connections.Differs }) {
+		if slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" }) {
 			continue
 		}
 		text := c.Variant + " with " + clients(c.Clients)
@@ -116,14 +118,14 @@ func lifecycleLines(s *analysis.Summary, parts []*part) []string {
 	var lines, whole []string
 	n := 0
 	for _, p := range parts {
-		cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *analysis.Cell) bool {
+		cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *matrix.Cell) bool {
 			return !c.Connections.PerRequest || c.Survival.Requests == 0
 		})
-		losing := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+		losing := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
 		switch {
 		case len(losing) > 0:
-			slices.SortStableFunc(losing, func(a, b *analysis.Cell) int { return cmp.Compare(kept(a), kept(b)) })
-			lines = append(lines, filled("Answered in "+p.name+": ", lists.Map(losing, func(c *analysis.Cell) string { return under(c, cells) + " " + percent(kept(c)) }))...)
+			slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(kept(a), kept(b)) })
+			lines = append(lines, filled("Answered in "+p.name+": ", lists.Map(losing, func(c *matrix.Cell) string { return under(c, cells) + " " + percent(kept(c)) }))...)
 		case len(cells) > 0:
 			whole, n = append(whole, p.name), n+len(cells)
 		}
@@ -136,32 +138,32 @@ func lifecycleLines(s *analysis.Summary, parts []*part) []string {
 }
 
 // kept is the share of requests that were answered.
-func kept(c *analysis.Cell) float64 {
+func kept(c *matrix.Cell) float64 {
 	return float64(c.Survival.Succeeded) / float64(c.Survival.Requests)
 }
 
 // keepingBuys is of the stack that gains most by keeping its connections.
 func keepingBuys(s *analysis.Summary) []string {
-	var best *analysis.Contrast
-	gain := func(c *analysis.Contrast) float64 {
-		e, _ := c.Of(analysis.Throughput)
+	var best *compare.Contrast
+	gain := func(c *compare.Contrast) float64 {
+		e, _ := c.Of(matrix.Throughput)
 		return e.Ratio.Value
 	}
 	shown := shownContrasts(s.Contrasts)
 	for i := range shown {
-		if c := &shown[i]; c.Option == analysis.ByConnection && (best == nil || gain(c) > gain(best)) {
+		if c := &shown[i]; c.Option == compare.ByConnection && (best == nil || gain(c) > gain(best)) {
 			best = c
 		}
 	}
 	if best == nil {
 		return nil
 	}
-	rate, measured := best.Of(analysis.Throughput)
+	rate, measured := best.Of(matrix.Throughput)
 	if !measured {
 		return nil
 	}
 	line := fmt.Sprintf("%s %s, not %s, %s: %s the throughput", best.Stack, best.To, best.From, clients(best.Clients), timesAs(rate.Ratio))
-	if cpu, measured := best.Of(analysis.CPU); measured {
+	if cpu, measured := best.Of(matrix.CPU); measured {
 		line += ", " + number(cpu.Ratio.Value) + "× the CPU"
 	}
 	return []string{cut(line + ".")}

@@ -8,6 +8,8 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // bottlenecks says of every curve, in a sentence each, what keeps it from its
@@ -22,30 +24,30 @@ func bottlenecks(s *analysis.Summary) []string {
 
 // Bottleneck says what keeps one curve from its ideal line. The figures that it rests on are
 // the diagnosis itself.
-func Bottleneck(s analysis.Scaling) string {
+func Bottleneck(s curves.Scaling) string {
 	d := s.Diagnosis
 	name := s.Variant
 	if !strings.Contains(name, "conn=") {
 		name += " (" + s.Connection + ")"
 	}
 	switch d.Bottleneck {
-	case analysis.OnConnection:
+	case curves.OnConnection:
 		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much.",
 			name, connectionsOf(d), serialises(d), d.Better, times(*d.Gain))
-	case analysis.MaybeConnection:
+	case curves.MaybeConnection:
 		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure.",
 			name, connectionsOf(d), d.Clients, share(*d.Share))
-	case analysis.OnClientCPU, analysis.OnServerCPU:
+	case curves.OnClientCPU, curves.OnServerCPU:
 		end, busy := "client", d.Client
-		if d.Bottleneck == analysis.OnServerCPU {
+		if d.Bottleneck == curves.OnServerCPU {
 			end, busy = "server", d.Server
 		}
 		return fmt.Sprintf("%s: no bottleneck found in its connections; the %s's CPU is the limit, %s busy with %d in flight%s.",
 			name, end, share(busy.Value), d.Clients, moreDidNotHelp(d))
-	case analysis.OnBothCPUs:
+	case curves.OnBothCPUs:
 		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s.",
 			name, d.Clients, moreDidNotHelp(d))
-	case analysis.NoBottleneck:
+	case curves.NoBottleneck:
 		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.",
 			name, d.Clients, share(*d.Share), moreDidNotHelp(d))
 	default:
@@ -55,7 +57,7 @@ func Bottleneck(s analysis.Scaling) string {
 
 // serialises says how callers wait for a connection: each for the call before
 // it, where a request is on the way at a time, or for their turn to be written.
-func serialises(d analysis.Diagnosis) string {
+func serialises(d curves.Diagnosis) string {
 	verb := "serialises"
 	if d.Connections.Value > 1 {
 		verb = "serialise"
@@ -66,14 +68,14 @@ func serialises(d analysis.Diagnosis) string {
 	return fmt.Sprintf("%s %d callers, each waiting for calls before it", verb, d.Clients)
 }
 
-func connectionsOf(d analysis.Diagnosis) string {
+func connectionsOf(d curves.Diagnosis) string {
 	if d.Connections.Value == 1 {
 		return "one connection"
 	}
 	return fmt.Sprintf("%s connections", number(d.Connections.Value))
 }
 
-func moreDidNotHelp(d analysis.Diagnosis) string {
+func moreDidNotHelp(d curves.Diagnosis) string {
 	if d.Gain == nil {
 		return ""
 	}
@@ -82,24 +84,24 @@ func moreDidNotHelp(d analysis.Diagnosis) string {
 
 func share(v float64) string { return number(100*v) + " %" }
 
-func times(f analysis.Figure) string {
+func times(f matrix.Figure) string {
 	return between(f, number) + " times"
 }
 
 // bestInFlight is who carries most with the most calls in flight, a line a workload.
 func bestInFlight(s *analysis.Summary) []string {
 	var lines []string
-	for _, ofWork := range lists.GroupBy(s.Scalings, func(c analysis.Scaling) string { return c.Part + c.Workload }) {
+	for _, ofWork := range lists.GroupBy(s.Scalings, func(c curves.Scaling) string { return c.Part + c.Workload }) {
 		most := ofWork[0].Points[len(ofWork[0].Points)-1].Clients
-		var all []analysis.Scaling
+		var all []curves.Scaling
 		for _, curve := range ofWork {
 			if curve.Points[len(curve.Points)-1].Clients == most {
 				all = append(all, curve)
 			}
 		}
-		carries := func(c analysis.Scaling) float64 { return c.Points[len(c.Points)-1].Throughput.Value }
-		slices.SortStableFunc(all, func(a, b analysis.Scaling) int { return cmp.Compare(carries(b), carries(a)) })
-		over, names := brief(lists.Map(all, func(c analysis.Scaling) string { return c.Variant }))
+		carries := func(c curves.Scaling) float64 { return c.Points[len(c.Points)-1].Throughput.Value }
+		slices.SortStableFunc(all, func(a, b curves.Scaling) int { return cmp.Compare(carries(b), carries(a)) })
+		over, names := brief(lists.Map(all, func(c curves.Scaling) string { return c.Variant }))
 		items := make([]string, len(all))
 		for i, c := range all {
 			items[i] = names[i] + " " + rate(carries(c))

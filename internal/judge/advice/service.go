@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // isService reports whether a run loaded a service of the user's own.
@@ -89,7 +90,7 @@ func setbacks(s *analysis.Summary) []string {
 
 // refusal says in words why no cell can be believed.
 func refusal(s *analysis.Summary) []string {
-	if slices.ContainsFunc(s.Cells, func(c analysis.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
+	if slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
 		return nil
 	}
 	return []string{cut("These figures cannot be believed: " + s.Cells[0].Findings[0].Detail)}

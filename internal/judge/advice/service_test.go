@@ -6,18 +6,19 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // serving is a service with some numbers of clients, of which some calls failed.
 func serving(failed int64, numbers ...int) *analysis.Summary {
 	s := &analysis.Summary{Planned: len(numbers), Done: len(numbers)}
 	for _, n := range numbers {
-		s.Cells = append(s.Cells, analysis.Cell{
+		s.Cells = append(s.Cells, matrix.Cell{
 			Cell:   record.Cell{Part: "load", Stack: record.ServiceStack, Variant: "service:wire=h2", Place: record.Place{Workload: "GET /items", Clients: n}, Load: record.Load{Model: "closed"}},
-			Trials: 1, Valid: 1, Throughput: analysis.Figure{Value: 7000},
-			Service:   analysis.Latencies{Mean: analysis.Figure{Value: 1500}, P50: analysis.Figure{Value: 1420}, P99: analysis.Figure{Value: 2890}},
-			ClientCPU: &analysis.Figure{Value: 42}, ServerCPU: &analysis.Figure{Value: 35},
-			Survival: analysis.Survival{Trials: 1, Requests: 1000, Succeeded: 1000 - failed, Failures: []record.ErrorCount{{Code: "500", Count: failed, Example: "the server answered 500 Internal Server Error"}}},
+			Trials: 1, Valid: 1, Throughput: matrix.Figure{Value: 7000},
+			Service:   matrix.Latencies{Mean: matrix.Figure{Value: 1500}, P50: matrix.Figure{Value: 1420}, P99: matrix.Figure{Value: 2890}},
+			ClientCPU: &matrix.Figure{Value: 42}, ServerCPU: &matrix.Figure{Value: 35},
+			Survival: matrix.Survival{Trials: 1, Requests: 1000, Succeeded: 1000 - failed, Failures: []record.ErrorCount{{Code: "500", Count: failed, Example: "the server answered 500 Internal Server Error"}}},
 		})
 	}
 	return s
@@ -33,7 +34,7 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 	}
 	stalling := serving(0, 10)
 	for n := range 40 {
-		point := analysis.CoursePoint{Seconds: 0.05 + 0.1*float64(n), Throughput: 7000}
+		point := matrix.CoursePoint{Seconds: 0.05 + 0.1*float64(n), Throughput: 7000}
 		if n%10 < 2 {
 			point.Throughput = 0
 		}
@@ -44,7 +45,7 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 	}
 	refused := serving(0, 10)
 	refused.Cells[0].Valid, refused.Cells[0].Refused, refused.Invalid = 0, 1, 1
-	refused.Cells[0].Findings = []analysis.Finding{{Name: "neighbours", Level: record.Invalid, Trials: 1, Detail: "other processes took 75 % of the CPU time"}}
+	refused.Cells[0].Findings = []matrix.Finding{{Name: "neighbours", Level: record.Invalid, Trials: 1, Detail: "other processes took 75 % of the CPU time"}}
 	if got := Answer(refused)[0]; got != "These figures cannot be believed: other processes took 75 % of the CPU time" {
 		t.Errorf("of a run that was refused: %q", got)
 	}

@@ -8,12 +8,13 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 )
 
 // steps says where a call's time jumps with its size, and what takes the jump away.
 func steps(s *analysis.Summary) []string {
 	var sentences []string
-	for _, all := range lists.GroupBy(s.Steps, func(step analysis.Step) string {
+	for _, all := range lists.GroupBy(s.Steps, func(step compare.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
 	}) {
 		sentences = append(sentences, stepSentences(all)...)
@@ -22,30 +23,30 @@ func steps(s *analysis.Summary) []string {
 }
 
 // stepSentences are about one jump; the first of the steps is that of the part's first variant.
-func stepSentences(all []analysis.Step) []string {
+func stepSentences(all []compare.Step) []string {
 	first := all[0]
 	where := fmt.Sprintf("%s: from %s to %s", first.Part, exactSize(first.From), exactSize(first.To))
 	switch first.Outcome {
-	case analysis.HasStep:
+	case compare.HasStep:
 		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, between(first.Time, number), moreFaults(first), cause(all))}
 		for _, kind := range []struct {
-			kind analysis.StepKind
+			kind compare.StepKind
 			says string
-		}{{analysis.StepGone, "that step is gone with %s."}, {analysis.StepStays, "it stays with %s."}, {analysis.StepUndecided, "it is undecided with %s."}} {
+		}{{compare.StepGone, "that step is gone with %s."}, {compare.StepStays, "it stays with %s."}, {compare.StepUndecided, "it is undecided with %s."}} {
 			if with := factors(all, kind.kind); len(with) > 0 {
 				sentences = append(sentences, fmt.Sprintf(first.Part+": "+kind.says, list(with)))
 			}
 		}
 		return sentences
-	case analysis.NoStep:
+	case compare.NoStep:
 		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, between(first.Time, number), appearing(all))}
 	}
 	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, between(first.Time, number), appearing(all))}
 }
 
 // appearing are the variants that have a step of their own.
-func appearing(all []analysis.Step) string {
-	with := factors(all, analysis.StepAppears)
+func appearing(all []compare.Step) string {
+	with := factors(all, compare.StepAppears)
 	if len(with) == 0 {
 		return ""
 	}
@@ -53,8 +54,8 @@ func appearing(all []analysis.Step) string {
 }
 
 // cause is what takes the step away, and what does not.
-func cause(all []analysis.Step) string {
-	gone, stays := changed(all, analysis.StepGone), changed(all, analysis.StepStays)
+func cause(all []compare.Step) string {
+	gone, stays := changed(all, compare.StepGone), changed(all, compare.StepStays)
 	switch {
 	case len(gone) == 0:
 		return ": a step"
@@ -65,7 +66,7 @@ func cause(all []analysis.Step) string {
 }
 
 // moreFaults are those that the larger message has beyond chance.
-func moreFaults(s analysis.Step) string {
+func moreFaults(s compare.Step) string {
 	if s.Faults == nil || s.Faults.Interval == nil || s.Faults.Interval.Low <= 0 {
 		return ""
 	}
@@ -73,7 +74,7 @@ func moreFaults(s analysis.Step) string {
 }
 
 // factors name the variants of a kind by what differs from the first, with their ratios.
-func factors(all []analysis.Step, kind analysis.StepKind) []string {
+func factors(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
 		if step.Outcome == kind {
@@ -84,7 +85,7 @@ func factors(all []analysis.Step, kind analysis.StepKind) []string {
 }
 
 // changed are the options that the variants of a kind set, each once.
-func changed(all []analysis.Step, kind analysis.StepKind) []string {
+func changed(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
 		name, _, _ := strings.Cut(factor(step), "=")
@@ -96,7 +97,7 @@ func changed(all []analysis.Step, kind analysis.StepKind) []string {
 }
 
 // factor is what a variant adds to the first.
-func factor(step analysis.Step) string {
+func factor(step compare.Step) string {
 	if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
 		return strings.TrimLeft(rest, ":,")
 	}
@@ -109,22 +110,22 @@ func exactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
 // stepLines say where the time jumps, and what takes the jump away.
 func stepLines(s *analysis.Summary) []string {
 	var lines []string
-	for _, all := range lists.GroupBy(s.Steps, func(step analysis.Step) string {
+	for _, all := range lists.GroupBy(s.Steps, func(step compare.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
 	}) {
 		first := all[0]
 		head := fmt.Sprintf("%s to %s over %s: %s, ", exactSize(first.From), exactSize(first.To), first.Variant, timesAs(first.Time))
 		switch first.Outcome {
-		case analysis.HasStep:
+		case compare.HasStep:
 			var items []string
-			if gone := changed(all, analysis.StepGone); len(gone) > 0 {
+			if gone := changed(all, compare.StepGone); len(gone) > 0 {
 				items = append(items, "gone with "+joined(gone, "or"))
 			}
-			if stays := changed(all, analysis.StepStays); len(stays) > 0 {
+			if stays := changed(all, compare.StepStays); len(stays) > 0 {
 				items = append(items, "not with "+joined(stays, "or"))
 			}
 			lines = append(lines, filled(head+"a step; ", append(items, ""))...)
-		case analysis.NoStep:
+		case compare.NoStep:
 			lines = append(lines, cut(head+"no step."))
 		default:
 			lines = append(lines, cut(head+"undecided."))

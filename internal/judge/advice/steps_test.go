@@ -5,21 +5,23 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // TestStepsSayTheCauseFirst: what takes the step away comes before the figures.
 func TestStepsSayTheCauseFirst(t *testing.T) {
-	step := func(variant string, ratio float64, outcome analysis.StepKind) analysis.Step {
-		s := analysis.Step{Part: "factors", Variant: variant, Clients: 1, From: 32700, To: 32800, Outcome: outcome, Time: analysis.Figure{Value: ratio}}
+	step := func(variant string, ratio float64, outcome compare.StepKind) compare.Step {
+		s := compare.Step{Part: "factors", Variant: variant, Clients: 1, From: 32700, To: 32800, Outcome: outcome, Time: matrix.Figure{Value: ratio}}
 		if variant != "grpc" {
 			s.Base = "grpc"
 		}
 		return s
 	}
-	first := step("grpc", 2, analysis.HasStep)
-	first.Faults = &analysis.Figure{Value: 1.5, Interval: &analysis.Interval{Low: 1, High: 2}}
-	got := steps(&analysis.Summary{Results: analysis.Results{Steps: []analysis.Step{
-		first, step("grpc:smallobject=64KiB", 2.1, analysis.StepStays), step("grpc:pool-tiers=none", 1.1, analysis.StepGone), step("grpc:gogc=off", 1.5, analysis.StepUndecided),
+	first := step("grpc", 2, compare.HasStep)
+	first.Faults = &matrix.Figure{Value: 1.5, Interval: &matrix.Interval{Low: 1, High: 2}}
+	got := steps(&analysis.Summary{Results: analysis.Results{Steps: []compare.Step{
+		first, step("grpc:smallobject=64KiB", 2.1, compare.StepStays), step("grpc:pool-tiers=none", 1.1, compare.StepGone), step("grpc:gogc=off", 1.5, compare.StepUndecided),
 	}}})
 	want := []string{
 		"factors: from 32,700 B to 32,800 B a call over grpc takes 2 times as long, with 1.5 (1 to 2) page faults more: a step, which comes from what pool-tiers changes, and not from what smallobject changes.",

@@ -5,6 +5,9 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // sampleRun says what the figures of each variant are in a test.
@@ -24,10 +27,10 @@ type sampleRun struct {
 // spread is the half width of a figure's interval where there are three trials.
 const spread = 0.02
 
-func (y sampleRun) figure(value float64) analysis.Figure {
-	f := analysis.Figure{Value: value}
+func (y sampleRun) figure(value float64) matrix.Figure {
+	f := matrix.Figure{Value: value}
 	if y.trials >= 3 {
-		f.Interval = &analysis.Interval{Low: value * (1 - spread), High: value * (1 + spread), Confidence: 0.95}
+		f.Interval = &matrix.Interval{Low: value * (1 - spread), High: value * (1 + spread), Confidence: 0.95}
 	}
 	return f
 }
@@ -49,7 +52,7 @@ func (y sampleRun) addTo(s *analysis.Summary) {
 			for i, a := range y.variants {
 				for _, b := range y.variants[i+1:] {
 					s.Comparisons = append(s.Comparisons,
-						y.compare(analysis.Mean, y.mean, a, b, at), y.compare(analysis.P99, y.p99, a, b, at), y.compare(analysis.CPU, cpu, a, b, at))
+						y.compare(matrix.Mean, y.mean, a, b, at), y.compare(matrix.P99, y.p99, a, b, at), y.compare(matrix.CPU, cpu, a, b, at))
 				}
 			}
 		}
@@ -65,13 +68,13 @@ func both(sizes ...int) []record.Payload {
 	return all
 }
 
-func (y sampleRun) cell(variant string, at point) analysis.Cell {
+func (y sampleRun) cell(variant string, at point) matrix.Cell {
 	mean, p99 := y.mean(variant, at), y.p99(variant, at)
 	cpu := y.figure(mean / float64(at.clients) / 4)
 	if y.cpu != nil {
 		cpu = y.figure(y.cpu(variant, at) / 2)
 	}
-	c := analysis.Cell{
+	c := matrix.Cell{
 		Cell: record.Cell{
 			Part: y.part, Variant: variant, Place: record.Place{Payload: at.size, Clients: at.clients},
 			Load: record.Load{Model: y.model},
@@ -84,27 +87,27 @@ func (y sampleRun) cell(variant string, at point) analysis.Cell {
 	}
 	c.Service.Mean, c.Service.P50, c.Service.P99 = y.figure(mean), y.figure(0.9*mean), y.figure(p99)
 	for repeat := range y.trials {
-		c.Repeats = append(c.Repeats, analysis.Repeat{Trial: repeat + 1, Valid: true, MeanUS: &mean})
+		c.Repeats = append(c.Repeats, matrix.Repeat{Trial: repeat + 1, Valid: true, MeanUS: &mean})
 	}
 	return c
 }
 
 // compare calls equal what differs by less than a hundredth, undecided what
 // differs by less than a tenth, and the rest a difference.
-func (y sampleRun) compare(metric string, of func(string, point) float64, a, b string, at point) analysis.Comparison {
+func (y sampleRun) compare(metric string, of func(string, point) float64, a, b string, at point) compare.Comparison {
 	ratio := of(a, at) / of(b, at)
-	c := analysis.Comparison{
+	c := compare.Comparison{
 		Part: y.part, A: a, B: b, Place: record.Place{Payload: at.size, Clients: at.clients},
-		Metric: metric, Ratio: y.figure(ratio), Verdict: analysis.Undecided, Margin: 0.05, Pairs: y.trials,
+		Metric: metric, Ratio: y.figure(ratio), Verdict: compare.Undecided, Margin: 0.05, Pairs: y.trials,
 	}
-	less, more := analysis.Faster, analysis.Slower
-	if metric == analysis.CPU {
-		less, more = analysis.Less, analysis.More
+	less, more := compare.Faster, compare.Slower
+	if metric == matrix.CPU {
+		less, more = compare.Less, compare.More
 	}
 	switch apart := math.Abs(math.Log(ratio)); {
 	case y.trials < 3:
 	case apart < 0.01:
-		c.Verdict = analysis.Equivalent
+		c.Verdict = compare.Equivalent
 	case apart > 0.1 && ratio < 1:
 		c.Verdict = less
 	case apart > 0.1:
@@ -140,10 +143,10 @@ func usual() sampleRun {
 	}
 }
 
-func knee(variant string, bytes int, by string, clients float64, reason string) analysis.Knee {
-	k := analysis.Knee{Part: "compare", Variant: variant, Payload: record.Payload{RequestBytes: bytes, ResponseBytes: bytes}, By: by, Points: 6, Found: clients > 0, Reason: reason}
+func knee(variant string, bytes int, by string, clients float64, reason string) curves.Knee {
+	k := curves.Knee{Part: "compare", Variant: variant, Payload: record.Payload{RequestBytes: bytes, ResponseBytes: bytes}, By: by, Points: 6, Found: clients > 0, Reason: reason}
 	if k.Found {
-		k.Clients = &analysis.Figure{Value: clients, Interval: &analysis.Interval{Low: clients / 2, High: 2 * clients, Confidence: 0.95}}
+		k.Clients = &matrix.Figure{Value: clients, Interval: &matrix.Interval{Low: clients / 2, High: 2 * clients, Confidence: 0.95}}
 	}
 	return k
 }

@@ -6,6 +6,9 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // advised is the advice on a run, a sentence a line.
@@ -70,7 +73,7 @@ func TestBothSizesAreNamed(t *testing.T) {
 func TestTheOnlyFigureIsNotInDoubt(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	spoil(s, func(c *analysis.Cell) bool { return c.Variant != "tcp" && c.RequestBytes == 4096 && c.Clients == 200 })
+	spoil(s, func(c *matrix.Cell) bool { return c.Variant != "tcp" && c.RequestBytes == 4096 && c.Clients == 200 })
 	text := strings.Join(Advise(s), "\n")
 	holds(t, text, "only tcp has a valid figure at 4 KiB: a call takes 625 µs")
 }
@@ -78,9 +81,9 @@ func TestTheOnlyFigureIsNotInDoubt(t *testing.T) {
 func TestKneesAndLimitsNameBothSizes(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	s.Knees = []analysis.Knee{knee("tcp", 64, analysis.ByThroughput, 16, "")}
+	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 16, "")}
 	s.Knees[0].ResponseBytes = 4096
-	s.Limits = []analysis.LimitEffect{{Without: "tcp", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 4096}, Clients: 500, Limit: 50}}
+	s.Limits = []compare.LimitEffect{{Without: "tcp", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 4096}, Clients: 500, Limit: 50}}
 	holds(t, strings.Join(Advise(s), "\n"), "for tcp at 64 B → 4 KiB", "on tcp (64 B → 4 KiB, 500 clients)")
 }
 
@@ -140,7 +143,7 @@ func TestALimitIsComparedWithNobodyElse(t *testing.T) {
 func TestKneesKeepTheirIntervals(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	s.Knees = []analysis.Knee{knee("tcp", 64, analysis.ByThroughput, 16, ""), knee("rest", 64, analysis.ByThroughput, 16, ""), knee("grpc", 64, analysis.ByThroughput, 16, "")}
+	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 16, ""), knee("rest", 64, curves.ByThroughput, 16, ""), knee("grpc", 64, curves.ByThroughput, 16, "")}
 	s.Knees[1].Clients.Interval.Low, s.Knees[2].Clients.Interval.High = 4, 64
 	holds(t, strings.Join(Advise(s), "\n"),
 		"at about 16 clients (8 to 32) for tcp at 64 B; at about 16 clients (4 to 32) for rest at 64 B; at about 16 clients (8 to 64) for grpc at 64 B")

@@ -8,7 +8,7 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func number(v float64) string { return units.Number(v) }
@@ -47,7 +47,7 @@ func rate(perSecond float64) string { return number(perSecond) + "/s" }
 func clients(n int) string { return count(n, "client") }
 
 // between adds the interval, if there is one.
-func between(f analysis.Figure, show func(float64) string) string {
+func between(f matrix.Figure, show func(float64) string) string {
 	if f.Interval == nil {
 		return show(f.Value)
 	}

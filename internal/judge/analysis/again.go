@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Again counts what was measured again because other programs had spoiled it.
@@ -27,7 +28,7 @@ func (a *Again) count(r *record.Record) {
 	if a.ThrownAway += thrownAway; thrownAway > 0 {
 		a.Trials++
 	}
-	if spoiledByMachine(r) {
+	if matrix.SpoiledByMachine(r) {
 		a.Spoiled++
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // both is a cell in two runs.
-type both struct{ before, after *point }
+type both struct{ before, after *matrix.Point }
 
 // key names the cell, and both where it is not called the same.
 func (b both) key() string {
@@ -23,33 +24,33 @@ func (b both) key() string {
 // match finds the cells that two runs have in common, in the order of the later one: those that
 // are equal, and where programs differ that measured them, those that agree in all that both
 // tell. Of those there must be one each: of two that may be meant neither is taken.
-func match(before, after *Summary) (common []both, onlyBefore, onlyAfter []*point) {
-	earlier := map[record.Cell]*point{}
+func match(before, after *Summary) (common []both, onlyBefore, onlyAfter []*matrix.Point) {
+	earlier := map[record.Cell]*matrix.Point{}
 	for _, p := range before.points {
-		earlier[anywhere(p.cell)] = p
+		earlier[anywhere(p.Cell)] = p
 	}
-	var later []*point
-	partner := map[*point]*point{} // by the later one
+	var later []*matrix.Point
+	partner := map[*matrix.Point]*matrix.Point{} // by the later one
 	for _, p := range after.points {
-		if old := earlier[anywhere(p.cell)]; old != nil {
+		if old := earlier[anywhere(p.Cell)]; old != nil {
 			partner[p] = old
-			delete(earlier, anywhere(p.cell))
+			delete(earlier, anywhere(p.Cell))
 		} else {
 			later = append(later, p)
 		}
 	}
-	left := func(p *point) bool { return earlier[anywhere(p.cell)] == p }
+	left := func(p *matrix.Point) bool { return earlier[anywhere(p.Cell)] == p }
 	for _, p := range later {
-		olds := slices.DeleteFunc(slices.Clone(before.points), func(old *point) bool { return !left(old) || !isAlike(old.cell, p.cell) })
+		olds := slices.DeleteFunc(slices.Clone(before.points), func(old *matrix.Point) bool { return !left(old) || !isAlike(old.Cell, p.Cell) })
 		if len(olds) != 1 {
 			continue
 		}
-		rivals := slices.DeleteFunc(slices.Clone(later), func(other *point) bool { return !isAlike(olds[0].cell, other.cell) })
+		rivals := slices.DeleteFunc(slices.Clone(later), func(other *matrix.Point) bool { return !isAlike(olds[0].Cell, other.Cell) })
 		if len(rivals) == 1 {
 			partner[p] = olds[0]
 		}
 	}
-	taken := map[*point]bool{}
+	taken := map[*matrix.Point]bool{}
 	for _, p := range after.points {
 		if old := partner[p]; old != nil {
 			common = append(common, both{old, p})
@@ -88,7 +89,7 @@ func isSameLoad(a, b record.Load) bool {
 // Only leaves those cells of a run for Differ whose names contain a text. It fails if there is
 // none.
 func (s *Summary) Only(text string) error {
-	kept := slices.DeleteFunc(slices.Clone(s.points), func(p *point) bool { return !strings.Contains(p.cell.Key(), text) })
+	kept := slices.DeleteFunc(slices.Clone(s.points), func(p *matrix.Point) bool { return !strings.Contains(p.Cell.Key(), text) })
 	if len(kept) == 0 {
 		return fmt.Errorf("no cell's name contains %q: the first is %s", text, firstOf(keysOf(s.points)))
 	}
@@ -96,7 +97,7 @@ func (s *Summary) Only(text string) error {
 	return nil
 }
 
-func keysOf(points []*point) []string {
+func keysOf(points []*matrix.Point) []string {
 	var keys []string
 	for _, p := range points {
 		keys = append(keys, keyOf(p))
@@ -106,14 +107,14 @@ func keysOf(points []*point) []string {
 
 // keyOf names a cell where it may stand beside one of another run, which may have been spread
 // over another number of agents.
-func keyOf(p *point) string {
-	switch n := p.cell.Agents; n {
+func keyOf(p *matrix.Point) string {
+	switch n := p.Cell.Agents; n {
 	case 0:
-		return p.cell.Key()
+		return p.Cell.Key()
 	case 1:
-		return p.cell.Key() + ", clients on 1 agent of a fleet"
+		return p.Cell.Key() + ", clients on 1 agent of a fleet"
 	default:
-		return fmt.Sprintf("%s, clients on %d agents of a fleet", p.cell.Key(), n)
+		return fmt.Sprintf("%s, clients on %d agents of a fleet", p.Cell.Key(), n)
 	}
 }
 
@@ -124,7 +125,7 @@ func whyNone(before, after *Summary) error {
 		if slices.Contains(after.points, p) {
 			others = before.points
 		}
-		alike := slices.DeleteFunc(slices.Clone(others), func(other *point) bool { return !isAlike(p.cell, other.cell) })
+		alike := slices.DeleteFunc(slices.Clone(others), func(other *matrix.Point) bool { return !isAlike(p.Cell, other.Cell) })
 		if len(alike) > 1 {
 			return fmt.Errorf("%s may be each of %s: name the cells with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
@@ -150,7 +151,7 @@ func foreignDoubts(before, after *Summary, common []both) []string {
 		}
 	}
 	for _, c := range common {
-		a, b := c.before.cell, c.after.cell
+		a, b := c.before.Cell, c.after.Cell
 		if a.Tool != b.Tool {
 			add("two programs do not time a call alike")
 			add("that both sent messages of one size is not known")
@@ -167,12 +168,12 @@ func foreignDoubts(before, after *Summary, common []both) []string {
 
 // diffMetric is what runs are compared by. Other programs tell service times, so that a
 // comparison with them is of those on both sides.
-func diffMetric(name string, foreign bool) metric {
+func diffMetric(name string, foreign bool) matrix.Metric {
 	switch {
-	case foreign && name == Mean:
-		name = ServiceMean
-	case foreign && name == P99:
-		name = ServiceP99
+	case foreign && name == matrix.Mean:
+		name = matrix.ServiceMean
+	case foreign && name == matrix.P99:
+		name = matrix.ServiceP99
 	}
-	return metrics[name]
+	return matrix.Metrics[name]
 }

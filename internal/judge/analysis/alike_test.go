@@ -8,6 +8,8 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // imported are files of a tool, each with its mean, in one cell.
@@ -95,10 +97,10 @@ func TestDiffTakesACellOfAToolForOneOfWirelabsOwn(t *testing.T) {
 		if one.Cell != "matrix/grpc/echo/64B/c=50 → import/ghz/a/c=50" {
 			t.Errorf("compared %s", one.Cell)
 		}
-		if one.Metric == Mean && (one.Verdict != Slower || math.Abs(one.Ratio.Value-2) > 0.3) {
+		if one.Metric == matrix.Mean && (one.Verdict != compare.Slower || math.Abs(one.Ratio.Value-2) > 0.3) {
 			t.Errorf("twice as long is %+v", one)
 		}
-		if one.Metric == CPU {
+		if one.Metric == matrix.CPU {
 			t.Error("CPU time was compared, which no file has")
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
 )
 
 // TestClaimsAreJudged knows that one codec takes a tenth off a small call and a
@@ -45,24 +46,24 @@ func TestClaimsAreJudged(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []struct {
-		outcome Outcome
+		outcome compare.Outcome
 		ratio   float64
 		reason  string
 	}{
-		{Compatible, 0.9, ""},
-		{Smaller, 0.75, ""},
-		{Compatible, 4.0 / 3, ""},
-		{Compatible, 0.9 / 0.75, ""},
-		{Refuted, 0.75 / 0.9, ""},
-		{Refuted, 1, ""},
-		{Unmeasured, 0, "no mean of tcp in small"},
-		{Unmeasured, 0, "file:server=caddy needs --yardstick"},
-		{Larger, 4.0 / 3, ""},
-		{Compatible, 0.9, ""},
-		{Refuted, 5, ""},
-		{Compatible, 4.0 / 3, ""},
-		{Unmeasured, 0, "a claim about a cause without factors"},
-		{Refuted, 0, "the first never overtakes the second, in each of 6 repeats"},
+		{compare.Compatible, 0.9, ""},
+		{compare.Smaller, 0.75, ""},
+		{compare.Compatible, 4.0 / 3, ""},
+		{compare.Compatible, 0.9 / 0.75, ""},
+		{compare.Refuted, 0.75 / 0.9, ""},
+		{compare.Refuted, 1, ""},
+		{compare.Unmeasured, 0, "no mean of tcp in small"},
+		{compare.Unmeasured, 0, "file:server=caddy needs --yardstick"},
+		{compare.Larger, 4.0 / 3, ""},
+		{compare.Compatible, 0.9, ""},
+		{compare.Refuted, 5, ""},
+		{compare.Compatible, 4.0 / 3, ""},
+		{compare.Unmeasured, 0, "a claim about a cause without factors"},
+		{compare.Refuted, 0, "the first never overtakes the second, in each of 6 repeats"},
 	}
 	for i, c := range s.Claims {
 		if c.Outcome != want[i].outcome {
@@ -89,7 +90,7 @@ func TestClaimsAreJudged(t *testing.T) {
 	for _, f := range s.Claims[11].Factors {
 		moves = append(moves, f.Moves)
 	}
-	if want := []string{Moves, MovesNot, MovesMaybe}; !slices.Equal(moves, want) {
+	if want := []string{compare.Moves, compare.MovesNot, compare.MovesMaybe}; !slices.Equal(moves, want) {
 		t.Errorf("the factors move %v, want %v", moves, want)
 	}
 }
@@ -113,7 +114,7 @@ func TestClaimKeepsItsVerdict(t *testing.T) {
 	upTo := func(repeats int) Judged {
 		return Judged{Records: slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Repeat > repeats })}
 	}
-	found, again, err := TakeLook(m, upTo(3).Records)
+	found, again, err := compare.TakeLook(m, upTo(3).Records)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestClaimKeepsItsVerdict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Claims[0]; c.Outcome != Larger || c.Pairs != 3 {
+	if c := s.Claims[0]; c.Outcome != compare.Larger || c.Pairs != 3 {
 		t.Errorf("a claim that stood: %s by %d repeats", c.Outcome, c.Pairs)
 	}
 	if c := s.Claims[1]; c.Pairs != 8 {

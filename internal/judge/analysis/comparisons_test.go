@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // versus is tcp and rest at every concurrency, rest slower by a factor.
@@ -20,8 +22,8 @@ func versus(seed uint64, repeats int, factor float64, clients ...int) synthetic 
 	return s
 }
 
-func verdicts(s *Summary) map[Verdict]int {
-	counts := map[Verdict]int{}
+func verdicts(s *Summary) map[compare.Verdict]int {
+	counts := map[compare.Verdict]int{}
 	for _, c := range s.Comparisons {
 		counts[c.Verdict]++
 	}
@@ -34,14 +36,14 @@ func TestDifferenceOfATenthIsFound(t *testing.T) {
 		t.Fatalf("%d comparisons of 4 metrics at 3 concurrencies", len(s.Comparisons))
 	}
 	for _, c := range s.Comparisons {
-		want, verdict := 1/1.1, Faster
+		want, verdict := 1/1.1, compare.Faster
 		switch c.Metric {
-		case Throughput:
+		case matrix.Throughput:
 			want = 1.1
-		case CPU:
-			want, verdict = 1, Equivalent
+		case matrix.CPU:
+			want, verdict = 1, compare.Equivalent
 		}
-		if c.A != "tcp" || c.B != "rest" || c.Verdict != verdict || verdict == Faster && c.P > 0.05 || c.Pairs != 5 {
+		if c.A != "tcp" || c.B != "rest" || c.Verdict != verdict || verdict == compare.Faster && c.P > 0.05 || c.Pairs != 5 {
 			t.Errorf("%s at %d clients: %s is %s than %s, p = %.3g, %d pairs", c.Metric, c.Clients, c.A, c.Verdict, c.B, c.P, c.Pairs)
 		}
 		within(t, c.Metric, c.Ratio.Value, want, 0.05)
@@ -57,9 +59,9 @@ func TestMoreCPUTimeIsFound(t *testing.T) {
 		}
 	}
 	for _, c := range summarize(t, records).Comparisons {
-		if c.Metric == CPU {
+		if c.Metric == matrix.CPU {
 			within(t, "CPU time of tcp over rest's", c.Ratio.Value, 3.0/5, 0.01)
-			if c.A != "tcp" || c.Verdict != Less {
+			if c.A != "tcp" || c.Verdict != compare.Less {
 				t.Errorf("CPU time of %s is %s", c.A, c.Verdict)
 			}
 		}
@@ -68,7 +70,7 @@ func TestMoreCPUTimeIsFound(t *testing.T) {
 
 func TestVerdictNamesTheSlowerOne(t *testing.T) {
 	for _, c := range versus(1, 5, 0.7, 1).summarize(t).Comparisons {
-		if c.Metric != CPU && (c.A != "tcp" || c.Verdict != Slower) {
+		if c.Metric != matrix.CPU && (c.A != "tcp" || c.Verdict != compare.Slower) {
 			t.Errorf("%s: %s is %s", c.Metric, c.A, c.Verdict)
 		}
 	}
@@ -89,7 +91,7 @@ func TestEqualVariantsDoNotDiffer(t *testing.T) {
 			}
 		}
 		v := verdicts(s)
-		if v[Faster]+v[Slower] > 0 {
+		if v[compare.Faster]+v[compare.Slower] > 0 {
 			t.Logf("seed %d: %v", seed, v)
 			with++
 		}
@@ -115,7 +117,7 @@ func TestRepeatsArePaired(t *testing.T) {
 	// Without one trial the others still find their own.
 	records[2].Failure = "the server died"
 	for _, c := range summarize(t, records).Comparisons {
-		if c.Metric != CPU && c.Verdict != Faster || c.Pairs != 4 {
+		if c.Metric != matrix.CPU && c.Verdict != compare.Faster || c.Pairs != 4 {
 			t.Errorf("%s: %s, %v to %v", c.Metric, c.Verdict, c.Ratio.Interval.Low, c.Ratio.Interval.High)
 		}
 	}
@@ -123,10 +125,10 @@ func TestRepeatsArePaired(t *testing.T) {
 
 func TestTwoTrialsDecideNothing(t *testing.T) {
 	for _, c := range versus(1, 2, 3, 1, 10).summarize(t).Comparisons {
-		if c.Verdict != Undecided || c.Ratio.Interval != nil || !math.IsNaN(c.P) {
+		if c.Verdict != compare.Undecided || c.Ratio.Interval != nil || !math.IsNaN(c.P) {
 			t.Errorf("%+v", c)
 		}
-		if c.Metric == Mean {
+		if c.Metric == matrix.Mean {
 			within(t, "ratio", c.Ratio.Value, 1.0/3, 0.1)
 		}
 	}

@@ -7,6 +7,11 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/scenario"
+
+	"wirelab.dev/internal/judge/analysis/matrix"
+
+
+	"wirelab.dev/internal/judge/analysis/compare"
 )
 
 // A Condition is what --fail-if asks: a figure that a cell must not have (p99>20ms,
@@ -81,7 +86,7 @@ func (c Condition) IsChange() bool { return c.Unit == Relative }
 // CheckLoad refuses a figure that a load does not have, and a change that it does not show.
 func (c Condition) CheckLoad(model string) error {
 	switch {
-	case c.IsChange() && !isMeaningful(model, c.of.metric()):
+	case c.IsChange() && !matrix.IsMeaningful(model, c.of.metric()):
 		return fmt.Errorf("%q: the %s of this load is not compared: it is sent at the rate that it is told, or looks for one", c.Text, c.of.metric())
 	case !c.IsChange() && c.of.model != "" && c.of.model != model:
 		return fmt.Errorf("%q: only a load with --%s has %s", c.Text, map[string]string{"search": "goal", "burst": "burst"}[c.of.model], c.of.names[0])
@@ -104,17 +109,17 @@ const (
 
 // A GateFinding is the outcome of a condition in one cell.
 type GateFinding struct {
-	Gate    string      `json:"gate"` // as it was written
-	Cell    string      `json:"cell"`
-	Clients int         `json:"-"`
-	Outcome GateOutcome `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, and may by chance
-	Unit    Unit        `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // of the next two
-	Limit   float64     `json:"limit"`
-	Found   Figure      `json:"found"`         // null where it is not known
-	Windows int         `json:"windows"`       // valid ones that it is of
-	Why     string      `json:"why,omitempty"` // it could not be judged
-	Change  *Difference `json:"-"`             // that was judged; nil of a figure
-	within  bool        // the change is within the limit, as far as it is known
+	Gate    string        `json:"gate"` // as it was written
+	Cell    string        `json:"cell"`
+	Clients int           `json:"-"`
+	Outcome GateOutcome   `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, and may by chance
+	Unit    Unit          `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // of the next two
+	Limit   float64       `json:"limit"`
+	Found   matrix.Figure `json:"found"`         // null where it is not known
+	Windows int           `json:"windows"`       // valid ones that it is of
+	Why     string        `json:"why,omitempty"` // it could not be judged
+	Change  *Difference   `json:"-"`             // that was judged; nil of a figure
+	within  bool          // the change is within the limit, as far as it is known
 }
 
 // JudgeConditions judges conditions in the cells of a run: figures first, and then changes since an
@@ -140,8 +145,8 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 
 // Judge judges the figure of a cell. The figure alone decides, so that a run of one window can
 // be judged too: whoever wants to know how far chance goes takes three, and reads the interval.
-func (c Condition) Judge(cell *Cell) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: Figure{Value: math.NaN()}}
+func (c Condition) Judge(cell *matrix.Cell) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: matrix.Figure{Value: math.NaN()}}
 	if !cell.IsValid() {
 		f.Outcome, f.Why = Unjudged, "it has no valid window"
 		return f
@@ -160,19 +165,19 @@ func (c Condition) Judge(cell *Cell) GateFinding {
 	return f
 }
 
-func (c Condition) figure(cell *Cell) *Figure {
+func (c Condition) figure(cell *matrix.Cell) *matrix.Figure {
 	if c.of.unit == Requests && c.Unit == Share {
-		return &Figure{Value: errorShare(cell)}
+		return &matrix.Figure{Value: errorShare(cell)}
 	}
 	return c.of.of(cell)
 }
 
 // judgeIn judges the change of a cell since an earlier run.
-func (c Condition) judgeIn(cell *Cell, since *Diff) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: Figure{Value: math.NaN()}}
+func (c Condition) judgeIn(cell *matrix.Cell, since *Diff) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: matrix.Figure{Value: math.NaN()}}
 	f.Outcome, f.Why = Unjudged, "a window of each run must be valid, and know the figure"
 	for _, d := range since.Differences {
-		if d.Metric == c.of.metric() && d.of.after.cell == cell.Cell {
+		if d.Metric == c.of.metric() && d.of.after.Cell == cell.Cell {
 			f = c.JudgeChange(d)
 		}
 	}
@@ -189,9 +194,9 @@ func (c Condition) JudgeChange(d Difference) GateFinding {
 	case i != nil && c.isBeyond(i.Low) && c.isBeyond(i.High) && d.isReal():
 		f.Outcome = Breached
 	}
-	if f.within = f.Outcome == Kept; min(d.BeforeTrials, d.AfterTrials) < LeastTrials {
+	if f.within = f.Outcome == Kept; min(d.BeforeTrials, d.AfterTrials) < matrix.LeastTrials {
 		f.Outcome = Unjudged
-		f.Why = fmt.Sprintf("a change takes %d valid windows in each run, and they have %d and %d", LeastTrials, d.BeforeTrials, d.AfterTrials)
+		f.Why = fmt.Sprintf("a change takes %d valid windows in each run, and they have %d and %d", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials)
 	}
 	return f
 }
@@ -220,4 +225,6 @@ func (c Condition) isBeyond(value float64) bool {
 	return value < c.Limit
 }
 
-func (d Difference) isReal() bool { return d.Verdict != Undecided && d.Verdict != Equivalent }
+func (d Difference) isReal() bool {
+	return d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
+}

@@ -4,17 +4,21 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/judge/analysis/matrix"
+
+	"wirelab.dev/internal/judge/analysis/compare"
 )
 
 // aLoadedCell has a figure of each kind.
-func aLoadedCell() *Cell {
-	at := func(v float64) Figure {
-		return Figure{Value: v, Interval: &Interval{Low: v / 2, High: 2 * v, Confidence: confidence}}
+func aLoadedCell() *matrix.Cell {
+	at := func(v float64) matrix.Figure {
+		return matrix.Figure{Value: v, Interval: &matrix.Interval{Low: v / 2, High: 2 * v, Confidence: matrix.Confidence}}
 	}
-	return &Cell{
+	return &matrix.Cell{
 		Key: "load/service:wire=h1/GET //c=2", Valid: 3, Requests: 10_000, Errors: 20,
 		Throughput: at(5000), ServerCPU: new(at(40)), P99OverP50: at(4),
-		Service: Latencies{Mean: at(100), P50: at(90), P99: at(400), P9999: Figure{Value: math.NaN()}, Max: at(9000)},
+		Service: matrix.Latencies{Mean: at(100), P50: at(90), P99: at(400), P9999: matrix.Figure{Value: math.NaN()}, Max: at(9000)},
 	}
 }
 
@@ -25,7 +29,7 @@ func TestFigures(t *testing.T) {
 	}{
 		{"p99>400us", Kept}, // a figure on the limit is right
 		{"p99>399us", Breached},
-		{" P99 > 0.399ms ", Breached},
+		{" matrix.P99 > 0.399ms ", Breached},
 		{"mean<100us", Kept},
 		{"mean<101us", Breached},
 		{"p99.99>1h", Unjudged}, // no figure
@@ -115,7 +119,7 @@ func TestChangesAreToldFromFigures(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, condition.IsChange(), err)
 		}
 	}
-	for text, want := range map[string]string{"rps<-5%": Throughput, "req/s<-5%": Throughput, "P99>+1%": P99} {
+	for text, want := range map[string]string{"rps<-5%": matrix.Throughput, "req/s<-5%": matrix.Throughput, "P99>+1%": matrix.P99} {
 		if condition, err := ParseCondition(text); err != nil || condition.of.metric() != want {
 			t.Errorf("%s is about %q, %v", text, condition.of.metric(), err)
 		}
@@ -138,23 +142,23 @@ func TestUnjudgedChangesPass(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	ratio := func(low, value, high float64, verdict Verdict) Difference {
-		return Difference{Metric: P99, BeforeTrials: 3, AfterTrials: 3, Ratio: Figure{Value: value, Interval: &Interval{Low: low, High: high}}, Verdict: verdict}
+	ratio := func(low, value, high float64, verdict compare.Verdict) Difference {
+		return Difference{Metric: matrix.P99, BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: value, Interval: &matrix.Interval{Low: low, High: high}}, Verdict: verdict}
 	}
 	for _, c := range []struct {
 		gate string
 		of   Difference
 		want GateOutcome
 	}{
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Slower), Breached},
-		{"p99>10%", ratio(1.05, 1.2, 1.3, Slower), Open},
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, Undecided), Open},
-		{"p99 > +10%", ratio(1.02, 1.05, 1.09, Slower), Kept},
-		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 3, Ratio: Figure{Value: 2}, Verdict: Undecided}, Open},
-		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 2, Ratio: Figure{Value: 2}, Verdict: Undecided}, Unjudged},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.94, Slower), Breached},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.97, Slower), Open},
-		{"throughput < -5%", ratio(1.2, 1.3, 1.4, Faster), Kept},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Slower), Breached},
+		{"p99>10%", ratio(1.05, 1.2, 1.3, compare.Slower), Open},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Undecided), Open},
+		{"p99 > +10%", ratio(1.02, 1.05, 1.09, compare.Slower), Kept},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, Open},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 2, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, Unjudged},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.94, compare.Slower), Breached},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.97, compare.Slower), Open},
+		{"throughput < -5%", ratio(1.2, 1.3, 1.4, compare.Faster), Kept},
 	} {
 		gate, err := ParseCondition(c.gate)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/curves"
 )
 
 // saturating is a stack that answers in 50 µs until 50 clients keep it busy.
@@ -24,7 +25,7 @@ func saturating(noise float64, repeats int, clients ...int) synthetic {
 	return s
 }
 
-func kneeBy(t *testing.T, s *Summary, by string) Knee {
+func kneeBy(t *testing.T, s *Summary, by string) curves.Knee {
 	t.Helper()
 	for _, k := range s.Knees {
 		if k.By == by {
@@ -32,19 +33,19 @@ func kneeBy(t *testing.T, s *Summary, by string) Knee {
 		}
 	}
 	t.Fatalf("no word on a knee by %s", by)
-	return Knee{}
+	return curves.Knee{}
 }
 
 func TestKneesAreFound(t *testing.T) {
 	s := saturating(0.03, 3, 1, 10, 25, 50, 100, 200, 400, 800).summarize(t)
-	if k := kneeBy(t, s, ByThroughput); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 || k.Clients.Interval == nil {
+	if k := kneeBy(t, s, curves.ByThroughput); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 || k.Clients.Interval == nil {
 		t.Errorf("throughput stops at 50 clients, and the knee is %+v", k)
 	}
-	if k := kneeBy(t, s, ByTail); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 {
+	if k := kneeBy(t, s, curves.ByTail); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 {
 		t.Errorf("the tail grows from 50 clients on, and the knee is %+v", k)
 	}
 	once := saturating(0.03, 1, 1, 10, 25, 50, 100, 200).summarize(t)
-	if k := kneeBy(t, once, ByThroughput); k.Found || !strings.Contains(k.Reason, "3 valid trials") {
+	if k := kneeBy(t, once, curves.ByThroughput); k.Found || !strings.Contains(k.Reason, "3 valid trials") {
 		t.Errorf("one trial gives %+v", k)
 	}
 }
@@ -61,7 +62,7 @@ func TestASpoiledConcurrencyDoesNotCount(t *testing.T) {
 		}
 		return summarize(t, records)
 	}
-	for _, by := range []string{ByThroughput, ByTail} {
+	for _, by := range []string{curves.ByThroughput, curves.ByTail} {
 		k := kneeBy(t, spoiled(1, 10, 25, 50, 100, 200, 400, 800), by)
 		if !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 || k.Points != 7 {
 			t.Errorf("by %s seven of eight concurrencies give %+v", by, k)
@@ -79,10 +80,10 @@ func TestKneesAreRefused(t *testing.T) {
 		by      string
 		reason  string
 	}{
-		{[]int{1, 10, 50, 100}, ByThroughput, "5 concurrencies"},
-		{[]int{10, 20, 30, 40, 50}, ByThroughput, "still grows at 50 clients"},
-		{[]int{50, 100, 150, 200, 250}, ByThroughput, "does not grow"},
-		{[]int{1, 10, 20, 30, 40, 50}, ByTail, "does not grow"},
+		{[]int{1, 10, 50, 100}, curves.ByThroughput, "5 concurrencies"},
+		{[]int{10, 20, 30, 40, 50}, curves.ByThroughput, "still grows at 50 clients"},
+		{[]int{50, 100, 150, 200, 250}, curves.ByThroughput, "does not grow"},
+		{[]int{1, 10, 20, 30, 40, 50}, curves.ByTail, "does not grow"},
 	} {
 		k := kneeBy(t, saturating(0.005, 3, c.clients...).summarize(t), c.by)
 		if k.Found || !strings.Contains(k.Reason, c.reason) {

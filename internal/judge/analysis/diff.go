@@ -9,6 +9,8 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Diff is how a run differs from an earlier one, in the cells that both have.
@@ -17,35 +19,35 @@ import (
 // between counts as theirs. So their trials are not paired, and no verdict is given with fewer
 // than [LeastTrials] valid ones on each side.
 type Diff struct {
-	Before       string       `json:"before"` // where the run lies
-	After        string       `json:"after"`
-	Differences  []Difference `json:"differences"`    // cell by cell, and there by metric
-	OnlyInBefore []string     `json:"only_in_before"` // cells
-	OnlyInAfter  []string     `json:"only_in_after"`
-	Invalid      []string     `json:"invalid"`         // cells without a valid trial in one of the runs
-	Doubts       []string     `json:"doubts"`          // what speaks against comparing the two at all
-	Power        *Power       `json:"power,omitempty"` // what so many repeats could tell of the mean; absent with too few
+	Before       string         `json:"before"` // where the run lies
+	After        string         `json:"after"`
+	Differences  []Difference   `json:"differences"`    // cell by cell, and there by metric
+	OnlyInBefore []string       `json:"only_in_before"` // cells
+	OnlyInAfter  []string       `json:"only_in_after"`
+	Invalid      []string       `json:"invalid"`         // cells without a valid trial in one of the runs
+	Doubts       []string       `json:"doubts"`          // what speaks against comparing the two at all
+	Power        *compare.Power `json:"power,omitempty"` // what so many repeats could tell of the mean; absent with too few
 
 	targets [2]string // of the first cell
 }
 
 // Difference is one figure of one cell in both runs.
 type Difference struct {
-	Cell         string  `json:"cell"`
-	Metric       string  `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
-	Before       float64 `json:"before"` // in microseconds; of throughput, a second
-	After        float64 `json:"after"`
-	BeforeTrials int     `json:"before_trials"` // that are valid
-	AfterTrials  int     `json:"after_trials"`
-	Ratio        Figure  `json:"ratio"`                                                                                           // of after over before
-	P            float64 `json:"p" jsonschema:"nullable"`                                                                         // as a comparison's
-	Verdict      Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // on after
+	Cell         string          `json:"cell"`
+	Metric       string          `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
+	Before       float64         `json:"before"` // in microseconds; of throughput, a second
+	After        float64         `json:"after"`
+	BeforeTrials int             `json:"before_trials"` // that are valid
+	AfterTrials  int             `json:"after_trials"`
+	Ratio        matrix.Figure   `json:"ratio"`                                                                                           // of after over before
+	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // as a comparison's
+	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // on after
 
 	of both
 }
 
 // DiffMetrics are the figures by which runs are compared.
-var DiffMetrics = []string{Mean, P99, Throughput, CPU}
+var DiffMetrics = []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU}
 
 // Differ compares two runs. It fails where they have no cell in common.
 func Differ(before, after *Summary) (*Diff, error) {
@@ -58,17 +60,17 @@ func Differ(before, after *Summary) (*Diff, error) {
 	if foreign {
 		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)
 	}
-	d.targets = [2]string{common[0].before.cell.Target, common[0].after.cell.Target}
+	d.targets = [2]string{common[0].before.Cell.Target, common[0].after.Cell.Target}
 	part := map[string]int{} // in the order of the scenario
 	for i, c := range slices.Backward(common) {
-		part[c.after.cell.Part] = i
+		part[c.after.Cell.Part] = i
 	}
 	slices.SortStableFunc(common, func(x, y both) int {
-		a, b := x.after.cell, y.after.cell
+		a, b := x.after.Cell, y.after.Cell
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
 	})
 	common = slices.DeleteFunc(common, func(c both) bool {
-		if invalid := len(c.before.valid()) == 0 || len(c.after.valid()) == 0; invalid {
+		if invalid := len(c.before.Valid()) == 0 || len(c.after.Valid()) == 0; invalid {
 			d.Invalid = append(d.Invalid, c.key())
 			return true
 		}
@@ -76,9 +78,9 @@ func Differ(before, after *Summary) (*Diff, error) {
 	})
 	byCell := make([][]Difference, len(common))
 	for _, name := range DiffMetrics {
-		f, of := familyOf(before.points, after.points), diffMetric(name, foreign)
+		f, of := compare.FamilyOf(before.points, after.points), diffMetric(name, foreign)
 		for i, c := range common {
-			if !isMeaningful(c.after.cell.Load.Model, name) || !isMeaningful(c.before.cell.Load.Model, name) {
+			if !matrix.IsMeaningful(c.after.Cell.Load.Model, name) || !matrix.IsMeaningful(c.before.Cell.Load.Model, name) {
 				continue
 			}
 			one := difference(c, name, of)
@@ -87,14 +89,14 @@ func Differ(before, after *Summary) (*Diff, error) {
 			}
 			byCell[i] = append(byCell[i], one)
 			at := len(byCell[i]) - 1
-			f.addUnpaired(c.before, c.after, of, func(verdict stats.Comparison) {
+			f.AddUnpaired(c.before, c.after, of, func(verdict stats.Comparison) {
 				c := &byCell[i][at]
-				c.P, c.Verdict = verdict.P, verdictOn(name, verdict.Verdict)
-				c.Ratio = estimated(verdict.Ratio)
+				c.P, c.Verdict = verdict.P, compare.VerdictOn(name, verdict.Verdict)
+				c.Ratio = matrix.FigureOf(verdict.Ratio)
 			})
 		}
-		f.judge()
-		if p := f.power(); p != nil && name == Mean {
+		f.Judge()
+		if p := f.Power(); p != nil && name == matrix.Mean {
 			p.Metric = name
 			d.Power = p
 		}
@@ -108,7 +110,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 
 // Has reports whether the run measured a cell, wherever its server was.
 func (s *Summary) Has(c record.Cell) bool {
-	return slices.ContainsFunc(s.points, func(p *point) bool { return anywhere(p.cell) == anywhere(c) })
+	return slices.ContainsFunc(s.points, func(p *matrix.Point) bool { return anywhere(p.Cell) == anywhere(c) })
 }
 
 // anywhere is a cell without the address of a server that wirelab did not start.
@@ -124,11 +126,11 @@ func firstOf(cells []string) string {
 	return cells[0]
 }
 
-func difference(c both, name string, of metric) Difference {
-	old, now := knownValues(c.before.valid(), of), knownValues(c.after.valid(), of)
+func difference(c both, name string, of matrix.Metric) Difference {
+	old, now := matrix.KnownValues(c.before.Valid(), of), matrix.KnownValues(c.after.Valid(), of)
 	d := Difference{
 		of: c, Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
-		P: math.NaN(), Verdict: Undecided, Ratio: Figure{Value: math.NaN()},
+		P: math.NaN(), Verdict: compare.Undecided, Ratio: matrix.Figure{Value: math.NaN()},
 	}
 	if len(old) > 0 && len(now) > 0 {
 		d.Before, d.After = stats.Median(old), stats.Median(now)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // runsThatDiffer draws a run and a later one, in which one cell takes so many times as long.
@@ -33,11 +34,11 @@ func TestDiffFindsWhatWasPlanted(t *testing.T) {
 	pilot, _ := runsThatDiffer(t, 77, 5, 1)
 	var repeats int
 	for _, p := range pilot.Powers {
-		if p.Metric == Mean && p.PairsForDifference != nil {
+		if p.Metric == matrix.Mean && p.PairsForDifference != nil {
 			repeats = *p.PairsForDifference
 		}
 	}
-	if repeats < LeastTrials || repeats > 50 {
+	if repeats < matrix.LeastTrials || repeats > 50 {
 		t.Fatalf("the pilot asks for %d repeats", repeats)
 	}
 	changed := func(seed uint64, factor float64) (of []string) {
@@ -47,7 +48,7 @@ func TestDiffFindsWhatWasPlanted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, one := range d.Differences {
-			if one.Metric == Mean && one.isReal() {
+			if one.Metric == matrix.Mean && one.isReal() {
 				of = append(of, string(one.Verdict)+" "+one.Cell)
 			}
 		}

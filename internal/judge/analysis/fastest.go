@@ -1,9 +1,14 @@
 package analysis
 
+import (
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
 // Fastest is the one of the cells at a point that is faster than every other that is
 // valid, beyond doubt and by the figure that is shown: the mean, or in a search the rate
 // that was kept. It is nil where there is none.
-func (s *Summary) Fastest(point []*Cell) *Cell {
+func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
 	for _, c := range point {
 		if c.IsValid() && s.beatsAll(c, point) {
 			return c
@@ -12,13 +17,13 @@ func (s *Summary) Fastest(point []*Cell) *Cell {
 	return nil
 }
 
-func (s *Summary) beatsAll(c *Cell, point []*Cell) bool {
+func (s *Summary) beatsAll(c *matrix.Cell, point []*matrix.Cell) bool {
 	beaten := 0
 	for _, other := range point {
 		if other == c || !other.IsValid() {
 			continue
 		}
-		if !c.showsFaster(other) || !s.isFaster(c, other) {
+		if !showsFaster(c, other) || !s.isFaster(c, other) {
 			return false
 		}
 		beaten++
@@ -26,31 +31,31 @@ func (s *Summary) beatsAll(c *Cell, point []*Cell) bool {
 	return beaten > 0
 }
 
-func (c *Cell) showsFaster(other *Cell) bool {
+func showsFaster(c, other *matrix.Cell) bool {
 	if c.Search != nil && other.Search != nil {
 		return c.Search.Kept.Value > other.Search.Kept.Value
 	}
 	return c.ResponseTimes().Mean.Value < other.ResponseTimes().Mean.Value
 }
 
-func (s *Summary) isFaster(c, other *Cell) bool {
-	metric := Mean
-	if !isMeaningful(c.Load.Model, metric) {
-		metric = Throughput
+func (s *Summary) isFaster(c, other *matrix.Cell) bool {
+	metric := matrix.Mean
+	if !matrix.IsMeaningful(c.Load.Model, metric) {
+		metric = matrix.Throughput
 	}
 	found, turned := s.comparison(c, other.Variant, metric)
 	switch {
 	case found == nil:
 		return false
 	case turned:
-		return found.Verdict == Slower
+		return found.Verdict == compare.Slower
 	}
-	return found.Verdict == Faster
+	return found.Verdict == compare.Faster
 }
 
 // Against is a metric of a cell over that of another variant at the same point;
 // nil where the two were not compared by it.
-func (s *Summary) Against(c *Cell, other, metric string) *Figure {
+func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
 	found, turned := s.comparison(c, other, metric)
 	switch {
 	case found == nil:
@@ -63,7 +68,7 @@ func (s *Summary) Against(c *Cell, other, metric string) *Figure {
 
 // comparison finds that of a cell with another variant at the same point; turned
 // where the other is its A.
-func (s *Summary) comparison(c *Cell, other, metric string) (found *Comparison, turned bool) {
+func (s *Summary) comparison(c *matrix.Cell, other, metric string) (found *compare.Comparison, turned bool) {
 	load := c.Load
 	load.InFlightLimit = 0
 	for i := range s.Comparisons {

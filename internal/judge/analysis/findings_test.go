@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func TestWarningOfAllTrialsIsShownOnce(t *testing.T) {
@@ -45,12 +46,12 @@ func TestFindingsComeWorstFirst(t *testing.T) {
 		}
 	}
 	for _, c := range summarize(t, records).Cells {
-		var got []Finding
+		var got []matrix.Finding
 		got = append(got, c.Findings...)
-		want := []Finding{
-			{"errors", record.Invalid, 1, "5 of 10"},
-			{"settled", record.Warning, 3, "not settled"},
-			{"noise", record.Unknown, 3, c.Variant},
+		want := []matrix.Finding{
+			{Name: "errors", Level: record.Invalid, Trials: 1, Detail: "5 of 10"},
+			{Name: "settled", Level: record.Warning, Trials: 3, Detail: "not settled"},
+			{Name: "noise", Level: record.Unknown, Trials: 3, Detail: c.Variant},
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %+v", c.Key, got)

@@ -9,6 +9,8 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // lifecycle is a trial of a variant whose connections live as its mode says,
@@ -69,25 +71,25 @@ func TestContrastsFindWhatOneChoiceCosts(t *testing.T) {
 			continue
 		}
 		delete(want, name)
-		for metric, ratio := range map[string]float64{CPU: ratio, Handshake: ratio, FirstByte: ratio, Throughput: 1 / ratio, P99: ratio} {
+		for metric, ratio := range map[string]float64{matrix.CPU: ratio, matrix.Handshake: ratio, matrix.FirstByte: ratio, matrix.Throughput: 1 / ratio, matrix.P99: ratio} {
 			e, ok := c.Of(metric)
 			if !ok {
 				t.Errorf("%s: nothing of %s", name, metric)
 				continue
 			}
 			within(t, name+": "+metric, e.Ratio.Value, ratio, 0.02)
-			verdict := Equivalent
+			verdict := compare.Equivalent
 			switch {
 			case ratio > 1.05:
-				verdict = More
+				verdict = compare.More
 			case ratio < 0.95:
-				verdict = Less
+				verdict = compare.Less
 			}
 			if e.Verdict != verdict || e.Ratio.Interval == nil || math.IsNaN(e.P) {
 				t.Errorf("%s: %s is %s with %v, p %v; want %s", name, metric, e.Verdict, e.Ratio, e.P, verdict)
 			}
 		}
-		if _, measured := c.Of(ServerPeak); measured {
+		if _, measured := c.Of(matrix.ServerPeak); measured {
 			t.Errorf("%s: an effect on memory, which nobody measured", name)
 		}
 	}
@@ -103,8 +105,8 @@ func TestContrastsOfOneTrialHaveNoVerdict(t *testing.T) {
 	if len(s.Contrasts) != 1 {
 		t.Fatalf("%d contrasts of one choice", len(s.Contrasts))
 	}
-	e, _ := s.Contrasts[0].Of(CPU)
-	if e.Verdict != Undecided || e.Ratio.Interval != nil || !math.IsNaN(e.P) {
+	e, _ := s.Contrasts[0].Of(matrix.CPU)
+	if e.Verdict != compare.Undecided || e.Ratio.Interval != nil || !math.IsNaN(e.P) {
 		t.Errorf("one trial decides: %+v", e)
 	}
 	within(t, "the ratio", e.Ratio.Value, 0.5, 0.01)
@@ -174,14 +176,14 @@ func TestSurvivalCountsTheTrialsThatBroke(t *testing.T) {
 func TestWhatBoundsAClosedLoop(t *testing.T) {
 	for name, test := range map[string]struct {
 		client, server, inFlight float64
-		want                     Bound
+		want                     matrix.Bound
 	}{
-		"a sleeping handler":       {0.3, 0.4, 4, ByWaiting},
-		"a server at work":         {0.5, 0.97, 4, ByServerCPU},
-		"a client at work":         {0.96, 0.5, 4, ByClientCPU},
-		"both, the server more":    {0.92, 0.95, 4, ByServerCPU},
-		"between":                  {0.7, 0.8, 4, Unbound},
-		"clients that do not call": {0.1, 0.1, 2, Unbound},
+		"a sleeping handler":       {0.3, 0.4, 4, matrix.ByWaiting},
+		"a server at work":         {0.5, 0.97, 4, matrix.ByServerCPU},
+		"a client at work":         {0.96, 0.5, 4, matrix.ByClientCPU},
+		"both, the server more":    {0.92, 0.95, 4, matrix.ByServerCPU},
+		"between":                  {0.7, 0.8, 4, matrix.Unbound},
+		"clients that do not call": {0.1, 0.1, 2, matrix.Unbound},
 	} {
 		r := lifecycle(t, "h1", "per-worker", 1)
 		r.Client.Busy, r.Server.Busy, r.InFlight = &test.client, &test.server, test.inFlight
@@ -192,7 +194,7 @@ func TestWhatBoundsAClosedLoop(t *testing.T) {
 	r := lifecycle(t, "h1", "per-worker", 1)
 	idle := 0.1
 	r.Client.Busy, r.Server.Busy, r.InFlight, r.Cell.Load.Model = &idle, &idle, 4, "open"
-	if got := summarize(t, []*record.Record{r}).Cells[0].Bound; got != Unbound {
+	if got := summarize(t, []*record.Record{r}).Cells[0].Bound; got != matrix.Unbound {
 		t.Errorf("an open loop, which sends what it is told to, is bound by %q", got)
 	}
 }
@@ -245,17 +247,17 @@ func TestSecurityIsNegotiated(t *testing.T) {
 	for _, test := range []struct {
 		name, variant string
 		negotiated    *record.Negotiated
-		want          Connections
+		want          matrix.Connections
 	}{
-		{"h3, kept", "h3", &record.Negotiated{Protocol: "h3", Sessions: []record.Session{session, resumed}}, Connections{
+		{"h3, kept", "h3", &record.Negotiated{Protocol: "h3", Sessions: []record.Session{session, resumed}}, matrix.Connections{
 			Secure: true,
-			Negotiated: Negotiated{Recorded: true, Protocol: "h3", Sessions: []Session{{
+			Negotiated: matrix.Negotiated{Recorded: true, Protocol: "h3", Sessions: []matrix.Session{{
 				Version: "TLS 1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519MLKEM768", ALPN: "h3", Full: 12, Resumed: 27,
 			}}},
 		}},
-		{"cleartext that is called secure", "h2:tls=on", &record.Negotiated{Protocol: "h2"}, Connections{Negotiated: Negotiated{Recorded: true, Protocol: "h2"}}},
-		{"older records, by their name", "h2:tls=on", nil, Connections{Secure: true}},
-		{"older records", "h3", nil, Connections{}},
+		{"cleartext that is called secure", "h2:tls=on", &record.Negotiated{Protocol: "h2"}, matrix.Connections{Negotiated: matrix.Negotiated{Recorded: true, Protocol: "h2"}}},
+		{"older records, by their name", "h2:tls=on", nil, matrix.Connections{Secure: true}},
+		{"older records", "h3", nil, matrix.Connections{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := summarize(t, course(t, 3, func(wobble float64) []*record.Record {

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // A Unit is the unit of a condition's limit and figure.
@@ -24,50 +26,50 @@ const (
 type limitable struct {
 	names []string // in small letters; the first is the one in messages
 	unit  Unit
-	of    func(*Cell) *Figure // nil where it was not measured
-	model string              // of the only load that has it; empty: all have
+	of    func(*matrix.Cell) *matrix.Figure // nil where it was not measured
+	model string                            // of the only load that has it; empty: all have
 }
 
 // limitables lists the figures that the table has columns for.
 var limitables = slices.Concat(limitableLatencies(), []limitable{
-	{names: []string{"rps", "req/s", "throughput"}, unit: PerSecond, of: func(c *Cell) *Figure { return &c.Throughput }},
-	{names: []string{"errors", "err"}, unit: Requests, of: func(c *Cell) *Figure { return &Figure{Value: float64(c.Errors)} }},
-	{names: []string{"ok", "answered"}, unit: Share, of: func(c *Cell) *Figure { return &Figure{Value: 1 - errorShare(c)} }},
-	{names: []string{"cpu"}, unit: Microseconds, of: (*Cell).BothCPU},
-	{names: []string{"client"}, unit: Microseconds, of: func(c *Cell) *Figure { return c.ClientCPU }},
-	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *Cell) *Figure { return c.ServerCPU }},
+	{names: []string{"rps", "req/s", "throughput"}, unit: PerSecond, of: func(c *matrix.Cell) *matrix.Figure { return &c.Throughput }},
+	{names: []string{"errors", "err"}, unit: Requests, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: float64(c.Errors)} }},
+	{names: []string{"ok", "answered"}, unit: Share, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: 1 - errorShare(c)} }},
+	{names: []string{"cpu"}, unit: Microseconds, of: (*matrix.Cell).BothCPU},
+	{names: []string{"client"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ClientCPU }},
+	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ServerCPU }},
 	{names: []string{"handshake"}, unit: Microseconds, of: handshakeP50},
-	{names: []string{"p99/p50"}, unit: Ratio, of: func(c *Cell) *Figure { return &c.P99OverP50 }},
-	{names: []string{"kept"}, unit: PerSecond, model: "search", of: searched(func(s *Search) *Figure { return &s.Kept })},
-	{names: []string{"missed"}, unit: PerSecond, model: "search", of: searched(func(s *Search) *Figure { return &s.Missed })},
-	{names: []string{"drain"}, unit: Microseconds, model: "burst", of: func(c *Cell) *Figure { return c.Drain }},
+	{names: []string{"p99/p50"}, unit: Ratio, of: func(c *matrix.Cell) *matrix.Figure { return &c.P99OverP50 }},
+	{names: []string{"kept"}, unit: PerSecond, model: "search", of: searched(func(s *matrix.Search) *matrix.Figure { return &s.Kept })},
+	{names: []string{"missed"}, unit: PerSecond, model: "search", of: searched(func(s *matrix.Search) *matrix.Figure { return &s.Missed })},
+	{names: []string{"drain"}, unit: Microseconds, model: "burst", of: func(c *matrix.Cell) *matrix.Figure { return c.Drain }},
 })
 
 // limitableLatencies returns the response times, by the tags of their fields.
 func limitableLatencies() []limitable {
 	var all []limitable
-	for field := range reflect.TypeFor[Latencies]().Fields() {
+	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
 		title, _, _ := strings.Cut(field.Tag.Get("column"), ",")
 		if title == "" {
 			continue
 		}
 		names := slices.Compact([]string{strings.ToLower(title), field.Tag.Get("json")})
-		all = append(all, limitable{names: names, unit: Microseconds, of: func(c *Cell) *Figure {
-			return reflect.ValueOf(c.ResponseTimes()).Elem().FieldByIndex(field.Index).Addr().Interface().(*Figure)
+		all = append(all, limitable{names: names, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure {
+			return reflect.ValueOf(c.ResponseTimes()).Elem().FieldByIndex(field.Index).Addr().Interface().(*matrix.Figure)
 		}})
 	}
 	return all
 }
 
-func handshakeP50(c *Cell) *Figure {
+func handshakeP50(c *matrix.Cell) *matrix.Figure {
 	if c.Connections.Handshake == nil {
 		return nil
 	}
 	return &c.Connections.Handshake.P50
 }
 
-func searched(of func(*Search) *Figure) func(*Cell) *Figure {
-	return func(c *Cell) *Figure {
+func searched(of func(*matrix.Search) *matrix.Figure) func(*matrix.Cell) *matrix.Figure {
+	return func(c *matrix.Cell) *matrix.Figure {
 		if c.Search == nil {
 			return nil
 		}
@@ -75,7 +77,7 @@ func searched(of func(*Search) *Figure) func(*Cell) *Figure {
 	}
 }
 
-func errorShare(c *Cell) float64 { return float64(c.Errors) / float64(max(1, c.Requests)) }
+func errorShare(c *matrix.Cell) float64 { return float64(c.Errors) / float64(max(1, c.Requests)) }
 
 func findLimitable(name string) *limitable {
 	for i, l := range limitables {

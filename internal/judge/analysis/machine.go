@@ -7,6 +7,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Setting is one value that is not a library's default, with the variants of
@@ -19,16 +20,16 @@ type Setting struct {
 
 // settings are those of all trials, each once a stack, in the order of the
 // stacks.
-func settings(points []*point) []Setting {
+func settings(points []*matrix.Point) []Setting {
 	var all []Setting
 	for _, p := range points {
-		for _, t := range p.trials {
+		for _, t := range p.Trials {
 			for _, s := range t.Settings {
-				found := lists.FindOrAdd(&all, Setting{Stack: p.cell.Stack, Setting: s}, func(known Setting) bool {
-					return known.Stack == p.cell.Stack && known.Setting == s
+				found := lists.FindOrAdd(&all, Setting{Stack: p.Cell.Stack, Setting: s}, func(known Setting) bool {
+					return known.Stack == p.Cell.Stack && known.Setting == s
 				})
-				if !slices.Contains(found.Variants, p.cell.Variant) {
-					found.Variants = append(found.Variants, p.cell.Variant)
+				if !slices.Contains(found.Variants, p.Cell.Variant) {
+					found.Variants = append(found.Variants, p.Cell.Variant)
 				}
 			}
 		}
@@ -64,12 +65,12 @@ func limitsOf(r *record.Record) []record.Limit {
 }
 
 // machineLimits returns, for each limit, the trial that came nearest to it.
-func machineLimits(points []*point) []MachineLimit {
+func machineLimits(points []*matrix.Point) []MachineLimit {
 	var all []MachineLimit
 	for _, p := range points {
-		for _, t := range p.trials {
+		for _, t := range p.Trials {
 			for _, l := range limitsOf(t.Record) {
-				here := MachineLimit{Name: l.Name, Need: l.Need, Have: l.Have, Note: l.Note, Cell: p.cell.Key(), Short: l.Need > l.Have}
+				here := MachineLimit{Name: l.Name, Need: l.Need, Have: l.Have, Note: l.Note, Cell: p.Cell.Key(), Short: l.Need > l.Have}
 				least := lists.FindOrAdd(&all, here, func(known MachineLimit) bool { return known.Name == l.Name })
 				if l.Have-l.Need < least.Have-least.Need {
 					*least = here

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // RunOption is the option by which the variants of runs that are laid over each other are
@@ -48,7 +50,7 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(over.Cells, func(a, b Cell) int { return place[a.Variant] - place[b.Variant] })
+	slices.SortStableFunc(over.Cells, func(a, b matrix.Cell) int { return place[a.Variant] - place[b.Variant] })
 	return over, nil
 }
 
@@ -70,15 +72,15 @@ func (s *Summary) compareRuns(before string, earlier *Summary, after string, lat
 		return nil
 	}
 	for _, one := range d.Differences {
-		at := one.of.after.conditions()
-		c := Comparison{
+		at := one.of.after.Conditions()
+		c := compare.Comparison{
 			Part: at.Part, Place: at.Place, Load: at.Load, Metric: one.Metric, Pairs: min(one.BeforeTrials, one.AfterTrials),
-			Ratio: one.Ratio, P: one.P, Verdict: one.Verdict, Margin: margin,
+			Ratio: one.Ratio, P: one.P, Verdict: one.Verdict, Margin: matrix.Margin,
 		}
-		if c.A, err = ofRun(one.of.after.cell.Variant, after); err != nil {
+		if c.A, err = ofRun(one.of.after.Cell.Variant, after); err != nil {
 			return err
 		}
-		if c.B, err = ofRun(one.of.before.cell.Variant, before); err != nil {
+		if c.B, err = ofRun(one.of.before.Cell.Variant, before); err != nil {
 			return err
 		}
 		s.Comparisons = append(s.Comparisons, c)

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Two runs lie side by side, each variant with the name of its run, and what became slower
@@ -27,7 +30,7 @@ func TestOverlay(t *testing.T) {
 	if len(keys) != len(over.Cells) {
 		t.Errorf("%d keys of %d cells", len(keys), len(over.Cells))
 	}
-	slower := slices.DeleteFunc(slices.Clone(over.Comparisons), func(c Comparison) bool { return c.Metric != Mean || c.Verdict != Slower })
+	slower := slices.DeleteFunc(slices.Clone(over.Comparisons), func(c compare.Comparison) bool { return c.Metric != matrix.Mean || c.Verdict != compare.Slower })
 	if len(slower) != 1 || slower[0].A != "grpc:run=after" || slower[0].B != "grpc:run=before" || slower[0].Clients != 50 {
 		t.Fatalf("slower: %+v", slower)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/curves"
 )
 
 // held is a variant whose throughput stops at a number of callers, with so many
@@ -50,26 +51,26 @@ func TestBottlenecksAreNamed(t *testing.T) {
 	idle := 0.2
 	for name, c := range map[string]struct {
 		sweeps []held
-		want   Bottleneck
+		want   curves.Bottleneck
 		better string
 	}{
-		"one connection, and four carry more": {[]held{{"grpc:conn=shared", 1, 4, idle, idle}, {"grpc:conn=pool:4", 4, 16, idle, idle}}, OnConnection, "grpc:conn=pool:4"},
-		"one connection, and nothing beside":  {[]held{{"grpc", 1, 4, idle, idle}}, MaybeConnection, ""},
+		"one connection, and four carry more": {[]held{{"grpc:conn=shared", 1, 4, idle, idle}, {"grpc:conn=pool:4", 4, 16, idle, idle}}, curves.OnConnection, "grpc:conn=pool:4"},
+		"one connection, and nothing beside":  {[]held{{"grpc", 1, 4, idle, idle}}, curves.MaybeConnection, ""},
 		"four carry no more, the client is busy": {
-			[]held{{"grpc:conn=shared", 1, 4, 0.97, 0.5}, {"grpc:conn=pool:4", 4, 4, 0.97, 0.5}}, OnClientCPU, "grpc:conn=pool:4",
+			[]held{{"grpc:conn=shared", 1, 4, 0.97, 0.5}, {"grpc:conn=pool:4", 4, 4, 0.97, 0.5}}, curves.OnClientCPU, "grpc:conn=pool:4",
 		},
-		"the server is busy":          {[]held{{"grpc", 1, 4, 0.7, 0.97}}, OnServerCPU, ""},
-		"both are mostly":             {[]held{{"grpc", 1, 4, 0.7, 0.8}}, OnBothCPUs, ""},
-		"it follows":                  {[]held{{"grpc", 1, 32, idle, idle}}, NoBottleneck, ""},
-		"a connection each, and held": {[]held{{"tcp", 32, 4, idle, idle}}, NoBottleneck, ""},
-		"another stack is no rival":   {[]held{{"grpc", 1, 4, idle, idle}, {"tcp", 32, 32, idle, idle}}, MaybeConnection, ""},
+		"the server is busy":          {[]held{{"grpc", 1, 4, 0.7, 0.97}}, curves.OnServerCPU, ""},
+		"both are mostly":             {[]held{{"grpc", 1, 4, 0.7, 0.8}}, curves.OnBothCPUs, ""},
+		"it follows":                  {[]held{{"grpc", 1, 32, idle, idle}}, curves.NoBottleneck, ""},
+		"a connection each, and held": {[]held{{"tcp", 32, 4, idle, idle}}, curves.NoBottleneck, ""},
+		"another stack is no rival":   {[]held{{"grpc", 1, 4, idle, idle}, {"tcp", 32, 32, idle, idle}}, curves.MaybeConnection, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sweeps(t, c.sweeps...)
 			if !s.IsSweep() {
 				t.Error("it is not taken for a sweep")
 			}
-			var found *Scaling
+			var found *curves.Scaling
 			for i := range s.Scalings {
 				if s.Scalings[i].Variant == c.sweeps[0].variant {
 					found = &s.Scalings[i]
@@ -103,7 +104,7 @@ func TestScalingHoldsTheIdealLine(t *testing.T) {
 		r.Cell.Workload = "ping"
 	}
 	few := summarize(t, echoes)
-	if c := few.Scalings[0]; c.Law != nil || !strings.Contains(c.Reason, "at least") || c.Diagnosis.Bottleneck != BottleneckUnsure {
+	if c := few.Scalings[0]; c.Law != nil || !strings.Contains(c.Reason, "at least") || c.Diagnosis.Bottleneck != curves.BottleneckUnsure {
 		t.Errorf("two loads without one alone give %+v", c)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // searching is a search in a server that answers within 1 ms up to a capacity,
@@ -110,8 +111,8 @@ func TestTheKneeOfASearchIsRefused(t *testing.T) {
 // schedule no throughput.
 func TestALoadIsComparedByWhatItTells(t *testing.T) {
 	for model, want := range map[string][]string{
-		"closed": {Mean, P99, Throughput, CPU}, "burst": {Mean, P99, Throughput, CPU},
-		"open": {Mean, P99, CPU}, "sustained": {Mean, P99, CPU}, "ramp": {Mean, P99, CPU}, "search": {Throughput},
+		"closed": {matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU}, "burst": {matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU},
+		"open": {matrix.Mean, matrix.P99, matrix.CPU}, "sustained": {matrix.Mean, matrix.P99, matrix.CPU}, "ramp": {matrix.Mean, matrix.P99, matrix.CPU}, "search": {matrix.Throughput},
 	} {
 		run := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{
 			{variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}, {variant: "grpc", bytes: 64, clients: 1, mean: time.Millisecond},

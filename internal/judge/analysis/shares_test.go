@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // ladderOf is the way from gRPC to REST with JSON, with the given mean times in
@@ -44,7 +46,7 @@ func (s synthetic) shares(t *testing.T, variants ...string) *Summary {
 
 var ladder = []string{"grpc", "h2", "h2:codec=json", "h1:codec=json", "rest-json"}
 
-func sharesBy(t *testing.T, s *Summary, metric string) Shares {
+func sharesBy(t *testing.T, s *Summary, metric string) compare.Shares {
 	t.Helper()
 	for _, shares := range s.Shares {
 		if shares.Metric == metric {
@@ -52,12 +54,12 @@ func sharesBy(t *testing.T, s *Summary, metric string) Shares {
 		}
 	}
 	t.Fatalf("no shares by %s", metric)
-	return Shares{}
+	return compare.Shares{}
 }
 
 func TestSharesAreRecovered(t *testing.T) {
 	means := []int{100, 150, 180, 160, 200}
-	s := sharesBy(t, ladderOf(0.01, 5, means...).shares(t, ladder...), Mean)
+	s := sharesBy(t, ladderOf(0.01, 5, means...).shares(t, ladder...), matrix.Mean)
 	within(t, "the whole ratio", s.Ratio.Value, 2, 0.03)
 	if !s.Decided || s.From != "grpc" || s.To != "rest-json" || s.Pairs != 5 || len(s.Steps) != 4 {
 		t.Fatalf("%+v", s)
@@ -76,7 +78,7 @@ func TestSharesAreRecovered(t *testing.T) {
 }
 
 func TestALayerWithoutAPartIsUndecided(t *testing.T) {
-	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 150, 160, 200).shares(t, ladder...), Mean)
+	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 150, 160, 200).shares(t, ladder...), matrix.Mean)
 	step := s.Steps[1]
 	if step.Change != "encoding" || step.Decided || step.Share.Interval == nil || step.Share.Interval.Low > 0 || step.Share.Interval.High < 0 {
 		t.Errorf("an encoding that costs nothing is told as %+v", step)
@@ -84,17 +86,17 @@ func TestALayerWithoutAPartIsUndecided(t *testing.T) {
 }
 
 func TestNoDifferenceIsNotShared(t *testing.T) {
-	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 180, 160, 100).shares(t, ladder...), Mean)
+	s := sharesBy(t, ladderOf(0.01, 5, 100, 150, 180, 160, 100).shares(t, ladder...), matrix.Mean)
 	if s.Decided || s.Steps[0].Share != nil {
 		t.Errorf("no difference is shared out: %+v", s)
 	}
-	if once := sharesBy(t, ladderOf(0.01, 1, 100, 150, 180, 160, 200).shares(t, ladder...), Mean); once.Decided || once.Ratio.Interval != nil {
+	if once := sharesBy(t, ladderOf(0.01, 1, 100, 150, 180, 160, 200).shares(t, ladder...), matrix.Mean); once.Decided || once.Ratio.Interval != nil {
 		t.Errorf("one trial decides: %+v", once)
 	}
 }
 
 func TestSharesGoAsFarAsVariantsWereMeasured(t *testing.T) {
-	s := sharesBy(t, ladderOf(0.01, 3, 100, 150, 180, 160).shares(t, ladder...), Mean)
+	s := sharesBy(t, ladderOf(0.01, 3, 100, 150, 180, 160).shares(t, ladder...), matrix.Mean)
 	if s.To != "h1:codec=json" || len(s.Steps) != 3 {
 		t.Errorf("without the last variant: %+v", s)
 	}

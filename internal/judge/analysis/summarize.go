@@ -6,17 +6,22 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
 	"wirelab.dev/internal/judge/check"
 )
 
 // Summarize analyses the trials of a run. They may be fewer than its manifest
 // plans, and in any order.
 func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
-	return SummarizeBy(UsualCategories(), m, judged)
+	return SummarizeBy(insight.UsualCategories(), m, judged)
 }
 
 // SummarizeBy sorts what was seen of CPUs into the categories of a table.
-func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Summary, error) {
+func SummarizeBy(categories *insight.Categories, m *record.Manifest, judged Judged) (*Summary, error) {
 	records := judged.Records
 	s := &Summary{
 		Name: m.Name, Title: m.Title, Question: m.Question,
@@ -33,44 +38,44 @@ func SummarizeBy(categories *Categories, m *record.Manifest, judged Judged) (*Su
 		}
 		s.Again.count(r)
 	}
-	records, profiled := splitProfiled(records)
-	asked, err := readStudy(m)
+	records, profiled := study.SplitProfiled(records)
+	asked, err := study.Read(m)
 	if err != nil {
 		return nil, err
 	}
-	asked.limits = cmp.Or(judged.limits, check.Default())
-	s.Host, s.Report, s.Declared = asked.host, asked.report, asked.Declarations
-	points, err := gather(asked, records)
+	asked.Limits = cmp.Or(judged.limits, check.Default())
+	s.Host, s.Report, s.Declared = asked.Host, asked.Report, asked.Declarations
+	points, err := study.Gather(asked, records)
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
 	s.points = points
-	cells, remarks := summarizeAll(points, records, m.Seed)
+	cells, remarks := matrix.Cells(points, records, m.Seed)
 	s.Cells, s.Warnings = cells, append(s.Warnings, remarks...)
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		c.ForeignClient = c.ForeignClient || asked.isCalledByOthers(c.Variant)
+		c.ForeignClient = c.ForeignClient || asked.IsCalledByOthers(c.Variant)
 	}
 	if s.Foreign = foreignPrograms(records); len(s.Foreign) > 0 {
 		return s, nil // they were not measured by turns, and nothing is drawn from them here
 	}
-	s.Comparisons, s.Powers = compareAll(points)
-	s.Knees = findKnees(points, m.Seed)
-	s.Crossovers = findCrossovers(points)
-	s.Limits = limitEffects(points)
-	s.WarmUps = warmUpNeeds(points)
-	s.Contrasts = findContrasts(asked, points)
-	s.Scalings = scalings(asked, points, m.Seed)
-	s.Shares = findShares(asked, points)
-	s.Allocations = findAllocations(asked.place, profiled)
-	s.Insights = findInsights(points, profiled, categories)
-	s.Profiles = findProfiles(points, profiled, categories)
-	counted, err := gather(asked, withProbe(profiled, record.ProbeSyscalls))
+	s.Comparisons, s.Powers = compare.All(points)
+	s.Knees = curves.FindKnees(points, m.Seed)
+	s.Crossovers = curves.FindCrossovers(points)
+	s.Limits = compare.FindLimitEffects(points)
+	s.WarmUps = curves.FindWarmUpNeeds(points)
+	s.Contrasts = compare.FindContrasts(asked, points)
+	s.Scalings = curves.FindScalings(asked, points, m.Seed)
+	s.Shares = compare.FindShares(asked, points)
+	s.Allocations = insight.FindAllocations(asked.Place, profiled)
+	s.Insights = insight.FindInsights(points, profiled, categories)
+	s.Profiles = insight.FindProfiles(points, profiled, categories)
+	counted, err := study.Gather(asked, study.WithProbe(profiled, record.ProbeSyscalls))
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
-	s.Claims = judgeClaims(asked, points, counted)
-	s.Steps = findSteps(asked, points)
+	s.Claims = compare.JudgeClaims(asked, points, counted)
+	s.Steps = compare.FindSteps(asked, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	s.Fleet = fleetOf(records)

@@ -214,3 +214,19 @@ func TestOtherProgramsClientHasUnknownFigures(t *testing.T) {
 		}
 	}
 }
+
+// TestProfiledTrialsAreNoCells keeps their figures out of everything else.
+func TestProfiledTrialsAreNoCells(t *testing.T) {
+	stack := record.AllocationStack{Functions: []string{"f"}, Bytes: 1, Objects: 1}
+	r := &record.Record{Probe: "alloc", Cell: record.Cell{Part: "p", Variant: "grpc"}, Measurement: record.Measurement{Requests: 8}}
+	r.Server.Allocations = &record.Allocations{Stacks: []record.AllocationStack{stack}, Bytes: 1, Objects: 1}
+	r.Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
+	failed := &record.Record{Trial: 1, Probe: "alloc", Failure: "it broke", Cell: record.Cell{Part: "p", Variant: "tcp"}}
+	s, err := Summarize(&record.Manifest{Trials: 2}, Judged{Records: []*record.Record{r, failed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Allocations) != 1 || len(s.Cells) != 1 || s.Cells[0].Variant != "tcp" || s.Invalid != 0 || s.Failed != 1 {
+		t.Errorf("%d allocations, cells %+v, %d invalid, %d failed", len(s.Allocations), s.Cells, s.Invalid, s.Failed)
+	}
+}

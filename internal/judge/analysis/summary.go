@@ -1,11 +1,14 @@
 // Package analysis computes what a run found from its records:
 //
 //  1. Judge checks every trial again by this version's rules.
-//  2. gather reads the trials and puts those of equal cells together, as points.
-//  3. summarize turns each point into a Cell: the median of each figure over the
+//  2. Package study reads the manifest and puts the trials of equal cells together, as
+//     points.
+//  3. Package matrix turns each point into a Cell: the median of each figure over the
 //     valid trials, and the percentiles of all their requests, with intervals.
-//  4. Everything else compares points: comparisons, contrasts, knees, crossovers,
-//     limits, scaling, shares of a difference, claims.
+//  4. Packages compare, curves and insight find what points say beside each other, along
+//     an axis of the matrix, and through probes.
+//  5. Summarize puts all of that into a Summary; Differ holds two of them against each
+//     other, and Overlay lays several over one another.
 //
 // It reads records and nothing else, and computes through package stats. Package
 // advice says what the figures mean for a choice, package report shows them.
@@ -20,6 +23,10 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Summary is everything that the analysis found.
@@ -43,33 +50,33 @@ type Summary struct {
 	Overlaid []*Summary     // the runs that lie over each other here; none in a run of its own
 	Foreign  []string       // the programs whose figures these are; none where wirelab measured
 
-	Cells []Cell
+	Cells []matrix.Cell
 	Results
-	Profiles []Profile // only the page shows them: --json would be mostly stacks
+	Profiles []insight.Profile // only the page shows them: --json would be mostly stacks
 
 	Report   scenario.Report       // what the scenario asks of its report
 	Declared scenario.Declarations // what stacks and workloads say of themselves
 
-	points []*point // which the cells are of
+	points []*matrix.Point // which the cells are of
 }
 
 // Results are what follows from the cells, as --json has it.
 type Results struct {
-	Comparisons []Comparison   `json:"comparisons"`
-	Powers      []Power        `json:"powers"` // what the repeats could tell
-	Knees       []Knee         `json:"knees"`
-	Crossovers  []Crossover    `json:"crossovers"`
-	Limits      []LimitEffect  `json:"limits"`
-	WarmUps     []WarmUpNeed   `json:"warm_ups"`
-	Contrasts   []Contrast     `json:"contrasts"`
-	Scalings    []Scaling      `json:"scalings"`       // how throughput follows the calls in flight
-	Shares      []Shares       `json:"shares"`         // how the difference between a part's first and last variant comes about
-	Steps       []Step         `json:"steps"`          // where a call's time jumps with its size, and what takes the jump away
-	Claims      []Claim        `json:"claims"`         // of the scenario, and whether they hold here
-	Allocations []Allocation   `json:"allocations"`    // where an end's heap allocations come from
-	Insights    []Insight      `json:"insights"`       // what probes saw
-	Settings    []Setting      `json:"settings"`       // that are not a library's default
-	Machine     []MachineLimit `json:"machine_limits"` // those of the machine that a trial could have run into
+	Comparisons []compare.Comparison  `json:"comparisons"`
+	Powers      []compare.Power       `json:"powers"` // what the repeats could tell
+	Knees       []curves.Knee         `json:"knees"`
+	Crossovers  []curves.Crossover    `json:"crossovers"`
+	Limits      []compare.LimitEffect `json:"limits"`
+	WarmUps     []curves.WarmUpNeed   `json:"warm_ups"`
+	Contrasts   []compare.Contrast    `json:"contrasts"`
+	Scalings    []curves.Scaling      `json:"scalings"`       // how throughput follows the calls in flight
+	Shares      []compare.Shares      `json:"shares"`         // how the difference between a part's first and last variant comes about
+	Steps       []compare.Step        `json:"steps"`          // where a call's time jumps with its size, and what takes the jump away
+	Claims      []compare.Claim       `json:"claims"`         // of the scenario, and whether they hold here
+	Allocations []insight.Allocation  `json:"allocations"`    // where an end's heap allocations come from
+	Insights    []insight.Insight     `json:"insights"`       // what probes saw
+	Settings    []Setting             `json:"settings"`       // that are not a library's default
+	Machine     []MachineLimit        `json:"machine_limits"` // those of the machine that a trial could have run into
 
 	Fleet *Fleet `json:"fleet,omitempty"` // the agents that ran the ends; absent where this machine did
 }

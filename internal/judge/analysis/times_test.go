@@ -10,6 +10,8 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // trialsOf makes a trial of each list of times, in microseconds.
@@ -49,7 +51,7 @@ func TestPercentilesAreOfAllTrialsTogether(t *testing.T) {
 	for _, p := range []struct {
 		name string
 		at   float64
-		got  Figure
+		got  matrix.Figure
 	}{{"P50", 0.5, c.Service.P50}, {"P90", 0.9, c.Service.P90}, {"P99", 0.99, c.Service.P99}} {
 		want := all[int(p.at*float64(len(all)))]
 		within(t, p.name, p.got.Value, want, 0.002)
@@ -62,7 +64,7 @@ func TestPercentilesAreOfAllTrialsTogether(t *testing.T) {
 	if c.Service.Max.Interval != nil || len(c.Service.Stalls) > 0 || len(c.Findings) > 0 {
 		t.Errorf("the maximum has the interval %v; stalls %v, findings %v", c.Service.Max.Interval, c.Service.Stalls, c.Findings)
 	}
-	if n := len(c.Curve); n < 2 || c.Curve[n-1] != (CurvePoint{1, c.Service.Max.Value}) || math.Abs(c.Curve[n-2][0]-0.998) > 1e-9 { // of 6,000
+	if n := len(c.Curve); n < 2 || c.Curve[n-1] != (matrix.CurvePoint{1, c.Service.Max.Value}) || math.Abs(c.Curve[n-2][0]-0.998) > 1e-9 { // of 6,000
 		t.Errorf("the curve ends %v, the maximum is %v", c.Curve[n-2:], c.Service.Max.Value)
 	}
 }
@@ -74,7 +76,7 @@ func TestAPercentileTakesTenRequestsBeyondIt(t *testing.T) {
 	}{{6, 0, false}, {7, 1, false}, {33, 1, false}, {34, 2, false}, {67, 3, false}, {333, 3, false}, {334, 4, false}, {1000, 4, true}, {3334, 5, true}} {
 		c := summarize(t, trialsOf(t, spread(test.each, 1), spread(test.each, 1.1), spread(test.each, 0.9))).Cells[0]
 		known := 0
-		for _, f := range []Figure{c.Service.P50, c.Service.P90, c.Service.P95, c.Service.P99, c.Service.P999, c.Service.P9999} {
+		for _, f := range []matrix.Figure{c.Service.P50, c.Service.P90, c.Service.P95, c.Service.P99, c.Service.P999, c.Service.P9999} {
 			if !math.IsNaN(f.Value) {
 				known++
 			} else if f.Interval != nil {
@@ -101,7 +103,7 @@ func TestTooFewRequestsAreNotCompared(t *testing.T) {
 		}}.summarize(t)
 		compared := 0
 		for _, c := range s.Comparisons {
-			if c.Metric == P99 {
+			if c.Metric == matrix.P99 {
 				compared++
 			}
 		}
@@ -113,7 +115,7 @@ func TestTooFewRequestsAreNotCompared(t *testing.T) {
 	for i := range few.truths {
 		few.truths[i].requests = 400
 	}
-	k := kneeBy(t, few.summarize(t), ByTail)
+	k := kneeBy(t, few.summarize(t), curves.ByTail)
 	if k.Found || !strings.Contains(k.Reason, "P99 takes 1,000 requests a trial") {
 		t.Errorf("400 requests a trial give %+v", k)
 	}

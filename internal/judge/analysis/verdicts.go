@@ -5,6 +5,7 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/check"
 )
 
@@ -88,7 +89,7 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 		}
 		change := CheckChange{Check: c.Name, Stored: before.Level, Level: c.Level, Detail: c.Detail}
 		change.ChangesValidity = was != is && (c.Level == record.Invalid || before.Level == record.Invalid)
-		if severity(c.Level) < severity(before.Level) {
+		if matrix.Severity(c.Level) < matrix.Severity(before.Level) {
 			change.Detail = before.Detail
 		}
 		lists.FindOrAdd(&d.Changes, change, func(known CheckChange) bool {

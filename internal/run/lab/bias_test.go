@@ -11,6 +11,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // study is a simulated run of three variants on a machine that drifts and has a neighbour.
@@ -131,11 +133,11 @@ func TestMeasuringAgainDoesNotBias(t *testing.T) {
 			again += repeated / runs
 			found := false
 			for _, compared := range s.Comparisons {
-				if compared.Metric != analysis.Mean {
+				if compared.Metric != matrix.Mean {
 					continue
 				}
 				differs := c.slower > 0 && (compared.A == variants[2] || compared.B == variants[2])
-				found = found || !differs && (compared.Verdict == analysis.Faster || compared.Verdict == analysis.Slower)
+				found = found || !differs && (compared.Verdict == compare.Faster || compared.Verdict == compare.Slower)
 				switch {
 				case compared.A == variants[1] && compared.B == variants[2]:
 					bias -= math.Log(compared.Ratio.Value)

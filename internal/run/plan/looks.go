@@ -7,6 +7,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/run/lab"
 )
@@ -30,7 +32,7 @@ func Until(s *scenario.Scenario, target Target, most Most) (*record.Until, error
 	if most.Repeats <= first {
 		return nil, fmt.Errorf("--at-most %d: want more repeats than the %d that come before the first look", most.Repeats, first)
 	}
-	u.Looks, u.Begun = analysis.Looks(first, most.Repeats), 1
+	u.Looks, u.Begun = matrix.Looks(first, most.Repeats), 1
 	return u, nil
 }
 
@@ -134,7 +136,7 @@ func (c *Course) look(u *record.Until) error {
 	if err != nil {
 		return err
 	}
-	found, again, err := analysis.TakeLook(&c.Run.Manifest, judged.Records)
+	found, again, err := compare.TakeLook(&c.Run.Manifest, judged.Records)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func (c *Course) look(u *record.Until) error {
 		trials, more := len(Trials(c.Scenario, u)), len(atLook(c.Scenario, u, u.Begun+1))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
 			u.Ended = record.EndedByTime
-			if found, _, err = analysis.TakeLook(&c.Run.Manifest, judged.Records); err != nil { // at the level that this leaves it
+			if found, _, err = compare.TakeLook(&c.Run.Manifest, judged.Records); err != nil { // at the level that this leaves it
 				return err
 			}
 		}

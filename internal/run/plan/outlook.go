@@ -8,7 +8,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -22,7 +22,7 @@ const (
 // Outlook says what a plan of cells could find, at the noise of earlier runs in the folders. A run
 // that cannot be read is left out.
 func Outlook(cells []record.Cell, until *record.Until, folders []string) string {
-	forecast := analysis.NewForecast(cells, until)
+	forecast := compare.NewForecast(cells, until)
 	if forecast == nil {
 		return "" // it compares nothing
 	}
@@ -87,7 +87,7 @@ func earlierHere(cells []record.Cell, folders []string) (same, others []string) 
 }
 
 // learn lets the forecast learn from a run, as far as it can be read.
-func learn(forecast *analysis.Forecast, directory string) {
+func learn(forecast *compare.Forecast, directory string) {
 	run, err := record.Open(directory)
 	if err != nil {
 		return

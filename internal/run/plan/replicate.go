@@ -15,7 +15,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // A Replication says which studies are to be replicated, and how long that may take. It is kept
@@ -161,7 +161,7 @@ func (r *Replication) Plan(ctx context.Context, l Library, name string, progress
 	if r.Quick {
 		most = mostQuickRepeats
 	}
-	study.Until = &record.Until{Claims: true, Looks: analysis.Looks(leastRepeats, most), Begun: 1}
+	study.Until = &record.Until{Claims: true, Looks: matrix.Looks(leastRepeats, most), Begun: 1}
 	return study, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/show/report"
 )
@@ -31,11 +32,11 @@ type Reader struct {
 
 // Read reads the run in a directory.
 func (r Reader) Read(directory string) (*report.Run, error) {
-	return r.ReadBy(analysis.UsualCategories(), directory)
+	return r.ReadBy(insight.UsualCategories(), directory)
 }
 
 // ReadBy reads a run, and sorts its CPU time into the categories of a table.
-func (r Reader) ReadBy(categories *analysis.Categories, directory string) (*report.Run, error) {
+func (r Reader) ReadBy(categories *insight.Categories, directory string) (*report.Run, error) {
 	run, err := record.Open(directory)
 	if err != nil {
 		return nil, err

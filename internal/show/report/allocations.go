@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // shownAllocators is the number of functions of an end that a terminal shows.
@@ -55,7 +56,7 @@ func WriteAllocationTrees(w io.Writer, run *Run) error {
 	return err
 }
 
-func writeBranches(out *strings.Builder, branches []analysis.Branch, indent string) {
+func writeBranches(out *strings.Builder, branches []insight.Branch, indent string) {
 	for _, b := range branches {
 		names := make([]string, len(b.Functions))
 		for i, name := range b.Functions {

@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 func TestAllocationsAsText(t *testing.T) {
-	s := &analysis.Summary{Results: analysis.Results{Allocations: []analysis.Allocation{{
-		Part: "put", Variant: "grpc", End: analysis.ServerEnd, Trials: 1, Calls: 10, Bytes: 2048, Objects: 12.5,
-		Functions: []analysis.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75, Objects: 0.5}, {Function: "main.f", Bytes: 0.2, Objects: 0.1}},
-		Tree: []analysis.Branch{{
+	s := &analysis.Summary{Results: analysis.Results{Allocations: []insight.Allocation{{
+		Part: "put", Variant: "grpc", End: insight.ServerEnd, Trials: 1, Calls: 10, Bytes: 2048, Objects: 12.5,
+		Functions: []insight.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75, Objects: 0.5}, {Function: "main.f", Bytes: 0.2, Objects: 0.1}},
+		Tree: []insight.Branch{{
 			Functions: []string{"main.serve", "example.com/wire.(*Conn).read"}, Bytes: 0.95, Objects: 0.6,
-			Calls: []analysis.Branch{{Functions: []string{"example.com/codec.Copy"}, Bytes: 0.75, Objects: 0.5}},
+			Calls: []insight.Branch{{Functions: []string{"example.com/codec.Copy"}, Bytes: 0.75, Objects: 0.5}},
 		}},
 	}}}}
 	var lines, trees strings.Builder

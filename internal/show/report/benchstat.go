@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // WriteBenchstat prints a line a valid trial in the Go benchmark format
@@ -78,7 +78,7 @@ func benchstatUnits() []benchstatUnit {
 		{"ns/op", "lower", func(t measuredTrial) any { return t.totals.Sum / max(1, t.totals.Count) }},
 		{"req/s", "higher", func(t measuredTrial) any { return t.ThroughputPerSecond() }},
 	}
-	for _, q := range analysis.Quantiles {
+	for _, q := range matrix.Quantiles {
 		if name := q.Tag.Get("benchstat"); name != "" {
 			units = append(units, benchstatUnit{name, "lower", func(t measuredTrial) any {
 				if t.times == nil || t.times.Count() < stats.LeastCount(q.At) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // block is the parts that stand below one line of titles. A part has one of its own where
@@ -127,7 +127,7 @@ func (b *block) print(out *strings.Builder, table Table, headings bool) {
 	}
 }
 
-func (b *block) printHeading(out *strings.Builder, table Table, c *analysis.Cell) {
+func (b *block) printHeading(out *strings.Builder, table Table, c *matrix.Cell) {
 	paint := painter(table.Colour)
 	also := say(b.said, c)
 	if also == "" {

@@ -6,35 +6,36 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // TestClaimsAndAllocationsInBrowser shows what the study of gRPC in Go asks for.
 func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	browser := startBrowser(t)
 	run := fixtureRun(t)
-	figure := func(variant string, value float64) analysis.ClaimFigure {
-		return analysis.ClaimFigure{Figure: "server-cpu", Part: "matrix", Variant: variant, Payload: record.Payload{RequestBytes: 64}, Clients: 1, Value: new(fixtureFigure(value))}
+	figure := func(variant string, value float64) compare.ClaimFigure {
+		return compare.ClaimFigure{Figure: "server-cpu", Part: "matrix", Variant: variant, Payload: record.Payload{RequestBytes: 64}, Clients: 1, Value: new(fixtureFigure(value))}
 	}
-	run.Summary.Claims = []analysis.Claim{
+	run.Summary.Claims = []compare.Claim{
 		{
 			Row: "F1", Says: "a codec halves it", Part: "matrix", Find: `ratio("server-cpu", "tcp", "grpc")`, ClaimedRatio: new(0.5),
-			Figures: []analysis.ClaimFigure{figure("tcp", 16), figure("grpc", 20)}, But: "it says otherwise elsewhere",
-			Pairs: 3, Ratio: new(fixtureFigure(0.8)), Outcome: analysis.Smaller,
-			Factors: []analysis.ClaimFactor{{Name: "the codec", Variant: "tcp", Moves: analysis.Moves, Ratio: new(fixtureFigure(1.5))}},
+			Figures: []compare.ClaimFigure{figure("tcp", 16), figure("grpc", 20)}, But: "it says otherwise elsewhere",
+			Pairs: 3, Ratio: new(fixtureFigure(0.8)), Outcome: compare.Smaller,
+			Factors: []compare.ClaimFactor{{Name: "the codec", Variant: "tcp", Moves: compare.Moves, Ratio: new(fixtureFigure(1.5))}},
 		},
-		{Says: "nobody looked", Part: "matrix", Outcome: analysis.Unmeasured, Reason: "no mean of tcp in matrix"},
+		{Says: "nobody looked", Part: "matrix", Outcome: compare.Unmeasured, Reason: "no mean of tcp in matrix"},
 	}
 	long := []string{"a.com/rpc.serve", "a.com/rpc.handle", "b.Handler", "b.read", "a.com/rpc.Recv", "c.Unmarshal"}
-	allocation := func(variant, end string, bytes float64) analysis.Allocation {
-		return analysis.Allocation{
+	allocation := func(variant, end string, bytes float64) insight.Allocation {
+		return insight.Allocation{
 			Part: "allocations", Variant: variant, End: end, Trials: 1, Calls: 1000, Bytes: bytes, Objects: 12,
-			Functions: []analysis.Allocator{{Function: "a.com/codec.Copy", Bytes: 0.9, Objects: 0.4}},
-			Tree:      []analysis.Branch{{Functions: long, Bytes: 0.95, Objects: 0.5, Calls: []analysis.Branch{{Functions: []string{"a.com/codec.Copy"}, Bytes: 0.9, Objects: 0.4}}}},
+			Functions: []insight.Allocator{{Function: "a.com/codec.Copy", Bytes: 0.9, Objects: 0.4}},
+			Tree:      []insight.Branch{{Functions: long, Bytes: 0.95, Objects: 0.5, Calls: []insight.Branch{{Functions: []string{"a.com/codec.Copy"}, Bytes: 0.9, Objects: 0.4}}}},
 		}
 	}
-	run.Summary.Allocations = []analysis.Allocation{
-		allocation("grpc", analysis.ServerEnd, 2<<20), allocation("grpc", analysis.ClientEnd, 2048), allocation("tcp", analysis.ServerEnd, 64),
+	run.Summary.Allocations = []insight.Allocation{
+		allocation("grpc", insight.ServerEnd, 2<<20), allocation("grpc", insight.ClientEnd, 2048), allocation("tcp", insight.ServerEnd, 64),
 	}
 	address := writePage(t, run)
 	tab := browser.open(t, address)

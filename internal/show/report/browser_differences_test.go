@@ -7,7 +7,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // The differences are drawn with their intervals, the clearest first, and lie in a table
@@ -17,20 +18,20 @@ func TestDifferencesInBrowser(t *testing.T) {
 	run := fixtureRun(t)
 	like := run.Summary.Comparisons[0]
 	run.Summary.Comparisons = nil
-	differ := func(part, a, b string, metric string, ratio float64, verdict analysis.Verdict) {
+	differ := func(part, a, b string, metric string, ratio float64, verdict compare.Verdict) {
 		c := like
 		c.Part, c.A, c.B, c.Metric, c.Verdict = part, a, b, metric, verdict
 		c.RequestBytes, c.ResponseBytes = 64, 64
 		c.Ratio = fixtureFigure(ratio)
 		run.Summary.Comparisons = append(run.Summary.Comparisons, c)
 	}
-	differ("sweep", "rest", "grpc", analysis.Mean, 0.5, analysis.Faster)
-	differ("sweep", "tcp", "grpc", analysis.Mean, 1.01, analysis.Equivalent)
-	differ("matrix", "tcp", "rest", analysis.Mean, 0.9, analysis.Undecided)
-	differ("matrix", "tcp", "grpc", analysis.Mean, 0.25, analysis.Faster)
-	differ("matrix", "tcp", "grpc", analysis.Throughput, 4, analysis.Faster)
+	differ("sweep", "rest", "grpc", matrix.Mean, 0.5, compare.Faster)
+	differ("sweep", "tcp", "grpc", matrix.Mean, 1.01, compare.Equivalent)
+	differ("matrix", "tcp", "rest", matrix.Mean, 0.9, compare.Undecided)
+	differ("matrix", "tcp", "grpc", matrix.Mean, 0.25, compare.Faster)
+	differ("matrix", "tcp", "grpc", matrix.Throughput, 4, compare.Faster)
 	for clients := 2; clients < 30; clients++ {
-		differ("matrix", "tcp", "rest", analysis.Mean, 0.8, analysis.Faster)
+		differ("matrix", "tcp", "rest", matrix.Mean, 0.8, compare.Faster)
 		run.Summary.Comparisons[len(run.Summary.Comparisons)-1].Clients = clients
 	}
 	address := writePage(t, run)
@@ -65,11 +66,11 @@ func TestDifferencesInBrowser(t *testing.T) {
 // What is claimed stands as a mark beside the interval that was measured.
 func TestClaimedInBrowser(t *testing.T) {
 	run := fixtureRun(t)
-	run.Summary.Claims = []analysis.Claim{
-		{Says: "it halves it", ClaimedRatio: new(0.5), Ratio: new(fixtureFigure(0.6)), Outcome: analysis.Smaller},
-		{Says: "it is more", Ratio: new(fixtureFigure(1.2)), Outcome: analysis.Compatible},
-		{Says: "it lies between", AtLeast: new(3.0), Ratio: new(fixtureFigure(4)), Outcome: analysis.Compatible},
-		{Says: "nobody looked", ClaimedRatio: new(2.0), Outcome: analysis.Unmeasured},
+	run.Summary.Claims = []compare.Claim{
+		{Says: "it halves it", ClaimedRatio: new(0.5), Ratio: new(fixtureFigure(0.6)), Outcome: compare.Smaller},
+		{Says: "it is more", Ratio: new(fixtureFigure(1.2)), Outcome: compare.Compatible},
+		{Says: "it lies between", AtLeast: new(3.0), Ratio: new(fixtureFigure(4)), Outcome: compare.Compatible},
+		{Says: "nobody looked", ClaimedRatio: new(2.0), Outcome: compare.Unmeasured},
 	}
 	tab := startBrowser(t).open(t, writePage(t, run))
 	lines := ask(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#claims .forest tbody tr")].map(tr => tr.textContent)`))

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // TestWhyInBrowser holds what the page says of a difference against what package analysis
@@ -20,8 +20,8 @@ func TestWhyInBrowser(t *testing.T) {
 	browser := startBrowser(t)
 	run := fixtureInsights(t, insides...)
 	address := writePage(t, run)
-	find := func(variant string, clients int) *analysis.Insight {
-		at := slices.IndexFunc(run.Summary.Insights, func(i analysis.Insight) bool { return i.Variant == variant && i.Clients == clients })
+	find := func(variant string, clients int) *insight.Insight {
+		at := slices.IndexFunc(run.Summary.Insights, func(i insight.Insight) bool { return i.Variant == variant && i.Clients == clients })
 		return &run.Summary.Insights[at]
 	}
 
@@ -50,7 +50,7 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.choose("A", "rest")
 		tab.wantExplained(find("tcp", 10), find("rest", 10))
 		tab.choose("Message size", "1 KiB")
-		tab.want("the only one there", tab.texts(".advice li"), advice.Explain(analysis.Explain(&run.Summary.Insights[len(run.Summary.Insights)-1], nil))[0])
+		tab.want("the only one there", tab.texts(".advice li"), advice.Explain(insight.Explain(&run.Summary.Insights[len(run.Summary.Insights)-1], nil))[0])
 	})
 
 	t.Run("draws the life of a call", func(t *testing.T) {
@@ -154,9 +154,9 @@ func (tab whyTab) choose(label, option string) {
 
 // wantExplained looks whether the words, the figures, their order and the marks of what may be
 // chance are those of package analysis, and whether they add up.
-func (tab whyTab) wantExplained(of, against *analysis.Insight) {
+func (tab whyTab) wantExplained(of, against *insight.Insight) {
 	tab.t.Helper()
-	e := analysis.Explain(of, against)
+	e := insight.Explain(of, against)
 	tab.want("the words", tab.texts(".advice li"), strings.Join(advice.Explain(e), "; "))
 	for _, stages := range e.Stages {
 		if against == nil {
@@ -169,10 +169,10 @@ func (tab whyTab) wantExplained(of, against *analysis.Insight) {
 	}
 	for _, counted := range []struct {
 		table string
-		all   []analysis.Change
+		all   []insight.Change
 	}{{"syscalls", e.Syscalls}, {"counters", e.Counters}} {
-		for _, end := range []string{analysis.ClientEnd, analysis.ServerEnd} {
-			of := slices.DeleteFunc(slices.Clone(counted.all), func(c analysis.Change) bool { return c.End != end || max(c.A, c.B) < 0.005 })
+		for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
+			of := slices.DeleteFunc(slices.Clone(counted.all), func(c insight.Change) bool { return c.End != end || max(c.A, c.B) < 0.005 })
 			rows := tab.rows(fmt.Sprintf(`[data-table="%s-%s"]`, counted.table, end))
 			if len(rows) != len(of) {
 				tab.t.Errorf("%s of the %s: %q, want %v", counted.table, end, rows, of)
@@ -185,7 +185,7 @@ func (tab whyTab) wantExplained(of, against *analysis.Insight) {
 	}
 }
 
-func (tab whyTab) wantParts(table string, want analysis.Explained, pair bool) {
+func (tab whyTab) wantParts(table string, want insight.Explained, pair bool) {
 	tab.t.Helper()
 	rows := tab.rows(table)
 	parts := len(want.Parts)
@@ -217,7 +217,7 @@ func (tab whyTab) wantParts(table string, want analysis.Explained, pair bool) {
 }
 
 // wantChange allows for figures with so few digits, as a share of them.
-func (tab whyTab) wantChange(row []string, want analysis.Change, pair bool, digits float64) {
+func (tab whyTab) wantChange(row []string, want insight.Change, pair bool, digits float64) {
 	tab.t.Helper()
 	if row[0] != want.Name {
 		tab.t.Errorf("%q stands where %s should", row, want.Name)

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // TestProfilesInBrowser shows where time goes, by pointer and by keyboard.
@@ -223,7 +223,7 @@ func TestProfilesInBrowser(t *testing.T) {
 func TestManyStacksInBrowser(t *testing.T) {
 	browser := startBrowser(t)
 	run := fixtureRun(t)
-	run.Summary.Profiles = []analysis.Profile{manyStacks("grpc", analysis.ServerEnd, 100_000)}
+	run.Summary.Profiles = []insight.Profile{manyStacks("grpc", insight.ServerEnd, 100_000)}
 	address := writePage(t, run)
 	tab := openFlames(t, browser, address, chromedp.EmulateViewport(1400, 900))
 	tab.want("in its own words", tab.all("Server", ".told"), "all · 100.0 % · 25.0 µs a call")

@@ -3,7 +3,7 @@ package report
 import (
 	"testing"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // A section that has nothing to draw is not there, and a variant looks the same in every
@@ -20,7 +20,7 @@ func TestSectionsThatSaySomething(t *testing.T) {
 	tab.want("charts of dots alone", `document.querySelectorAll("#size, nav a[href='#size']").length`, "0")
 
 	run = fixtureRun(t)
-	var cells []analysis.Cell
+	var cells []matrix.Cell
 	for i, size := range []int{64, 640, 4096} {
 		c := run.Summary.Cells[0]
 		c.Part, c.RequestBytes, c.ResponseBytes = "answers", 64, size

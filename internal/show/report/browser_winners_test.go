@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // The map says who wins at each size and number of clients, by how much, and whether
@@ -31,7 +31,7 @@ func TestWinnersInBrowser(t *testing.T) {
 
 	t.Run("not of parts without a sweep", func(t *testing.T) {
 		run := fixtureRun(t)
-		var cells []analysis.Cell
+		var cells []matrix.Cell
 		for _, c := range run.Summary.Cells {
 			if c.Part != "matrix" || c.Clients == 1 {
 				cells = append(cells, c)

@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 )
 
 // claimMarks are for the eye; the word stands beside each.
-var claimMarks = map[analysis.Outcome]string{
-	analysis.Compatible:   "✓",
-	analysis.Larger:       ">",
-	analysis.Smaller:      "<",
-	analysis.Refuted:      "✗",
-	analysis.Underpowered: "?",
-	analysis.Unmeasured:   "–",
+var claimMarks = map[compare.Outcome]string{
+	compare.Compatible:   "✓",
+	compare.Larger:       ">",
+	compare.Smaller:      "<",
+	compare.Refuted:      "✗",
+	compare.Underpowered: "?",
+	compare.Unmeasured:   "–",
 }
 
 // WriteClaims prints a line a claim: whether it holds here, what was measured and what is
 // claimed. What is claimed is cut to a terminal's line, if it must be.
-func WriteClaims(w io.Writer, claims []analysis.Claim, terminal Terminal) error {
+func WriteClaims(w io.Writer, claims []compare.Claim, terminal Terminal) error {
 	if len(claims) == 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func WriteClaims(w io.Writer, claims []analysis.Claim, terminal Terminal) error 
 
 // claimHere is what the claim comes to here, or nothing. Between bounds it may be a place
 // and not a ratio.
-func claimHere(c *analysis.Claim) string {
+func claimHere(c *compare.Claim) string {
 	if c.Ratio == nil {
 		return absent
 	}
@@ -78,7 +78,7 @@ func claimHere(c *analysis.Claim) string {
 }
 
 // claimSays is what is claimed, and why nothing is known of it.
-func claimSays(c *analysis.Claim) string {
+func claimSays(c *compare.Claim) string {
 	if c.Ratio == nil && c.Reason != "" {
 		return c.Says + " (" + c.Reason + ")"
 	}

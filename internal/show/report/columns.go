@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // column is one value of every line. Those with a priority are shown unless others are
@@ -17,7 +17,7 @@ type column struct {
 	of       string // the column that it stands close to, and is shown with
 	left     bool
 	priority int
-	usual    func(*analysis.Cell) bool // of which cells it is shown without being asked for; nil: all
+	usual    func(*matrix.Cell) bool // of which cells it is shown without being asked for; nil: all
 	legend   string
 	value    func(line) string
 	width    int
@@ -39,21 +39,21 @@ const (
 
 // figureColumns are all but those that say which cell a line is of.
 func figureColumns() []column {
-	hasSearch := func(c *analysis.Cell) bool { return c.Search != nil }
+	hasSearch := func(c *matrix.Cell) bool { return c.Search != nil }
 	all := []column{
 		{title: keptTitle, priority: stays, usual: hasSearch, legend: "kept: highest rate that kept the goal", value: ofFigure("Search.Kept", perSecond)},
 		bestOf(keptTitle),
 		{title: "missed", legend: "missed: lowest rate above it that did not", value: ofFigure("Search.Missed", perSecond)},
-		{title: "req/s", priority: 5, usual: func(c *analysis.Cell) bool { return !hasSearch(c) }, value: ofFigure("Throughput", perSecond)},
+		{title: "req/s", priority: 5, usual: func(c *matrix.Cell) bool { return !hasSearch(c) }, value: ofFigure("Throughput", perSecond)},
 	}
 	all = append(all, latencyColumns()...)
 	return append(all, []column{
 		{title: "P99/P50", value: ofFigure("P99OverP50", plain)},
-		{title: "drain", priority: 6, usual: func(c *analysis.Cell) bool { return c.Drain != nil }, legend: "drain: until a burst's last answer", value: ofFigure("Drain", micros)},
+		{title: "drain", priority: 6, usual: func(c *matrix.Cell) bool { return c.Drain != nil }, legend: "drain: until a burst's last answer", value: ofFigure("Drain", micros)},
 		{title: "answered", value: ofCell(answered)},
 		{title: "ok", priority: 7, usual: losesConnections, legend: "ok: requests answered", value: ofCell(answeredShare)},
 		{title: "handshake", legend: "handshake: its P50", value: ofFigure("Connections.Handshake.P50", micros)},
-		{title: "err", priority: 7, usual: hasErrors, value: ofCell(func(c *analysis.Cell) string { return units.Thousands(c.Errors) })},
+		{title: "err", priority: 7, usual: hasErrors, value: ofCell(func(c *matrix.Cell) string { return units.Thousands(c.Errors) })},
 		{title: cpuTitle, priority: 2, legend: "CPU: a request, both ends", value: ofCell(bothCPU)},
 		{title: clientTitle, priority: 2, legend: "client, server: CPU a request", value: ofFigure("ClientCPU", micros)},
 		{title: serverTitle, priority: 2, value: ofFigure("ServerCPU", micros)},
@@ -61,11 +61,11 @@ func figureColumns() []column {
 	}...)
 }
 
-func losesConnections(c *analysis.Cell) bool {
+func losesConnections(c *matrix.Cell) bool {
 	return c.Connections.PerRequest && c.Survival.Share != nil && *c.Survival.Share < 1
 }
 
-func hasErrors(c *analysis.Cell) bool { return c.Errors > 0 && !c.Connections.PerRequest }
+func hasErrors(c *matrix.Cell) bool { return c.Errors > 0 && !c.Connections.PerRequest }
 
 // bestOf marks the fastest of each group behind the figure that says so.
 func bestOf(title string) column {
@@ -80,7 +80,7 @@ func bestOf(title string) column {
 // latencyColumns are the figures of latencies with a tag `column`.
 func latencyColumns() []column {
 	var columns []column
-	for field := range reflect.TypeFor[analysis.Latencies]().Fields() {
+	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
 		title, text, _ := strings.Cut(field.Tag.Get("column"), ",")
 		if title == "" {
 			continue
@@ -101,7 +101,7 @@ func latencyColumns() []column {
 }
 
 // plusMinus is half of a figure's interval.
-func plusMinus(f analysis.Figure) string {
+func plusMinus(f matrix.Figure) string {
 	share, known := f.HalfWidth()
 	switch {
 	case !known || !finite(share):
@@ -114,7 +114,7 @@ func plusMinus(f analysis.Figure) string {
 
 // figureAt is the figure in a field, as in "Response.P99"; nil where it, or what it is
 // a part of, was not measured.
-func figureAt(in any, path string) *analysis.Figure {
+func figureAt(in any, path string) *matrix.Figure {
 	v := reflect.ValueOf(in).Elem()
 	for name := range strings.SplitSeq(path, ".") {
 		if v = v.FieldByName(name); v.Kind() == reflect.Pointer {
@@ -124,20 +124,20 @@ func figureAt(in any, path string) *analysis.Figure {
 			v = v.Elem()
 		}
 	}
-	return v.Addr().Interface().(*analysis.Figure)
+	return v.Addr().Interface().(*matrix.Figure)
 }
 
 // mustAnswerAll reports whether every request of the load must be answered.
-func mustAnswerAll(c *analysis.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
+func mustAnswerAll(c *matrix.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
 
-func answered(c *analysis.Cell) string {
+func answered(c *matrix.Cell) string {
 	if !mustAnswerAll(c) || c.Survival.Requests == 0 {
 		return absent
 	}
 	return units.Thousands(c.Survival.Succeeded) + " of " + units.Thousands(c.Survival.Requests)
 }
 
-func ofCell(show func(*analysis.Cell) string) func(line) string {
+func ofCell(show func(*matrix.Cell) string) func(line) string {
 	return func(l line) string {
 		if l.label != "" {
 			return ""
@@ -147,7 +147,7 @@ func ofCell(show func(*analysis.Cell) string) func(line) string {
 }
 
 func ofFigure(path string, show func(float64) string) func(line) string {
-	return ofCell(func(c *analysis.Cell) string {
+	return ofCell(func(c *matrix.Cell) string {
 		if f := figureAt(c, path); f != nil && c.HasFigures() {
 			return show(f.Value)
 		}
@@ -155,7 +155,7 @@ func ofFigure(path string, show func(float64) string) func(line) string {
 	})
 }
 
-func bothCPU(c *analysis.Cell) string {
+func bothCPU(c *matrix.Cell) string {
 	if f := c.BothCPU(); f != nil && c.HasFigures() {
 		return micros(f.Value)
 	}
@@ -179,7 +179,7 @@ func validity(l line) string {
 
 // answeredShare is the share of requests that were answered. Cells that are not valid
 // have it too.
-func answeredShare(c *analysis.Cell) string {
+func answeredShare(c *matrix.Cell) string {
 	if c.Survival.Share == nil {
 		return absent
 	}

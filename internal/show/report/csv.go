@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // csvColumn is one value of every row, with the unit in its title.
@@ -100,9 +100,9 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 		}
 		switch {
 		case inner == figureType:
-			columns = append(columns, bounded(title, csvNumber, func(c *Cell) *analysis.Figure {
+			columns = append(columns, bounded(title, csvNumber, func(c *Cell) *matrix.Figure {
 				if v, ok := known(c); ok {
-					return new(v.Interface().(analysis.Figure))
+					return new(v.Interface().(matrix.Figure))
 				}
 				return nil
 			})...)
@@ -125,8 +125,8 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 }
 
 // bounded is a figure and the ends of its interval, each empty where there is none.
-func bounded[Row any](title string, show func(float64) string, of func(Row) *analysis.Figure) []csvColumn[Row] {
-	column := func(suffix string, pick func(*analysis.Figure) float64) csvColumn[Row] {
+func bounded[Row any](title string, show func(float64) string, of func(Row) *matrix.Figure) []csvColumn[Row] {
+	column := func(suffix string, pick func(*matrix.Figure) float64) csvColumn[Row] {
 		return csvColumn[Row]{title + suffix, func(row Row) string {
 			f := of(row)
 			if f == nil || suffix != "" && f.Interval == nil {
@@ -136,9 +136,9 @@ func bounded[Row any](title string, show func(float64) string, of func(Row) *ana
 		}}
 	}
 	return []csvColumn[Row]{
-		column("", func(f *analysis.Figure) float64 { return f.Value }),
-		column("_low", func(f *analysis.Figure) float64 { return f.Interval.Low }),
-		column("_high", func(f *analysis.Figure) float64 { return f.Interval.High }),
+		column("", func(f *matrix.Figure) float64 { return f.Value }),
+		column("_low", func(f *matrix.Figure) float64 { return f.Interval.Low }),
+		column("_high", func(f *matrix.Figure) float64 { return f.Interval.High }),
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // The columns of CSV follow from tags, which are easily lost.
@@ -19,10 +19,10 @@ func TestColumnsOfCSV(t *testing.T) {
 }
 
 func TestLabelsOfQuantiles(t *testing.T) {
-	if len(analysis.Quantiles) == 0 {
+	if len(matrix.Quantiles) == 0 {
 		t.Fatal("there are none")
 	}
-	for _, q := range analysis.Quantiles {
+	for _, q := range matrix.Quantiles {
 		if want := "P" + strconv.FormatFloat(100*q.At, 'g', 6, 64); q.Tag.Get("label") != want {
 			t.Errorf("%s is %q, want %q", q.Name, q.Tag.Get("label"), want)
 		}

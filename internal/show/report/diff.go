@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // A DiffReport holds the differences of two runs, and the outcomes of gates on the later one.
@@ -52,7 +54,7 @@ func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffRepor
 // answer counts the verdicts of each figure, and says what the gates came to.
 func (r *DiffReport) answer() []string {
 	var lines []string
-	for _, of := range []struct{ metric, name string }{{analysis.Mean, "Mean"}, {analysis.P99, "P99"}, {analysis.CPU, "CPU time"}} {
+	for _, of := range []struct{ metric, name string }{{matrix.Mean, "Mean"}, {matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
 		if line := r.count(of.metric, of.name); line != "" {
 			lines = append(lines, line)
 		}
@@ -102,7 +104,7 @@ func plural(n int, noun string) string {
 
 // count is the verdicts of one figure; empty where it was not compared.
 func (r *DiffReport) count(metric, name string) string {
-	n, all := map[analysis.Verdict]int{}, 0
+	n, all := map[compare.Verdict]int{}, 0
 	for _, d := range r.Differences {
 		if d.Metric == metric {
 			n[d.Verdict]++
@@ -110,7 +112,7 @@ func (r *DiffReport) count(metric, name string) string {
 		}
 	}
 	var texts []string
-	for _, v := range []analysis.Verdict{analysis.Slower, analysis.Faster, analysis.More, analysis.Less, analysis.Equivalent, analysis.Undecided} {
+	for _, v := range []compare.Verdict{compare.Slower, compare.Faster, compare.More, compare.Less, compare.Equivalent, compare.Undecided} {
 		if n[v] > 0 {
 			texts = append(texts, fmt.Sprintf("%s in %d", v, n[v]))
 		}
@@ -126,8 +128,8 @@ func (r *DiffReport) count(metric, name string) string {
 func (r *DiffReport) shown() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
 		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })
-		decided := d.Verdict != analysis.Undecided && d.Verdict != analysis.Equivalent
-		return d.Metric != analysis.Mean && !asked && !decided
+		decided := d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
+		return d.Metric != matrix.Mean && !asked && !decided
 	})
 }
 
@@ -138,14 +140,14 @@ func diffRow(d analysis.Difference) []string {
 }
 
 func diffFigure(d analysis.Difference, v float64) string {
-	if d.Metric == analysis.Throughput {
+	if d.Metric == matrix.Throughput {
 		return perSecond(v) + "/s"
 	}
 	return micros(v)
 }
 
 // change is a ratio as a percentage, with its interval.
-func change(ratio analysis.Figure) string {
+func change(ratio matrix.Figure) string {
 	percent := func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) }
 	if ratio.Interval == nil {
 		return percent(ratio.Value)
@@ -175,9 +177,9 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal Terminal) error {
 	for _, d := range differences {
 		style := usual
 		switch d.Verdict {
-		case analysis.Slower, analysis.More:
+		case compare.Slower, compare.More:
 			style = refused
-		case analysis.Faster, analysis.Less:
+		case compare.Faster, compare.Less:
 			style = bold
 		}
 		out.WriteString(paint(style, line(diffRow(d))) + "\n")

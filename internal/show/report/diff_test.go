@@ -8,21 +8,23 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // aDiff has a cell that became slower, and one of which that is not sure.
 func aDiff(t *testing.T, gates ...string) *DiffReport {
 	t.Helper()
-	ratio := func(low, value, high float64) analysis.Figure {
-		return analysis.Figure{Value: value, Interval: &analysis.Interval{Low: low, High: high, Confidence: 0.95}}
+	ratio := func(low, value, high float64) matrix.Figure {
+		return matrix.Figure{Value: value, Interval: &matrix.Interval{Low: low, High: high, Confidence: 0.95}}
 	}
 	d := &analysis.Diff{
 		Before: "before", After: "after", OnlyInBefore: []string{"compare/rest/echo/64B/c=1"},
 		Differences: []analysis.Difference{
-			{Cell: "compare/tcp/echo/64B/c=1", Metric: analysis.Mean, Before: 100, After: 125, BeforeTrials: 5, AfterTrials: 5, Ratio: ratio(1.2, 1.25, 1.3), Verdict: analysis.Slower},
-			{Cell: "compare/tcp/echo/64B/c=1", Metric: analysis.Throughput, Before: 10_000, After: 8_000, BeforeTrials: 5, AfterTrials: 5, Ratio: ratio(0.77, 0.8, 0.83), Verdict: analysis.Slower},
-			{Cell: "compare/grpc/echo/64B/c=1", Metric: analysis.Mean, Before: 100, After: 115, BeforeTrials: 5, AfterTrials: 2, Ratio: analysis.Figure{Value: 1.15}, P: math.NaN(), Verdict: analysis.Undecided},
-			{Cell: "compare/grpc/echo/64B/c=1", Metric: analysis.CPU, Before: 10, After: 10, BeforeTrials: 5, AfterTrials: 2, Ratio: analysis.Figure{Value: 1}, P: math.NaN(), Verdict: analysis.Undecided},
+			{Cell: "compare/tcp/echo/64B/c=1", Metric: matrix.Mean, Before: 100, After: 125, BeforeTrials: 5, AfterTrials: 5, Ratio: ratio(1.2, 1.25, 1.3), Verdict: compare.Slower},
+			{Cell: "compare/tcp/echo/64B/c=1", Metric: matrix.Throughput, Before: 10_000, After: 8_000, BeforeTrials: 5, AfterTrials: 5, Ratio: ratio(0.77, 0.8, 0.83), Verdict: compare.Slower},
+			{Cell: "compare/grpc/echo/64B/c=1", Metric: matrix.Mean, Before: 100, After: 115, BeforeTrials: 5, AfterTrials: 2, Ratio: matrix.Figure{Value: 1.15}, P: math.NaN(), Verdict: compare.Undecided},
+			{Cell: "compare/grpc/echo/64B/c=1", Metric: matrix.CPU, Before: 10, After: 10, BeforeTrials: 5, AfterTrials: 2, Ratio: matrix.Figure{Value: 1}, P: math.NaN(), Verdict: compare.Undecided},
 		},
 	}
 	var all []analysis.GateFinding

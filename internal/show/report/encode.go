@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // encode writes a value of this package's and of analysis's types as JSON. It
@@ -46,7 +46,7 @@ const (
 
 // IntervalsByField holds the interval of each figure that has one, by the path
 // of its field, as in "throughput_rps" or "service_us.p99".
-type IntervalsByField map[string]analysis.Interval
+type IntervalsByField map[string]matrix.Interval
 
 type encoder struct {
 	reader reader
@@ -63,7 +63,7 @@ type place struct {
 }
 
 var (
-	figureType    = reflect.TypeFor[analysis.Figure]()
+	figureType    = reflect.TypeFor[matrix.Figure]()
 	intervalsType = reflect.TypeFor[IntervalsByField]()
 	numbersType   = reflect.TypeFor[[]int]()
 	textType      = reflect.TypeFor[encoding.TextMarshaler]()
@@ -72,7 +72,7 @@ var (
 func (e *encoder) value(v reflect.Value, at place) {
 	switch {
 	case v.Type() == figureType:
-		e.figure(v.Interface().(analysis.Figure), at)
+		e.figure(v.Interface().(matrix.Figure), at)
 	case v.Type().Implements(textType):
 		e.leaf(v)
 	case v.Kind() == reflect.Float64:
@@ -157,9 +157,9 @@ func (e *encoder) object(v reflect.Value, at place) {
 	e.out.WriteByte('}')
 }
 
-func (e *encoder) figure(f analysis.Figure, at place) {
+func (e *encoder) figure(f matrix.Figure, at place) {
 	if at.unknown {
-		f = analysis.Figure{Value: math.NaN()}
+		f = matrix.Figure{Value: math.NaN()}
 	}
 	if f.Interval != nil && at.member.Tag.Get("interval") != "-" {
 		at.intervals[strings.TrimSuffix(at.path, ".")] = *f.Interval

@@ -7,14 +7,14 @@ import (
 	"text/tabwriter"
 
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // shownParts is the number of lines of a list.
 const shownParts = 14
 
 // WriteExplanation prints what the words of an explanation rest on.
-func WriteExplanation(w io.Writer, e *analysis.Explanation) error {
+func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 	var out strings.Builder
 	for _, s := range e.Stages {
 		writeExplained(&out, e, "Where a call's time goes, by stage"+lifeCost(e.Of), s, true)
@@ -24,7 +24,7 @@ func WriteExplanation(w io.Writer, e *analysis.Explanation) error {
 		title := fmt.Sprintf("CPU time a call, %s, by category (%d samples%s)", cpu.End, samplesOf(e.Of, cpu.End), depth(e.Of, cpu.End))
 		writeExplained(&out, e, title, cpu, false)
 	}
-	for _, end := range []string{analysis.ClientEnd, analysis.ServerEnd} {
+	for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
 		writeChanges(&out, e, "System calls a call, "+end, end, e.Syscalls)
 		writeChanges(&out, e, "Counted a call, "+end, end, e.Counters)
 	}
@@ -36,7 +36,7 @@ func WriteExplanation(w io.Writer, e *analysis.Explanation) error {
 	return err
 }
 
-func writeExplained(out *strings.Builder, e *analysis.Explanation, title string, what analysis.Explained, inOrder bool) {
+func writeExplained(out *strings.Builder, e *insight.Explanation, title string, what insight.Explained, inOrder bool) {
 	fmt.Fprintf(out, "\n%s\n", title)
 	table := newPairTable(out, e)
 	parts := what.Parts
@@ -44,7 +44,7 @@ func writeExplained(out *strings.Builder, e *analysis.Explanation, title string,
 		parts = stageOrder(e.Of.Life, parts)
 	}
 	shown := parts[:min(len(parts), shownParts)]
-	var others analysis.Change
+	var others insight.Change
 	for _, p := range shown {
 		table.time(p.Name, p)
 	}
@@ -55,11 +55,11 @@ func writeExplained(out *strings.Builder, e *analysis.Explanation, title string,
 		table.time(fmt.Sprintf("%d others", len(parts)-len(shown)), others)
 	}
 	if what.Rest != 0 {
-		rest := analysis.Change{}
+		rest := insight.Change{}
 		for _, p := range what.Parts {
 			rest.A, rest.B = rest.A+p.A, rest.B+p.B
 		}
-		table.time("rest: what looking on costs, and noise", analysis.Change{A: what.Whole.A - rest.A, B: what.Whole.B - rest.B})
+		table.time("rest: what looking on costs, and noise", insight.Change{A: what.Whole.A - rest.A, B: what.Whole.B - rest.B})
 	}
 	table.time("= "+what.Whole.Name, what.Whole)
 	table.end()
@@ -67,7 +67,7 @@ func writeExplained(out *strings.Builder, e *analysis.Explanation, title string,
 
 // writeMeasured prints the means of the trials that were measured, which are others than
 // those that were looked into.
-func writeMeasured(out *strings.Builder, e *analysis.Explanation) {
+func writeMeasured(out *strings.Builder, e *insight.Explanation) {
 	if e.Of.Mean == nil || (e.Against != nil && e.Against.Mean == nil) {
 		return
 	}
@@ -79,8 +79,8 @@ func writeMeasured(out *strings.Builder, e *analysis.Explanation) {
 }
 
 // stageOrder puts the stages into the order of a call.
-func stageOrder(life *analysis.Life, parts []analysis.Change) []analysis.Change {
-	ordered := make([]analysis.Change, 0, len(parts))
+func stageOrder(life *insight.Life, parts []insight.Change) []insight.Change {
+	ordered := make([]insight.Change, 0, len(parts))
 	for _, stage := range life.Stages {
 		for _, p := range parts {
 			if p.Name == stage.Name {
@@ -91,8 +91,8 @@ func stageOrder(life *analysis.Life, parts []analysis.Change) []analysis.Change 
 	return ordered
 }
 
-func writeChanges(out *strings.Builder, e *analysis.Explanation, title, end string, all []analysis.Change) {
-	var of []analysis.Change
+func writeChanges(out *strings.Builder, e *insight.Explanation, title, end string, all []insight.Change) {
+	var of []insight.Change
 	for _, c := range all {
 		const least = 0.005 // shows as 0.01
 		if c.End == end && (c.A >= least || c.B >= least) {
@@ -111,7 +111,7 @@ func writeChanges(out *strings.Builder, e *analysis.Explanation, title, end stri
 }
 
 // writePasses says what looking on cost, and what could not be seen.
-func writePasses(out *strings.Builder, i *analysis.Insight) {
+func writePasses(out *strings.Builder, i *insight.Insight) {
 	fmt.Fprintf(out, "\nHow it was seen: %s\n", i.Key())
 	for _, p := range i.Passes {
 		cost := ""
@@ -135,7 +135,7 @@ func orNothing(method string) string {
 	return method
 }
 
-func lifeCost(i *analysis.Insight) string {
+func lifeCost(i *insight.Insight) string {
 	if i.Life == nil {
 		return ""
 	}
@@ -146,16 +146,16 @@ func lifeCost(i *analysis.Insight) string {
 	return text + ")"
 }
 
-func insideOf(i *analysis.Insight, end string) *analysis.Inside {
-	if end == analysis.ClientEnd {
+func insideOf(i *insight.Insight, end string) *insight.Inside {
+	if end == insight.ClientEnd {
 		return &i.Client
 	}
 	return &i.Server
 }
 
-func samplesOf(i *analysis.Insight, end string) int64 { return insideOf(i, end).CPU.Samples }
+func samplesOf(i *insight.Insight, end string) int64 { return insideOf(i, end).CPU.Samples }
 
-func depth(i *analysis.Insight, end string) string {
+func depth(i *insight.Insight, end string) string {
 	cpu, text := insideOf(i, end).CPU, ""
 	if cpu.Depth != nil {
 		text += fmt.Sprintf("; %.1f functions above the kernel", *cpu.Depth)
@@ -173,7 +173,7 @@ type pairTable struct {
 	both bool
 }
 
-func newPairTable(out *strings.Builder, e *analysis.Explanation) pairTable {
+func newPairTable(out *strings.Builder, e *insight.Explanation) pairTable {
 	c := pairTable{out: out, to: tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight), both: e.Against != nil}
 	if c.both {
 		fmt.Fprintf(c.to, "\t%s\t%s\tdifference\t\n", e.Against.Variant, e.Of.Variant)
@@ -181,7 +181,7 @@ func newPairTable(out *strings.Builder, e *analysis.Explanation) pairTable {
 	return c
 }
 
-func (c pairTable) time(name string, change analysis.Change) {
+func (c pairTable) time(name string, change insight.Change) {
 	c.row(name, func(us float64) string {
 		if us < 0 {
 			return "−" + units.Time(-us*1e3)
@@ -190,7 +190,7 @@ func (c pairTable) time(name string, change analysis.Change) {
 	}, change)
 }
 
-func (c pairTable) row(name string, show func(float64) string, change analysis.Change) {
+func (c pairTable) row(name string, show func(float64) string, change insight.Change) {
 	if !c.both {
 		fmt.Fprintf(c.to, "%s\t%s\t\n", name, show(change.B))
 		return

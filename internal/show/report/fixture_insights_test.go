@@ -6,6 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // inside is what the fixture's probes see of a variant, in microseconds a call.
@@ -26,7 +27,7 @@ var insides = []inside{
 func cpuOfBoth(protocol, copying int64) map[string]map[string]int64 {
 	server := map[string]int64{"google.golang.org/grpc.serve": 2 * protocol, "runtime.memmove": copying, "runtime.findRunnable": 5}
 	client := map[string]int64{"google.golang.org/grpc.serve": protocol, "runtime.memmove": 3, "runtime.findRunnable": 6}
-	return map[string]map[string]int64{analysis.ClientEnd: client, analysis.ServerEnd: server}
+	return map[string]map[string]int64{insight.ClientEnd: client, insight.ServerEnd: server}
 }
 
 // fixtureStages are those that package life tells apart, which measures: this one only judges.
@@ -54,10 +55,10 @@ func fixtureInsights(t *testing.T, of ...inside) *Run {
 	for _, clients := range []int{1, 10} {
 		for _, in := range of {
 			bare := add(in, "", 64, clients)
-			bare.Client.UserNS, bare.Client.SystemNS = new(1000*fixtureCalls*totalOf(in.cpu[analysis.ClientEnd])), new(int64(0))
-			bare.Server.UserNS, bare.Server.SystemNS = new(1000*fixtureCalls*totalOf(in.cpu[analysis.ServerEnd])), new(int64(0))
+			bare.Client.UserNS, bare.Client.SystemNS = new(1000*fixtureCalls*totalOf(in.cpu[insight.ClientEnd])), new(int64(0))
+			bare.Server.UserNS, bare.Server.SystemNS = new(1000*fixtureCalls*totalOf(in.cpu[insight.ServerEnd])), new(int64(0))
 			cpu := add(in, record.ProbeCPU, 64, clients)
-			cpu.Client.Seen, cpu.Server.Seen = in.samples(analysis.ClientEnd), in.samples(analysis.ServerEnd)
+			cpu.Client.Seen, cpu.Server.Seen = in.samples(insight.ClientEnd), in.samples(insight.ServerEnd)
 			calls := add(in, record.ProbeSyscalls, 64, clients)
 			calls.Client.Seen = &record.Seen{Method: "BPF on every system call", Syscalls: []record.Syscall{
 				{Name: "write", Count: fixtureCalls, NS: new(int64(fixtureCalls * 6500))},

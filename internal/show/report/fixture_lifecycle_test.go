@@ -9,6 +9,8 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // reconnect is how a variant of the fixture fares with a connection a request.
@@ -62,9 +64,9 @@ func fixtureLifecycle(t *testing.T) *Run {
 	}
 	for _, clients := range []int{100, 500} {
 		summary.Contrasts = append(summary.Contrasts,
-			fixtureContrast(reconnects[0], reconnects[1], analysis.ByConnection, [2]string{"new", "resumed"}, clients),
-			fixtureContrast(reconnects[5], reconnects[6], analysis.ByConnection, [2]string{"new", "resumed"}, clients),
-			fixtureContrast(reconnects[5], reconnects[7], analysis.ByConnection, [2]string{"new", "0rtt"}, clients),
+			fixtureContrast(reconnects[0], reconnects[1], compare.ByConnection, [2]string{"new", "resumed"}, clients),
+			fixtureContrast(reconnects[5], reconnects[6], compare.ByConnection, [2]string{"new", "resumed"}, clients),
+			fixtureContrast(reconnects[5], reconnects[7], compare.ByConnection, [2]string{"new", "0rtt"}, clients),
 			fixtureContrast(reconnects[0], reconnects[2], "cert", [2]string{"ecdsa", "rsa"}, clients),
 			fixtureContrast(reconnects[0], reconnects[3], "group", [2]string{"x25519mlkem768", "x25519"}, clients))
 	}
@@ -84,7 +86,7 @@ func fixtureLifecycle(t *testing.T) *Run {
 	}
 }
 
-func (r reconnect) cell(clients int) analysis.Cell {
+func (r reconnect) cell(clients int) matrix.Cell {
 	stack, _, _ := strings.Cut(r.variant, ":")
 	mode := "new"
 	for _, m := range []string{"resumed", "0rtt"} {
@@ -94,19 +96,19 @@ func (r reconnect) cell(clients int) analysis.Cell {
 	}
 	crowd := math.Max(1, float64(clients)/8)
 	mean := (r.client + r.server + r.handshake/3) * crowd
-	c := analysis.Cell{
+	c := matrix.Cell{
 		Cell: record.Cell{
 			Part: "storm", Stack: stack, Variant: r.variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 256, ResponseBytes: 256}, Clients: clients}, Connection: mode, Load: record.Load{Model: "closed", RequestsPerClient: 5000 / clients},
 		},
 		Trials: 3, Valid: 3, Requests: 15000,
 		Throughput: fixtureFigure(float64(clients) / mean * 1e6),
 		Service:    fixtureLatencies(mean*0.9, 2.4, 15000), P99OverP50: fixtureFigure(2.4),
-		InFlight: fixtureFigure(float64(clients)), WarmUp: fixtureFigure(300), Bound: analysis.ByServerCPU,
+		InFlight: fixtureFigure(float64(clients)), WarmUp: fixtureFigure(300), Bound: matrix.ByServerCPU,
 		Survival:  fixtureSurvival(15000, 15000),
-		ClientCPU: fixturePointer(r.client), ServerCPU: fixturePointer(r.server), Opened: analysis.Figure{Value: 5500},
+		ClientCPU: fixturePointer(r.client), ServerCPU: fixturePointer(r.server), Opened: matrix.Figure{Value: 5500},
 		Client: fixtureEnd(r.client/(r.client+r.server), 11<<20+float64(clients)*6e3, clients),
 		Server: fixtureEnd(r.server/(r.client+r.server), r.memory+float64(clients)*r.memory/200, clients),
-		Connections: analysis.Connections{
+		Connections: matrix.Connections{
 			PerRequest: true, Secure: r.handshake > 0, Want: clients, During: 15000,
 			Connect: fixtureTimes(40 * crowd), Handshake: fixtureTimes(r.handshake * crowd), FirstByte: fixtureTimes(mean * 0.8),
 		},
@@ -126,19 +128,19 @@ func (r reconnect) cell(clients int) analysis.Cell {
 	if mode == "0rtt" {
 		c.Connections.Early = 15000
 	}
-	c.Traffic = &analysis.Traffic{Transport: "tcp", Sent: analysis.Direction{Bytes: fixtureFigure(1900)}, Received: analysis.Direction{Bytes: fixtureFigure(2300)}}
+	c.Traffic = &matrix.Traffic{Transport: "tcp", Sent: matrix.Direction{Bytes: fixtureFigure(1900)}, Received: matrix.Direction{Bytes: fixtureFigure(2300)}}
 	if c.Connections.Secure {
-		c.Connections.Negotiated = analysis.Negotiated{Recorded: true, Protocol: stack, Sessions: []analysis.Session{{
+		c.Connections.Negotiated = matrix.Negotiated{Recorded: true, Protocol: stack, Sessions: []matrix.Session{{
 			Version: "TLS 1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519MLKEM768", ALPN: stack,
 			Full: c.Connections.Full, Resumed: c.Connections.Resumed,
 		}}}
 	}
 	if r.udp {
 		perCall, packets, rtt := fixtureFigure(3.1), fixtureFigure(5.2), fixtureFigure(180)
-		c.Traffic = &analysis.Traffic{
+		c.Traffic = &matrix.Traffic{
 			Transport: "udp", Offload: "gso", RTT: &rtt,
-			Sent:     analysis.Direction{Bytes: fixtureFigure(4100), Packets: &packets, PerCall: &perCall},
-			Received: analysis.Direction{Bytes: fixtureFigure(3700), Packets: &packets},
+			Sent:     matrix.Direction{Bytes: fixtureFigure(4100), Packets: &packets, PerCall: &perCall},
+			Received: matrix.Direction{Bytes: fixtureFigure(3700), Packets: &packets},
 		}
 	}
 	if strings.Contains(r.variant, "naive") && clients >= 200 {
@@ -149,63 +151,63 @@ func (r reconnect) cell(clients int) analysis.Cell {
 			{Class: "reset", Code: "Unavailable", Count: 9, Example: "read tcp 127.0.0.1:41213: connection reset by peer <RST>"},
 		}
 		c.ErrorKinds = c.Survival.Failures
-		c.Findings = []analysis.Finding{{Name: "errors", Level: record.Invalid, Trials: 3, Detail: "8850 of 15000 requests failed; the most of them with Unavailable: dial tcp 127.0.0.1:41213: connect: cannot assign requested address"}}
+		c.Findings = []matrix.Finding{{Name: "errors", Level: record.Invalid, Trials: 3, Detail: "8850 of 15000 requests failed; the most of them with Unavailable: dial tcp 127.0.0.1:41213: connect: cannot assign requested address"}}
 	}
 	return c
 }
 
-func fixturePointer(value float64) *analysis.Figure {
+func fixturePointer(value float64) *matrix.Figure {
 	f := fixtureFigure(value)
 	return &f
 }
 
-func fixtureEnd(share, memory float64, clients int) analysis.End {
+func fixtureEnd(share, memory float64, clients int) matrix.End {
 	figure := fixturePointer
-	return analysis.End{
+	return matrix.End{
 		Share: figure(share), Busy: figure(0.93), RSS: figure(memory * 0.9), Peak: figure(memory), Heap: figure(memory / 3),
 		Threads: figure(9), Sockets: figure(float64(clients + 3)), Goroutines: figure(float64(2*clients + 11)),
 	}
 }
 
-func fixtureTimes(p50 float64) *analysis.Times {
-	return &analysis.Times{Mean: fixtureFigure(p50 * 1.1), P50: fixtureFigure(p50), P99: fixtureFigure(p50 * 3)}
+func fixtureTimes(p50 float64) *matrix.Times {
+	return &matrix.Times{Mean: fixtureFigure(p50 * 1.1), P50: fixtureFigure(p50), P99: fixtureFigure(p50 * 3)}
 }
 
-func fixtureWire(r reconnect) *analysis.Wire {
-	plain := func(v float64) analysis.Figure { return analysis.Figure{Value: v} }
-	side := func(protocol float64) analysis.WireBytes {
+func fixtureWire(r reconnect) *matrix.Wire {
+	plain := func(v float64) matrix.Figure { return matrix.Figure{Value: v} }
+	side := func(protocol float64) matrix.WireBytes {
 		security, transport, acks := plain(22), plain(40), plain(40)
-		b := analysis.WireBytes{Message: plain(260), Protocol: plain(protocol), Total: plain(260 + protocol + 22 + 40 + 40), Security: &security, Transport: &transport, Acks: &acks}
+		b := matrix.WireBytes{Message: plain(260), Protocol: plain(protocol), Total: plain(260 + protocol + 22 + 40 + 40), Security: &security, Transport: &transport, Acks: &acks}
 		if r.udp {
 			b.Acks, b.Total = nil, plain(260+protocol+22+40)
 		}
 		return b
 	}
-	return &analysis.Wire{
+	return &matrix.Wire{
 		Request: side(110), Response: side(-3),
 		FirstSent: plain(420), FirstReceived: plain(390), HandshakeSent: plain(1800), HandshakeReceived: plain(1400),
 	}
 }
 
-func fixtureContrast(from, to reconnect, option string, values [2]string, clients int) analysis.Contrast {
-	effect := func(metric string, ratio float64) analysis.Effect {
-		verdict := analysis.Equivalent
+func fixtureContrast(from, to reconnect, option string, values [2]string, clients int) compare.Contrast {
+	effect := func(metric string, ratio float64) compare.Effect {
+		verdict := compare.Equivalent
 		switch {
 		case ratio > 1.05:
-			verdict = analysis.More
+			verdict = compare.More
 		case ratio < 0.95:
-			verdict = analysis.Less
+			verdict = compare.Less
 		}
-		return analysis.Effect{Metric: metric, Ratio: fixtureFigure(ratio), P: 0.001, Verdict: verdict}
+		return compare.Effect{Metric: metric, Ratio: fixtureFigure(ratio), P: 0.001, Verdict: verdict}
 	}
 	cpu := (to.client + to.server) / (from.client + from.server)
 	a, b := from.cell(clients), to.cell(clients)
-	return analysis.Contrast{
+	return compare.Contrast{
 		Part: "storm", Stack: a.Stack, Option: option, Base: from.variant, Changed: to.variant, From: values[0], To: values[1],
 		Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 256, ResponseBytes: 256}, Clients: clients}, Load: a.Load, Pairs: 3,
-		Effects: []analysis.Effect{
-			effect(analysis.CPU, cpu), effect(analysis.Throughput, b.Throughput.Value/a.Throughput.Value), effect(analysis.P99, b.Service.P99.Value/a.Service.P99.Value),
-			effect(analysis.Handshake, to.handshake/from.handshake), effect(analysis.FirstByte, b.Connections.FirstByte.P50.Value/a.Connections.FirstByte.P50.Value), effect(analysis.ServerPeak, to.memory/from.memory),
+		Effects: []compare.Effect{
+			effect(matrix.CPU, cpu), effect(matrix.Throughput, b.Throughput.Value/a.Throughput.Value), effect(matrix.P99, b.Service.P99.Value/a.Service.P99.Value),
+			effect(matrix.Handshake, to.handshake/from.handshake), effect(matrix.FirstByte, b.Connections.FirstByte.P50.Value/a.Connections.FirstByte.P50.Value), effect(matrix.ServerPeak, to.memory/from.memory),
 		},
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // fixtureLoads is a run with every load that is not a plain closed loop: a sweep
@@ -21,12 +23,12 @@ func fixtureLoads(t *testing.T) *Run {
 	}
 	fixtureSweep(s, "grpc:conn=shared", 4)
 	fixtureSweep(s, "grpc:conn=pool:4", 14)
-	s.Scalings[0].Diagnosis = analysis.Diagnosis{
-		Bottleneck: analysis.OnConnection, Clients: 48, Share: new(0.09), Connections: analysis.Figure{Value: 1}, InFlight: analysis.Figure{Value: 48},
-		PerWrite: &analysis.Figure{Value: 9.5}, Better: "grpc:conn=pool:4", BetterConnections: 4, Gain: &analysis.Figure{Value: 3.1}, Rivals: 1,
+	s.Scalings[0].Diagnosis = curves.Diagnosis{
+		Bottleneck: curves.OnConnection, Clients: 48, Share: new(0.09), Connections: matrix.Figure{Value: 1}, InFlight: matrix.Figure{Value: 48},
+		PerWrite: &matrix.Figure{Value: 9.5}, Better: "grpc:conn=pool:4", BetterConnections: 4, Gain: &matrix.Figure{Value: 3.1}, Rivals: 1,
 	}
 	s.Scalings[1].Law, s.Scalings[1].Reason = nil, "the trials do not agree on a law"
-	s.Scalings[1].Diagnosis = analysis.Diagnosis{Bottleneck: analysis.NoBottleneck, Clients: 48, Share: new(0.29), Connections: analysis.Figure{Value: 4}, InFlight: analysis.Figure{Value: 48}}
+	s.Scalings[1].Diagnosis = curves.Diagnosis{Bottleneck: curves.NoBottleneck, Clients: 48, Share: new(0.29), Connections: matrix.Figure{Value: 4}, InFlight: matrix.Figure{Value: 48}}
 	for i := range s.Scalings[1].Points {
 		s.Scalings[1].Points[i].Law = nil
 	}
@@ -43,8 +45,8 @@ func fixtureLoads(t *testing.T) *Run {
 // fixtureSweep adds a variant whose throughput follows the calls in flight up to
 // a number of them.
 func fixtureSweep(s *analysis.Summary, variant string, upTo float64) {
-	sweep := analysis.Scaling{Part: "ping", Variant: variant, Connection: variant[len("grpc:conn="):], Workload: "ping", Law: &analysis.ScalabilityLaw{
-		Ideal: fixtureFigure(11_000), Contention: fixtureFigure(0.2), Coherency: analysis.Figure{Value: 0.001}, Misfit: 0.03, Peak: &analysis.Figure{Value: 31},
+	sweep := curves.Scaling{Part: "ping", Variant: variant, Connection: variant[len("grpc:conn="):], Workload: "ping", Law: &curves.ScalabilityLaw{
+		Ideal: fixtureFigure(11_000), Contention: fixtureFigure(0.2), Coherency: matrix.Figure{Value: 0.001}, Misfit: 0.03, Peak: &matrix.Figure{Value: 31},
 	}}
 	for _, clients := range []int{1, 2, 4, 8, 12, 16, 24, 32, 48} {
 		n := float64(clients)
@@ -53,7 +55,7 @@ func fixtureSweep(s *analysis.Summary, variant string, upTo float64) {
 		cell.Throughput = fixtureFigure(11_000 * n / (1 + n/upTo))
 		cell.Key = cell.Cell.Key()
 		s.Cells = append(s.Cells, cell)
-		sweep.Points = append(sweep.Points, analysis.ScalingPoint{
+		sweep.Points = append(sweep.Points, curves.ScalingPoint{
 			Clients: clients, Throughput: cell.Throughput, Ideal: new(11_000 * n), Share: new(1 / (1 + n/upTo)), Law: new(11_000 * n / (1 + n/upTo) * 1.02),
 		})
 	}
@@ -61,7 +63,7 @@ func fixtureSweep(s *analysis.Summary, variant string, upTo float64) {
 }
 
 // fixtureLoaded is a cell under a load, with what that load alone has.
-func fixtureLoaded(variant string, load record.Load) analysis.Cell {
+func fixtureLoaded(variant string, load record.Load) matrix.Cell {
 	capacity := map[string]float64{"grpc": 4000, "rest-json": 2500}[variant]
 	c := fixtureCell(load.Model, "grpc", 0, 100)
 	c.Stack, c.Variant, c.Workload, c.Load = variant, variant, "users", load
@@ -72,17 +74,17 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 	c.Course = nil
 	switch load.Model {
 	case "search":
-		c.Search = &analysis.Search{
+		c.Search = &matrix.Search{
 			Percentile: 99, LimitUS: 10_000, Kept: fixtureFigure(capacity), Missed: fixtureFigure(1.01 * capacity), Threshold: fixtureFigure(1.005 * capacity),
-			Knee: analysis.RateKnee{Found: true, Rate: new(1.01 * capacity), Low: &capacity, High: new(1.02 * capacity), Confidence: new(0.95)},
+			Knee: matrix.RateKnee{Found: true, Rate: new(1.01 * capacity), Low: &capacity, High: new(1.02 * capacity), Confidence: new(0.95)},
 		}
 		if variant == "rest-json" {
-			c.Search.Knee = analysis.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
+			c.Search.Knee = matrix.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
 		}
 		for _, share := range []float64{0.8, 1, 1.01, 1.02, 1.06, 1.12, 1.25} {
 			for try := range 2 {
 				us := 7000 + 1000*float64(try) + 1.2e6*math.Max(0, share-1)
-				c.Search.Steps = append(c.Search.Steps, analysis.SearchStep{Repeat: 1, Offered: share * capacity, Achieved: math.Min(share, 1) * capacity, Microseconds: &us, Kept: us < 10_000})
+				c.Search.Steps = append(c.Search.Steps, matrix.SearchStep{Repeat: 1, Offered: share * capacity, Achieved: math.Min(share, 1) * capacity, Microseconds: &us, Kept: us < 10_000})
 			}
 		}
 	case "burst":
@@ -100,7 +102,7 @@ func fixtureLoaded(variant string, load record.Load) analysis.Cell {
 		for place := range 60 {
 			share := (float64(place) + 0.5) / 60
 			offered := load.RatePerSecond + share*math.Max(0, load.RampTo-load.RatePerSecond)
-			c.Course = append(c.Course, analysis.CoursePoint{
+			c.Course = append(c.Course, matrix.CoursePoint{
 				Seconds: share * float64(load.DurationNS) / 1e9, Offered: new(offered), Throughput: math.Min(offered, capacity),
 				MeanUS: new(10_400 + math.Max(0, offered-capacity)*40),
 			})

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // fixtureStack is a stack with the nanoseconds that a call spends in it. A function
@@ -19,26 +19,26 @@ type fixtureStack struct {
 }
 
 // fixtureProfile makes a profile as analysis does: its weights are shares of its sum.
-func fixtureProfile(variant, end, kind string, samples int64, stacks []fixtureStack) analysis.Profile {
-	p := analysis.Profile{
+func fixtureProfile(variant, end, kind string, samples int64, stacks []fixtureStack) insight.Profile {
+	p := insight.Profile{
 		Part: "matrix", Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 1024, ResponseBytes: 1024}, Clients: 50},
 		End: end, Kind: kind, Unit: "ns", Samples: samples,
 	}
-	if kind == analysis.AllocProfile {
+	if kind == insight.AllocProfile {
 		p.Unit = "B"
 	}
 	for _, s := range stacks {
 		p.PerCall += s.perCall
 	}
 	var categories places[string]
-	var functions places[analysis.ProfiledFunction]
+	var functions places[insight.ProfiledFunction]
 	for _, s := range stacks {
-		var of []analysis.ProfiledFunction
+		var of []insight.ProfiledFunction
 		for frame := range strings.SplitSeq(s.frames, ";") {
 			name, in, _ := strings.Cut(frame, "@")
-			of = append(of, analysis.ProfiledFunction{Name: name, In: in})
+			of = append(of, insight.ProfiledFunction{Name: name, In: in})
 		}
-		p.Stacks = append(p.Stacks, analysis.ProfiledStack{
+		p.Stacks = append(p.Stacks, insight.ProfiledStack{
 			Frames: functions.of(of), Category: categories.of([]string{s.category})[0], Weight: s.perCall / p.PerCall,
 		})
 	}
@@ -55,7 +55,7 @@ const (
 
 // fixtureProfiles are those of two cells, of whose servers the second does without a
 // codec and spends more in the kernel.
-func fixtureProfiles() []analysis.Profile {
+func fixtureProfiles() []insight.Profile {
 	grpcServer := []fixtureStack{
 		{serveHTTP2 + "google.golang.org/grpc.(*Server).processUnaryRPC;google.golang.org/protobuf/proto.Unmarshal", "encoding", 1000},
 		{serveHTTP2 + "google.golang.org/grpc.(*Server).processUnaryRPC;google.golang.org/protobuf/proto.Unmarshal;runtime.mallocgc", "memory", 500},
@@ -86,30 +86,30 @@ func fixtureProfiles() []analysis.Profile {
 		{serveHTTP2 + "google.golang.org/protobuf/proto.Unmarshal;runtime.mallocgc", "encoding", 1536},
 		{serveHTTP2 + "google.golang.org/grpc.(*Server).processUnaryRPC", "RPC library", 512},
 	}
-	return []analysis.Profile{
-		fixtureProfile("grpc", analysis.ServerEnd, analysis.CPUProfile, 20_000, grpcServer),
-		fixtureProfile("grpc", analysis.ClientEnd, analysis.CPUProfile, 18_000, client),
-		fixtureProfile("grpc", analysis.ClientEnd, analysis.OffCPUProfile, 0, waits),
-		fixtureProfile("grpc", analysis.ServerEnd, analysis.AllocProfile, 4_000, allocates),
-		fixtureProfile("tcp", analysis.ServerEnd, analysis.CPUProfile, 12_000, tcpServer),
-		fixtureProfile("tcp", analysis.ClientEnd, analysis.CPUProfile, 11_000, client[1:]),
+	return []insight.Profile{
+		fixtureProfile("grpc", insight.ServerEnd, insight.CPUProfile, 20_000, grpcServer),
+		fixtureProfile("grpc", insight.ClientEnd, insight.CPUProfile, 18_000, client),
+		fixtureProfile("grpc", insight.ClientEnd, insight.OffCPUProfile, 0, waits),
+		fixtureProfile("grpc", insight.ServerEnd, insight.AllocProfile, 4_000, allocates),
+		fixtureProfile("tcp", insight.ServerEnd, insight.CPUProfile, 12_000, tcpServer),
+		fixtureProfile("tcp", insight.ClientEnd, insight.CPUProfile, 11_000, client[1:]),
 	}
 }
 
 // manyStacks is a profile of so many different stacks of 30 frames on average. As in a
 // program, most of them part from another one near their end.
-func manyStacks(variant, end string, count int) analysis.Profile {
+func manyStacks(variant, end string, count int) insight.Profile {
 	random := rand.New(rand.NewPCG(7, uint64(count)))
 	const functions, categories, depth, newFrames = 3000, 9, 30, 6
-	p := analysis.Profile{
+	p := insight.Profile{
 		Part: "matrix", Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 1024, ResponseBytes: 1024}, Clients: 50},
-		End: end, Kind: analysis.CPUProfile, Unit: "ns", Samples: 1_000_000, PerCall: 25_000,
+		End: end, Kind: insight.CPUProfile, Unit: "ns", Samples: 1_000_000, PerCall: 25_000,
 	}
 	for i := range categories {
 		p.Categories = append(p.Categories, fmt.Sprintf("category %d", i))
 	}
 	for i := range functions {
-		p.Functions = append(p.Functions, analysis.ProfiledFunction{Name: fmt.Sprintf("example.com/organisation/module%d/package%d.(*Type%d).Method%d", i%40, i%150, i%700, i)})
+		p.Functions = append(p.Functions, insight.ProfiledFunction{Name: fmt.Sprintf("example.com/organisation/module%d/package%d.(*Type%d).Method%d", i%40, i%150, i%700, i)})
 	}
 	seen := map[string]bool{}
 	sum := 0.0
@@ -127,7 +127,7 @@ func manyStacks(variant, end string, count int) analysis.Profile {
 		seen[key] = true
 		weight := random.ExpFloat64() * random.ExpFloat64()
 		sum += weight
-		p.Stacks = append(p.Stacks, analysis.ProfiledStack{Frames: frames, Category: frames[len(frames)-1] % categories, Weight: weight})
+		p.Stacks = append(p.Stacks, insight.ProfiledStack{Frames: frames, Category: frames[len(frames)-1] % categories, Weight: weight})
 	}
 	for i := range p.Stacks {
 		p.Stacks[i].Weight /= sum

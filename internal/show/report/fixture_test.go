@@ -11,6 +11,9 @@ import (
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // fixtureRun is a run such as the kernel study gives: three stacks at five sizes
@@ -98,7 +101,7 @@ var fixtureCost = map[string]struct{ base, perByte, knee, tail float64 }{
 	"tcp:inflight=50": {95, 0.0048, 9, 1.5},
 }
 
-func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
+func fixtureCell(part, variant string, bytes, clients int) matrix.Cell {
 	cost := fixtureCost[variant]
 	stack := variant
 	if len(variant) > 3 && variant[:4] == "tcp:" {
@@ -111,7 +114,7 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 	}
 	tail = max(tail, 1.4)
 	server, client := fixtureFigure(mean/3/math.Max(1, float64(clients)/20)), fixtureFigure(mean/4/math.Max(1, float64(clients)/20))
-	cell := analysis.Cell{
+	cell := matrix.Cell{
 		Cell: record.Cell{
 			Part: part, Stack: stack, Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: bytes, ResponseBytes: bytes}, Clients: clients},
 			Connection: fixtureConnections[stack],
@@ -124,13 +127,13 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		P99OverP50: fixtureFigure(tail),
 		InFlight:   fixtureFigure(float64(clients) * 0.98),
 		WarmUp:     fixtureFigure(250),
-		ClientCPU:  &client, ServerCPU: &server, Opened: analysis.Figure{Value: float64(clients)},
-		Connections: analysis.Connections{Want: clients},
+		ClientCPU:  &client, ServerCPU: &server, Opened: matrix.Figure{Value: float64(clients)},
+		Connections: matrix.Connections{Want: clients},
 	}
 	cell.Key = cell.Cell.Key()
 	for trial := range 3 {
 		wobble := 1 + 0.03*float64(trial-1)
-		cell.Repeats = append(cell.Repeats, analysis.Repeat{
+		cell.Repeats = append(cell.Repeats, matrix.Repeat{
 			Trial: trial + 1, Valid: true, Throughput: new(cell.Throughput.Value * wobble),
 			P50: new(cell.Service.P50.Value / wobble), P99: new(cell.Service.P99.Value / wobble), MeanUS: new(cell.Service.Mean.Value / wobble),
 		})
@@ -139,40 +142,40 @@ func fixtureCell(part, variant string, bytes, clients int) analysis.Cell {
 		if quantile < 1 && cell.Requests < stats.LeastCount(quantile) {
 			continue
 		}
-		cell.Curve = append(cell.Curve, analysis.CurvePoint{quantile, fixtureQuantile(cell.Service.P50.Value, tail, quantile)})
+		cell.Curve = append(cell.Curve, matrix.CurvePoint{quantile, fixtureQuantile(cell.Service.P50.Value, tail, quantile)})
 	}
 	for step := range 40 {
 		us := math.Exp2((math.Floor(math.Log2(cell.Service.P50.Value)*12) + float64(step) - 9.5) / 12)
 		away := math.Log2(us / cell.Service.P50.Value)
-		cell.Density = append(cell.Density, analysis.CurvePoint{us, 0.12 * math.Exp(-away*away*4)})
+		cell.Density = append(cell.Density, matrix.CurvePoint{us, 0.12 * math.Exp(-away*away*4)})
 	}
 	for stretch := range 30 {
 		wobble := 1 + 0.04*math.Sin(float64(stretch))
-		cell.Course = append(cell.Course, analysis.CoursePoint{Seconds: 0.1 * (float64(stretch) + 0.5), Throughput: cell.Throughput.Value * wobble, MeanUS: new(cell.Service.Mean.Value / wobble), P99US: new(3 * cell.Service.Mean.Value / wobble), ClientCores: new(0.4 * wobble), ServerCores: new(0.8 * wobble)})
+		cell.Course = append(cell.Course, matrix.CoursePoint{Seconds: 0.1 * (float64(stretch) + 0.5), Throughput: cell.Throughput.Value * wobble, MeanUS: new(cell.Service.Mean.Value / wobble), P99US: new(3 * cell.Service.Mean.Value / wobble), ClientCores: new(0.4 * wobble), ServerCores: new(0.8 * wobble)})
 	}
 	return cell
 }
 
-func fixtureFigure(value float64) analysis.Figure {
-	return analysis.Figure{Value: value, Interval: &analysis.Interval{Low: value * 0.94, High: value * 1.08, Confidence: 0.95}}
+func fixtureFigure(value float64) matrix.Figure {
+	return matrix.Figure{Value: value, Interval: &matrix.Interval{Low: value * 0.94, High: value * 1.08, Confidence: 0.95}}
 }
 
-func fixtureSurvival(requests, succeeded int64) analysis.Survival {
+func fixtureSurvival(requests, succeeded int64) matrix.Survival {
 	share := float64(succeeded) / float64(requests)
-	return analysis.Survival{Trials: 3, Requests: requests, Succeeded: succeeded, Share: &share}
+	return matrix.Survival{Trials: 3, Requests: requests, Succeeded: succeeded, Share: &share}
 }
 
-func fixtureLatencies(p50, tail float64, requests int64) analysis.Latencies {
-	at := func(quantile float64) analysis.Figure {
+func fixtureLatencies(p50, tail float64, requests int64) matrix.Latencies {
+	at := func(quantile float64) matrix.Figure {
 		if requests < stats.LeastCount(quantile) {
-			return analysis.Figure{Value: math.NaN()}
+			return matrix.Figure{Value: math.NaN()}
 		}
 		return fixtureFigure(fixtureQuantile(p50, tail, quantile))
 	}
-	return analysis.Latencies{
+	return matrix.Latencies{
 		Mean: fixtureFigure(p50 * (1 + tail/20)),
 		P50:  at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), P999: at(0.999), P9999: at(0.9999),
-		Max: analysis.Figure{Value: fixtureQuantile(p50, tail, 0.99999)},
+		Max: matrix.Figure{Value: fixtureQuantile(p50, tail, 0.99999)},
 	}
 }
 
@@ -184,16 +187,16 @@ func fixtureQuantile(p50, tail, quantile float64) float64 {
 
 // spoil makes one cell invalid, one partly so, one failed, and one unmeasured in
 // its CPU time.
-func spoil(cells []analysis.Cell) {
-	find := func(key string) *analysis.Cell {
-		return &cells[slices.IndexFunc(cells, func(c analysis.Cell) bool { return c.Key == key })]
+func spoil(cells []matrix.Cell) {
+	find := func(key string) *matrix.Cell {
+		return &cells[slices.IndexFunc(cells, func(c matrix.Cell) bool { return c.Key == key })]
 	}
 	invalid := find("matrix/rest/echo/64KiB/c=500")
 	invalid.Valid, invalid.Requests = 0, 0
 	for i := range invalid.Repeats {
 		invalid.Repeats[i].Valid = false
 	}
-	invalid.Findings = []analysis.Finding{
+	invalid.Findings = []matrix.Finding{
 		{Name: "generator-bound", Level: record.Invalid, Trials: 3, Detail: "the client process used 99 % of the CPU that it was given (limit 90 %): the figures are the generator's, not the server's"},
 		{Name: "noisy-neighbour", Level: record.Warning, Trials: 1, Detail: "other processes took 7 % of the CPU time in the window (limit 5 %)"},
 	}
@@ -209,7 +212,7 @@ func spoil(cells []analysis.Cell) {
 	partly := find("matrix/tcp/echo/1KiB/c=100")
 	partly.Valid = 2
 	partly.Repeats[1].Valid = false
-	partly.Findings = []analysis.Finding{{Name: "noisy-neighbour", Level: record.Warning, Trials: 1, Detail: "other processes took 6 % of the CPU time in the window (limit 5 %)"}}
+	partly.Findings = []matrix.Finding{{Name: "noisy-neighbour", Level: record.Warning, Trials: 1, Detail: "other processes took 6 % of the CPU time in the window (limit 5 %)"}}
 	partly.Errors = 17
 	partly.ErrorKinds = []record.ErrorCount{{Code: "DeadlineExceeded", Count: 17, Example: "context deadline exceeded after 10s"}}
 	partly.Survival = fixtureSurvival(partly.Requests, partly.Requests-17)
@@ -222,47 +225,47 @@ func spoil(cells []analysis.Cell) {
 
 // blankFigures is what analysis leaves of a cell without a valid trial; the NaN
 // is there to see that it does not reach JSON.
-func blankFigures(c *analysis.Cell) {
-	c.Throughput, c.InFlight, c.WarmUp, c.Opened = analysis.Figure{}, analysis.Figure{}, analysis.Figure{}, analysis.Figure{}
-	c.Service = analysis.Latencies{}
-	c.P99OverP50 = analysis.Figure{Value: math.NaN()}
+func blankFigures(c *matrix.Cell) {
+	c.Throughput, c.InFlight, c.WarmUp, c.Opened = matrix.Figure{}, matrix.Figure{}, matrix.Figure{}, matrix.Figure{}
+	c.Service = matrix.Latencies{}
+	c.P99OverP50 = matrix.Figure{Value: math.NaN()}
 	c.Curve, c.Density, c.Course = nil, nil, nil
 }
 
 func fixtureJudgements(s *analysis.Summary) {
 	for _, bytes := range []int{64, 256, 1 << 10, 4 << 10, 64 << 10} {
 		for _, variant := range []string{"tcp", "rest", "grpc"} {
-			knee := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "throughput", Found: true, Clients: &analysis.Figure{
-				Value: fixtureCost[variant].knee, Interval: &analysis.Interval{Low: 6, High: 18, Confidence: 0.95},
+			knee := curves.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "throughput", Found: true, Clients: &matrix.Figure{
+				Value: fixtureCost[variant].knee, Interval: &matrix.Interval{Low: 6, High: 18, Confidence: 0.95},
 			}}
-			tail := analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "tail", Reason: "P99/P50 grows evenly with the concurrency: no bend stands out of its noise"}
+			tail := curves.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "tail", Reason: "P99/P50 grows evenly with the concurrency: no bend stands out of its noise"}
 			if variant == "tcp" {
-				tail = analysis.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "tail", Found: true, Clients: &analysis.Figure{
-					Value: 73, Interval: &analysis.Interval{Low: 50, High: 100, Confidence: 0.95},
+				tail = curves.Knee{Part: "matrix", Variant: variant, Connection: fixtureConnections[variant], Payload: record.Payload{RequestBytes: bytes}, By: "tail", Found: true, Clients: &matrix.Figure{
+					Value: 73, Interval: &matrix.Interval{Low: 50, High: 100, Confidence: 0.95},
 				}}
 			}
 			s.Knees = append(s.Knees, knee, tail)
 			if variant != "tcp" {
-				s.Comparisons = append(s.Comparisons, analysis.Comparison{
+				s.Comparisons = append(s.Comparisons, compare.Comparison{
 					Part: "matrix", A: "tcp", B: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: bytes, ResponseBytes: bytes}, Clients: 1},
-					Load: record.Load{Model: "closed", RequestsPerClient: 1000}, Metric: analysis.Mean, Pairs: 3,
-					Ratio: fixtureFigure(0.55), P: math.NaN(), Verdict: analysis.Faster, Margin: 0.05,
+					Load: record.Load{Model: "closed", RequestsPerClient: 1000}, Metric: matrix.Mean, Pairs: 3,
+					Ratio: fixtureFigure(0.55), P: math.NaN(), Verdict: compare.Faster, Margin: 0.05,
 				})
 			}
 		}
 	}
-	s.Crossovers = []analysis.Crossover{
+	s.Crossovers = []curves.Crossover{
 		{Part: "sweep", A: "tcp", B: "rest", Clients: 1, Bytes: fixtureFigure(20800), Kind: "gradual", SizeBefore: 16 << 10, SizeAfter: 24 << 10, Before: 0.9, After: 1.06},
-		{Part: "sweep", A: "grpc", B: "rest", Clients: 1, Bytes: analysis.Figure{Value: 2500}, Kind: "indistinct", SizeBefore: 2 << 10, SizeAfter: 3 << 10, Before: 0.999, After: 1.002},
+		{Part: "sweep", A: "grpc", B: "rest", Clients: 1, Bytes: matrix.Figure{Value: 2500}, Kind: "indistinct", SizeBefore: 2 << 10, SizeAfter: 3 << 10, Before: 0.999, After: 1.002},
 	}
-	s.Limits = []analysis.LimitEffect{{
+	s.Limits = []compare.LimitEffect{{
 		Part: "tail", Without: "tcp", With: "tcp:inflight=50", Payload: record.Payload{RequestBytes: 64 << 10}, Clients: 500, Limit: 50,
 		ThroughputRatio: fixtureFigure(0.96), MeanServiceRatio: fixtureFigure(0.11), MeanResponseRatio: fixtureFigure(1.02),
 		TailWithout: 53, TailWithService: 14, TailWithResponse: 1.9,
 		P50WithoutUS: 8500, P99WithoutUS: 451000, P50WithUS: 44000, P99WithUS: 83600,
 	}}
 	for _, variant := range []string{"tcp", "rest", "grpc"} {
-		need := analysis.WarmUpNeed{
+		need := curves.WarmUpNeed{
 			Part: "matrix", Variant: variant, Payload: record.Payload{RequestBytes: 64}, Clients: 50, Trials: 3, Settled: 3,
 			Needed: new(fixtureFigure(140)), NeededCalls: new(fixtureFigure(4100)), FirstOver: new(fixtureFigure(1.6)),
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // fleet says which agents measured, and what each client did.
@@ -21,7 +21,7 @@ func (t *loadText) fleet(run *Run) {
 	}
 }
 
-func fleetClientLine(c *analysis.FleetClient) string {
+func fleetClientLine(c *matrix.FleetClient) string {
 	text := fmt.Sprintf("%s: %s, %s/s", c.Agent, sayCount(c.Clients), perSecond(c.Throughput))
 	if c.P99 != nil {
 		text += ", P99 " + micros(*c.P99)

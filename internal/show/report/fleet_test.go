@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func TestFleetIsSaidInOneLine(t *testing.T) {
@@ -46,8 +47,8 @@ func TestFleetInJSON(t *testing.T) {
 		Cells []struct {
 			Stack        string
 			Agents       int
-			Valid        bool                   `json:"valid"`
-			FleetClients []analysis.FleetClient `json:"fleet_clients"`
+			Valid        bool                 `json:"valid"`
+			FleetClients []matrix.FleetClient `json:"fleet_clients"`
 		}
 	}
 	if err := json.Unmarshal(out.Bytes(), &told); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // WriteGates prints a line a gate and cell: what was asked, what was found, and what comes of it.
@@ -62,7 +63,7 @@ func gateFigure(unit analysis.Unit, value float64) string {
 	case analysis.Share:
 		return strconv.FormatFloat(100*value, 'g', digits, 64) + "%"
 	case analysis.Relative:
-		return change(analysis.Figure{Value: value})
+		return change(matrix.Figure{Value: value})
 	default:
 		return plain(value)
 	}
@@ -102,7 +103,7 @@ func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) s
 }
 
 // whyNoTrial says why a cell has no valid trial.
-func whyNoTrial(c *analysis.Cell) string {
+func whyNoTrial(c *matrix.Cell) string {
 	if c.Failure != "" {
 		return c.Failure
 	}
@@ -154,7 +155,7 @@ func WriteLoadMarkdown(w io.Writer, run *Run) error {
 	return err
 }
 
-func loadRow(c *analysis.Cell) []string {
+func loadRow(c *matrix.Cell) []string {
 	l := line{cell: c, latencies: c.ResponseTimes()}
 	figures := figureColumns()
 	value := func(title string) string {

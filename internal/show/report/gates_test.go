@@ -8,19 +8,20 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // gatedRun is a run of which much was asked. Its figures decide nothing here.
 func gatedRun(t *testing.T) *Run {
 	t.Helper()
 	run := fixtureRun(t)
-	figure := analysis.Figure{Value: 25_100, Interval: &analysis.Interval{Low: 19_000, High: 27_900, Confidence: 0.95}}
+	figure := matrix.Figure{Value: 25_100, Interval: &matrix.Interval{Low: 19_000, High: 27_900, Confidence: 0.95}}
 	key := run.Summary.Cells[0].Key
 	run.Gates = []analysis.GateFinding{
 		{Gate: "p99>20ms", Cell: key, Outcome: analysis.Breached, Unit: analysis.Microseconds, Limit: 20_000, Found: figure, Windows: 3},
-		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.Kept, Unit: analysis.Share, Limit: 0.001, Found: analysis.Figure{Value: 0.00099}, Windows: 1},
+		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.Kept, Unit: analysis.Share, Limit: 0.001, Found: matrix.Figure{Value: 0.00099}, Windows: 1},
 		{Gate: "p99.99>1s", Cell: key, Outcome: analysis.Unjudged, Unit: analysis.Microseconds, Why: "it was | not measured here"},
-		{Gate: "mean>+10%", Cell: key, Outcome: analysis.Open, Unit: analysis.Relative, Limit: 1.1, Found: analysis.Figure{Value: 1.12}, Windows: 3},
+		{Gate: "mean>+10%", Cell: key, Outcome: analysis.Open, Unit: analysis.Relative, Limit: 1.1, Found: matrix.Figure{Value: 1.12}, Windows: 3},
 	}
 	return run
 }
@@ -120,7 +121,7 @@ func TestGatesInJSON(t *testing.T) {
 		Gates []struct {
 			Gate, Outcome, Why string
 			Found              *float64
-			Intervals          map[string]analysis.Interval
+			Intervals          map[string]matrix.Interval
 		}
 		Since *struct{ Differences []struct{ Verdict string } }
 	}

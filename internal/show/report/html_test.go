@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // No text of a run, whoever wrote it, may become markup or end the element that
@@ -39,7 +40,7 @@ func TestPageDataHasNoNaN(t *testing.T) {
 	run := fixtureRun(t)
 	for i := range run.Summary.Cells {
 		cell := &run.Summary.Cells[i]
-		cell.Service.P50 = analysis.Figure{Value: math.NaN(), Interval: &analysis.Interval{Low: math.Inf(-1), High: math.Inf(1)}}
+		cell.Service.P50 = matrix.Figure{Value: math.NaN(), Interval: &matrix.Interval{Low: math.Inf(-1), High: math.Inf(1)}}
 		for j := range cell.Repeats {
 			cell.Repeats[j].P99 = new(math.Inf(1))
 		}

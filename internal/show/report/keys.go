@@ -8,7 +8,7 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // key is a part of what tells cells apart. It is a column only where a part has cells
@@ -17,21 +17,21 @@ type key struct {
 	title  string
 	left   bool
 	legend string
-	text   func(*analysis.Cell) string
-	said   func(*analysis.Cell) string // in a heading; empty where there is nothing to say
-	seldom bool                        // most runs have nothing of it: a column only where cells differ
+	text   func(*matrix.Cell) string
+	said   func(*matrix.Cell) string // in a heading; empty where there is nothing to say
+	seldom bool                      // most runs have nothing of it: a column only where cells differ
 }
 
 func keys() []key {
-	workload := func(c *analysis.Cell) string { return c.Workload }
+	workload := func(c *matrix.Cell) string { return c.Workload }
 	return []key{
 		{title: "workload", left: true, text: workload, said: workload},
-		{title: "size", text: func(c *analysis.Cell) string { return c.Payload.Text(byteSize, "→") }, said: saySizes},
+		{title: "size", text: func(c *matrix.Cell) string { return c.Payload.Text(byteSize, "→") }, said: saySizes},
 		{title: "c", legend: "c: clients", text: clientCount, said: sayClients},
 		{title: "load", left: true, text: load, said: sayLoad},
 		{title: "link", left: true, text: link, said: sayLink},
 		{title: "agents", legend: "agents: those of a fleet that the clients are spread over", text: agents, said: sayAgents, seldom: true},
-		{title: "conn", left: true, text: func(c *analysis.Cell) string { return c.Connection }, said: sayMode},
+		{title: "conn", left: true, text: func(c *matrix.Cell) string { return c.Connection }, said: sayMode},
 	}
 }
 
@@ -41,7 +41,7 @@ func (k key) column() column {
 }
 
 // placeKeys tells the keys that all cells share from the others.
-func placeKeys(cells []*analysis.Cell) (constant, varying []key) {
+func placeKeys(cells []*matrix.Cell) (constant, varying []key) {
 	for _, k := range keys() {
 		if varies(cells, k.compare()) {
 			varying = append(varying, k)
@@ -53,7 +53,7 @@ func placeKeys(cells []*analysis.Cell) (constant, varying []key) {
 }
 
 // say says the keys of a cell.
-func say(keys []key, c *analysis.Cell) string {
+func say(keys []key, c *matrix.Cell) string {
 	var texts []string
 	for _, k := range keys {
 		if text := k.said(c); text != "" {
@@ -65,7 +65,7 @@ func say(keys []key, c *analysis.Cell) string {
 
 // compare is what cells differ in. Each stack has its own way to keep connections,
 // which a verbose legend lists: here it is the ways not to keep them that count.
-func (k key) compare() func(*analysis.Cell) string {
+func (k key) compare() func(*matrix.Cell) string {
 	if k.title == "conn" {
 		return k.said
 	}
@@ -84,25 +84,25 @@ func runs[T any](items []T, same func(a, b T) bool) (all [][]T) {
 	return all
 }
 
-func varies(cells []*analysis.Cell, of func(*analysis.Cell) string) bool {
-	return slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return of(c) != of(cells[0]) })
+func varies(cells []*matrix.Cell, of func(*matrix.Cell) string) bool {
+	return slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return of(c) != of(cells[0]) })
 }
 
-func saySizes(c *analysis.Cell) string {
+func saySizes(c *matrix.Cell) string {
 	if c.Payload == (record.Payload{}) { // the workload has no sizes
 		return ""
 	}
 	return c.Payload.Text(func(bytes int) string { return units.Bytes(bytes, " ") }, " → ")
 }
 
-func clientCount(c *analysis.Cell) string {
+func clientCount(c *matrix.Cell) string {
 	if c.Clients == 0 {
 		return absent
 	}
 	return strconv.Itoa(c.Clients)
 }
 
-func sayClients(c *analysis.Cell) string {
+func sayClients(c *matrix.Cell) string {
 	switch c.Clients {
 	case 0:
 		return "clients not told"
@@ -112,7 +112,7 @@ func sayClients(c *analysis.Cell) string {
 	return units.Thousands(int64(c.Clients)) + " clients"
 }
 
-func sayLoad(c *analysis.Cell) string {
+func sayLoad(c *matrix.Cell) string {
 	switch text := load(c); text {
 	case "closed", "open":
 		return text + " loop"
@@ -124,7 +124,7 @@ func sayLoad(c *analysis.Cell) string {
 }
 
 // link is what the link between the ends was asked to do.
-func link(c *analysis.Cell) string {
+func link(c *matrix.Cell) string {
 	switch n := c.Network; {
 	case n.Link != "":
 		return n.Link
@@ -134,7 +134,7 @@ func link(c *analysis.Cell) string {
 	return "loopback"
 }
 
-func sayLink(c *analysis.Cell) string {
+func sayLink(c *matrix.Cell) string {
 	if !c.Network.Linked() {
 		return ""
 	}
@@ -142,14 +142,14 @@ func sayLink(c *analysis.Cell) string {
 }
 
 // agents is over how many machines of a fleet the clients are spread.
-func agents(c *analysis.Cell) string {
+func agents(c *matrix.Cell) string {
 	if c.Agents == 0 {
 		return absent
 	}
 	return strconv.Itoa(c.Agents)
 }
 
-func sayAgents(c *analysis.Cell) string {
+func sayAgents(c *matrix.Cell) string {
 	switch c.Agents {
 	case 0:
 		return ""
@@ -159,7 +159,7 @@ func sayAgents(c *analysis.Cell) string {
 	return "from " + strconv.Itoa(c.Agents) + " agents of a fleet"
 }
 
-func sayMode(c *analysis.Cell) string {
+func sayMode(c *matrix.Cell) string {
 	if !modeNotInVariant(c) {
 		return ""
 	}
@@ -168,12 +168,12 @@ func sayMode(c *analysis.Cell) string {
 
 // modeNotInVariant reports whether a cell opens a connection for each request and its
 // variant does not name that mode.
-func modeNotInVariant(c *analysis.Cell) bool {
+func modeNotInVariant(c *matrix.Cell) bool {
 	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
 }
 
 // load says in short how the cell was loaded. A limit is in the variant's name.
-func load(c *analysis.Cell) string {
+func load(c *matrix.Cell) string {
 	switch l := c.Load; {
 	case l.Burst > 0:
 		return "burst of " + units.Thousands(int64(l.Burst))

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // legend explains the columns that are shown, and what is left out. In a verbose table it
 // also says what times and percentiles are of, and lists the connections of each stack.
-func (t Table) legend(cells []*analysis.Cell, lines []line, blocks []block) []string {
+func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []string {
 	var shown []column
 	var left []string
 	for _, b := range blocks {
@@ -49,8 +49,8 @@ func (t Table) legend(cells []*analysis.Cell, lines []line, blocks []block) []st
 }
 
 // whyAbsent says why a cell lacks a percentile.
-func whyAbsent(cells []*analysis.Cell) string {
-	if slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Tool != "" }) {
+func whyAbsent(cells []*matrix.Cell) string {
+	if slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Tool != "" }) {
 		return "not told, or too few requests"
 	}
 	return "too few requests"
@@ -93,7 +93,7 @@ func lacksPercentile(lines []line, shown []column) bool {
 }
 
 // tailTexts say what percentiles are of, and what those of a closed loop cannot see.
-func tailTexts(cells []*analysis.Cell) []string {
+func tailTexts(cells []*matrix.Cell) []string {
 	texts := []string{"Percentiles are those of all trials' requests together; – where fewer than ten lie beyond: P99 takes 1,000 requests, P99.9 10,000."}
 	if text := closedTail(cells); text != "" {
 		texts = append(texts, text)
@@ -102,8 +102,8 @@ func tailTexts(cells []*analysis.Cell) []string {
 }
 
 // closedTail is empty where no load is a closed loop.
-func closedTail(cells []*analysis.Cell) string {
-	if !slices.ContainsFunc(cells, func(c *analysis.Cell) bool { return c.Load.Model == "closed" }) {
+func closedTail(cells []*matrix.Cell) string {
+	if !slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Load.Model == "closed" }) {
 		return ""
 	}
 	command := "compare"
@@ -114,7 +114,7 @@ func closedTail(cells []*analysis.Cell) string {
 }
 
 // connections lists the mode of each variant that does not say its own.
-func connections(cells []*analysis.Cell) string {
+func connections(cells []*matrix.Cell) string {
 	var texts []string
 	for _, cell := range cells {
 		if strings.Contains(cell.Variant, "conn=") || cell.Tool != "" {

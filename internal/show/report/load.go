@@ -13,7 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // IsLoad reports whether a run is one trial of a service of the user's own, which is shown
@@ -80,7 +80,7 @@ func (t *loadText) line(name, format string, args ...any) {
 }
 
 // checks says what to think of the figures: what makes them invalid, and what is to be known.
-func (t *loadText) checks(c *analysis.Cell, warnings []string, terminal Terminal) {
+func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal Terminal) {
 	for _, f := range c.Findings {
 		switch text := f.Name + ": " + f.Detail; f.Level {
 		case record.Invalid:
@@ -105,7 +105,7 @@ func (t *loadText) paragraph(name, text string, terminal Terminal) {
 }
 
 // loadOfService is how the service was loaded, in words.
-func loadOfService(c *analysis.Cell) string {
+func loadOfService(c *matrix.Cell) string {
 	text := fmt.Sprintf("%s (%s)", cellName(&c.Cell), c.Connection)
 	switch l := c.Load; {
 	case l.RampTo > 0:
@@ -132,7 +132,7 @@ func failedOf(failed, requests int64) string {
 
 // times shows the response time, from when a request was due, and in an open loop the
 // service time below it, and how the times are spread.
-func (t *loadText) times(c *analysis.Cell) {
+func (t *loadText) times(c *matrix.Cell) {
 	if c.Response != nil {
 		t.line("response", "%s", percentiles(c.Response))
 	}
@@ -144,19 +144,19 @@ func (t *loadText) times(c *analysis.Cell) {
 }
 
 // named shows the calls of one name.
-func (t *loadText) named(calls *analysis.CallTimes) {
+func (t *loadText) named(calls *matrix.CallTimes) {
 	t.line("step", "%s", calls.Name)
 	t.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), perSecond(calls.Throughput.Value), failedOf(calls.Failed, calls.Requests))
 	t.line("step", "    %s", percentiles(&calls.Times))
 }
 
 // percentiles lists the times, without those that too few requests lie beyond.
-func percentiles(l *analysis.Latencies) string {
+func percentiles(l *matrix.Latencies) string {
 	if l.Max.Value == 0 {
 		return "none was answered"
 	}
 	parts := []string{"mean " + micros(l.Mean.Value)}
-	for _, q := range analysis.Quantiles {
+	for _, q := range matrix.Quantiles {
 		if value := q.Of(l).Value; finite(value) {
 			parts = append(parts, q.Tag.Get("label")+" "+micros(value))
 		}
@@ -165,7 +165,7 @@ func percentiles(l *analysis.Latencies) string {
 }
 
 // spread draws how many requests took how long, in steps of a factor.
-func (t *loadText) spread(steps []analysis.SpreadStep) {
+func (t *loadText) spread(steps []matrix.SpreadStep) {
 	const rows, widest = 10, 40
 	if len(steps) == 0 {
 		return
@@ -183,7 +183,7 @@ func (t *loadText) spread(steps []analysis.SpreadStep) {
 }
 
 // cost says what an end took.
-func cost(cpu *analysis.Figure, end *analysis.End) string {
+func cost(cpu *matrix.Figure, end *matrix.End) string {
 	if cpu == nil || end.Cores == nil {
 		return "its cost is not known: it does not run here, or cannot be seen"
 	}

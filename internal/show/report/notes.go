@@ -10,7 +10,7 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // notes explain the marks in the table. Cells with the same finding share one note,
@@ -20,8 +20,8 @@ type notes struct {
 }
 
 type note struct {
-	analysis.Finding
-	cells []*analysis.Cell
+	matrix.Finding
+	cells []*matrix.Cell
 }
 
 // The names of findings that are not from a check: trials without a measurement, and
@@ -31,14 +31,14 @@ const (
 	connectionsNote = "connections"
 )
 
-func newNotes(cells []*analysis.Cell) *notes {
+func newNotes(cells []*matrix.Cell) *notes {
 	n := &notes{}
 	for _, cell := range cells {
 		for _, f := range troubles(cell) {
 			n.add(cell, f)
 		}
 		for _, f := range cell.Survival.Failures {
-			n.add(cell, analysis.Finding{Name: failureName(f), Level: record.Warning, Detail: failureText(f)})
+			n.add(cell, matrix.Finding{Name: failureName(f), Level: record.Warning, Detail: failureText(f)})
 		}
 	}
 	return n
@@ -46,19 +46,19 @@ func newNotes(cells []*analysis.Cell) *notes {
 
 // troubles are a cell's failure, its findings, and how its connections differ from what
 // was asked for.
-func troubles(c *analysis.Cell) []analysis.Finding {
-	var all []analysis.Finding
+func troubles(c *matrix.Cell) []matrix.Finding {
+	var all []matrix.Finding
 	if c.Failure != "" {
-		all = append(all, analysis.Finding{Name: failed, Level: record.Invalid, Detail: c.Failure})
+		all = append(all, matrix.Finding{Name: failed, Level: record.Invalid, Detail: c.Failure})
 	}
 	all = append(all, c.Findings...)
 	if text, differs := unachievedMode(c); differs {
-		all = append(all, analysis.Finding{Name: connectionsNote, Level: record.Warning, Detail: text})
+		all = append(all, matrix.Finding{Name: connectionsNote, Level: record.Warning, Detail: text})
 	}
 	return all
 }
 
-func (n *notes) add(cell *analysis.Cell, found analysis.Finding) {
+func (n *notes) add(cell *matrix.Cell, found matrix.Finding) {
 	for _, known := range n.list {
 		if known.Name == found.Name && known.Level == found.Level {
 			if !slices.Contains(known.cells, cell) {
@@ -67,11 +67,11 @@ func (n *notes) add(cell *analysis.Cell, found analysis.Finding) {
 			return
 		}
 	}
-	n.list = append(n.list, &note{found, []*analysis.Cell{cell}})
+	n.list = append(n.list, &note{found, []*matrix.Cell{cell}})
 }
 
 // marks refer to the notes that speak of the cell.
-func (n *notes) marks(cell *analysis.Cell) string {
+func (n *notes) marks(cell *matrix.Cell) string {
 	var places []int
 	for i, note := range n.list {
 		if slices.Contains(note.cells, cell) {
@@ -152,7 +152,7 @@ func (n *note) withoutPlace(place int) string {
 }
 
 // headline names a finding, and how bad it is.
-func headline(c *analysis.Cell, f analysis.Finding) string {
+func headline(c *matrix.Cell, f matrix.Finding) string {
 	switch {
 	case f.Name == failed && c.IsValid():
 		return "a trial gave no measurement"
@@ -199,9 +199,9 @@ func failureText(failure record.ErrorCount) string {
 
 // unachievedMode describes how the connections differ from the mode that was asked
 // for. A check of the trials may have reported that already.
-func unachievedMode(c *analysis.Cell) (text string, differs bool) {
+func unachievedMode(c *matrix.Cell) (text string, differs bool) {
 	made := &c.Connections
-	if !made.Differs || slices.ContainsFunc(c.Findings, func(f analysis.Finding) bool { return f.Name == connectionsNote }) {
+	if !made.Differs || slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == connectionsNote }) {
 		return "", false
 	}
 	if made.Achieved == nil {

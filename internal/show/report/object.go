@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // ObjectVersion is the form of the JSON object. It grows when a name changes
@@ -55,7 +56,7 @@ type TrialCounts struct {
 // Cell is one point of the matrix, over its valid trials. Times are in
 // microseconds. A figure is null where there is no valid trial.
 type Cell struct {
-	analysis.Cell
+	matrix.Cell
 	HasValid      bool     `json:"valid"`                   // at least one trial is valid
 	Warnings      []string `json:"warnings"`                // what the checks found, worst first, then what else is worth knowing
 	ResponseApart bool     `json:"-" page:"response_apart"` // response_us is not service_us
@@ -93,7 +94,7 @@ func NewObject(run *Run) *Object {
 	return object
 }
 
-func newCell(c *analysis.Cell) Cell {
+func newCell(c *matrix.Cell) Cell {
 	cell := Cell{Cell: *c, HasValid: c.IsValid(), Warnings: warnings(c), ResponseApart: c.Response != nil}
 	cell.Response = c.ResponseTimes()
 	if c.IsService() {
@@ -103,7 +104,7 @@ func newCell(c *analysis.Cell) Cell {
 }
 
 // warnings lists what is wrong with a cell, worst first.
-func warnings(c *analysis.Cell) []string {
+func warnings(c *matrix.Cell) []string {
 	var texts []string
 	for _, f := range troubles(c) {
 		text := headline(c, f)

@@ -16,6 +16,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 //go:generate go test -run ^(TestSchema|TestPageTypes)$ -update .
@@ -71,9 +72,9 @@ func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
 // within are the structs with figures that are part of larger ones, which have
 // their intervals.
 var within = []reflect.Type{
-	reflect.TypeFor[analysis.Latencies](), reflect.TypeFor[analysis.End](), reflect.TypeFor[analysis.Times](),
-	reflect.TypeFor[analysis.Traffic](), reflect.TypeFor[analysis.Direction](), reflect.TypeFor[analysis.Wire](),
-	reflect.TypeFor[analysis.WireBytes](), reflect.TypeFor[analysis.Search](),
+	reflect.TypeFor[matrix.Latencies](), reflect.TypeFor[matrix.End](), reflect.TypeFor[matrix.Times](),
+	reflect.TypeFor[matrix.Traffic](), reflect.TypeFor[matrix.Direction](), reflect.TypeFor[matrix.Wire](),
+	reflect.TypeFor[matrix.WireBytes](), reflect.TypeFor[matrix.Search](),
 }
 
 // furtherFields are what the JSON of a struct has besides the fields with a name
@@ -289,8 +290,8 @@ func TestNotANumberIsNull(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	figures := struct {
-		Zero    analysis.Figure  `json:"zero"`
-		Unknown *analysis.Figure `json:"unknown"`
+		Zero    matrix.Figure  `json:"zero"`
+		Unknown *matrix.Figure `json:"unknown"`
 	}{}
 	got, err = encode(&figures, forPrograms)
 	if err != nil || string(got) != `{"zero":0,"unknown":null,"intervals":{}}` {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 )
 
 // pageData is what the page reads: the object of --json, and what only a page
@@ -39,7 +40,7 @@ func newPageData(run *Run) *pageData {
 		Command:  commandLine(s.Command),
 		Computer: machineLine(s.Host),
 		Host:     s.Host,
-		Choices:  map[string]string{analysis.ByConnection: "connection"},
+		Choices:  map[string]string{compare.ByConnection: "connection"},
 		Profiles: packProfiles(s.Profiles),
 		Pairs:    pairsOf(s.Insights),
 	}

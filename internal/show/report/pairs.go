@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // Pair is two insights that the page can explain one against the other, or one that it
@@ -22,15 +22,15 @@ const mostPaired = 12
 
 // pairsOf lists what can be explained: cells at the same point. The usual pair of each point
 // comes first.
-func pairsOf(insights []analysis.Insight) []Pair {
+func pairsOf(insights []insight.Insight) []Pair {
 	var all []Pair
 	for _, point := range pointsOf(insights) {
-		there := make([]analysis.Insight, len(point))
+		there := make([]insight.Insight, len(point))
 		for i, place := range point {
 			there[i] = insights[place]
 		}
-		pair := func(of, against *analysis.Insight) Pair {
-			p := Pair{Words: advice.Explain(analysis.Explain(of, against))}
+		pair := func(of, against *insight.Insight) Pair {
+			p := Pair{Words: advice.Explain(insight.Explain(of, against))}
 			for i := range there {
 				switch &there[i] {
 				case of:
@@ -41,7 +41,7 @@ func pairsOf(insights []analysis.Insight) []Pair {
 			}
 			return p
 		}
-		usualOf, usualAgainst := analysis.UsualPair(there)
+		usualOf, usualAgainst := insight.UsualPair(there)
 		all = append(all, pair(usualOf, usualAgainst))
 		for b := range there {
 			for a := range there {
@@ -59,7 +59,7 @@ func pairsOf(insights []analysis.Insight) []Pair {
 }
 
 // pointsOf puts the places of insights together that differ in their variant alone.
-func pointsOf(insights []analysis.Insight) [][]int {
+func pointsOf(insights []insight.Insight) [][]int {
 	var points [][]int
 	for i := range insights {
 		known := slices.IndexFunc(points, func(point []int) bool { return insights[point[0]].IsAt(&insights[i]) })

@@ -7,22 +7,23 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Every two cells at a point can be explained, the usual pair first; of many cells only each
 // against the first, for words of all would be most of the page.
 func TestPairs(t *testing.T) {
-	insightsOf := func(count int, clients ...int) (all []analysis.Insight) {
+	insightsOf := func(count int, clients ...int) (all []insight.Insight) {
 		for _, n := range clients {
 			for i := range count {
-				all = append(all, analysis.Insight{Variant: fmt.Sprint(i), Place: record.Place{Clients: n}, Mean: &analysis.Figure{Value: float64(100 - i)}})
+				all = append(all, insight.Insight{Variant: fmt.Sprint(i), Place: record.Place{Clients: n}, Mean: &matrix.Figure{Value: float64(100 - i)}})
 			}
 		}
 		return all
 	}
 	for _, of := range []struct {
-		insights []analysis.Insight
+		insights []insight.Insight
 		first    [2]int
 		want     int
 	}{
@@ -57,11 +58,11 @@ func TestPairs(t *testing.T) {
 	}
 	run := fixtureInsights(t, insides...)
 	for _, p := range pairsOf(run.Summary.Insights) {
-		var against *analysis.Insight
+		var against *insight.Insight
 		if p.Against != nil {
 			against = &run.Summary.Insights[*p.Against]
 		}
-		if want := advice.Explain(analysis.Explain(&run.Summary.Insights[p.Of], against)); !slices.Equal(p.Words, want) || len(want) == 0 {
+		if want := advice.Explain(insight.Explain(&run.Summary.Insights[p.Of], against)); !slices.Equal(p.Words, want) || len(want) == 0 {
 			t.Errorf("words of %d: %q, want %q", p.Of, p.Words, want)
 		}
 	}

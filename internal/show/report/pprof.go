@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // ProfilesFolder is where a run keeps its profiles in the forms of other tools.
@@ -22,7 +22,7 @@ func WriteProfiles(run *Run, create func(name string) (io.WriteCloser, error)) e
 		p := &run.Summary.Profiles[i]
 		for _, form := range []struct {
 			ending string
-			write  func(io.Writer, *analysis.Profile) error
+			write  func(io.Writer, *insight.Profile) error
 		}{{".pb.gz", writePprof}, {".folded", writeFolded}} {
 			name := profileName(p) + form.ending
 			file, err := create(name)
@@ -38,7 +38,7 @@ func WriteProfiles(run *Run, create func(name string) (io.WriteCloser, error)) e
 }
 
 // profileName is such as compare-grpc-conns-4-echo-64B-c1.server.cpu.
-func profileName(p *analysis.Profile) string {
+func profileName(p *insight.Profile) string {
 	cell := fmt.Sprintf("%s-%s-%s-%s-c%d", p.Part, p.Variant, p.Workload, p.Payload.Key(), p.Clients)
 	plain := func(r rune) rune {
 		if strings.ContainsRune("/:,= \\", r) {
@@ -51,9 +51,9 @@ func profileName(p *analysis.Profile) string {
 
 // writePprof writes the form of github.com/google/pprof/proto/profile.proto. The category is a
 // label: go tool pprof -tagfocus category=allocation.
-func writePprof(w io.Writer, p *analysis.Profile) error {
-	kind, unit := map[string]string{analysis.CPUProfile: "cpu", analysis.OffCPUProfile: "waiting", analysis.AllocProfile: "alloc_space"}[p.Kind], "nanoseconds"
-	if p.Kind == analysis.AllocProfile {
+func writePprof(w io.Writer, p *insight.Profile) error {
+	kind, unit := map[string]string{insight.CPUProfile: "cpu", insight.OffCPUProfile: "waiting", insight.AllocProfile: "alloc_space"}[p.Kind], "nanoseconds"
+	if p.Kind == insight.AllocProfile {
 		unit = "bytes"
 	}
 	out := &profile.Profile{
@@ -88,7 +88,7 @@ func writePprof(w io.Writer, p *analysis.Profile) error {
 
 // writeFolded writes a line a stack: its functions from the outermost, and its weight. The
 // kernel's functions end in _[k], as the flame graph scripts have them.
-func writeFolded(w io.Writer, p *analysis.Profile) error {
+func writeFolded(w io.Writer, p *insight.Profile) error {
 	var text strings.Builder
 	for _, s := range p.Stacks {
 		for i, frame := range s.Frames {

@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 type closer struct{ *bytes.Buffer }
@@ -19,12 +20,12 @@ func (closer) Close() error { return nil }
 // TestProfilesForOtherTools reads back what was written.
 func TestProfilesForOtherTools(t *testing.T) {
 	run := &Run{Summary: &analysis.Summary{}}
-	run.Summary.Profiles = []analysis.Profile{{
+	run.Summary.Profiles = []insight.Profile{{
 		Part: "compare", Variant: "grpc:conns=4,tls=on", Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 4096}, Clients: 50},
-		End: analysis.ServerEnd, Kind: analysis.CPUProfile, Unit: "ns", Total: 1000,
+		End: insight.ServerEnd, Kind: insight.CPUProfile, Unit: "ns", Total: 1000,
 		Categories: []string{"protocol layer", "network"},
-		Functions:  []analysis.ProfiledFunction{{Name: "main"}, {Name: "tcp_sendmsg", In: "kernel"}},
-		Stacks:     []analysis.ProfiledStack{{Frames: []int{0}, Weight: 0.25}, {Frames: []int{0, 1}, Category: 1, Weight: 0.75}},
+		Functions:  []insight.ProfiledFunction{{Name: "main"}, {Name: "tcp_sendmsg", In: "kernel"}},
+		Stacks:     []insight.ProfiledStack{{Frames: []int{0}, Weight: 0.25}, {Frames: []int{0, 1}, Category: 1, Weight: 0.75}},
 	}}
 	files := map[string]*bytes.Buffer{}
 	if err := WriteProfiles(run, func(name string) (io.WriteCloser, error) {

@@ -4,20 +4,20 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // Profiles are those of a run as its page has them. There may be dozens, and most of
 // their functions are the same, so names are listed once.
 type Profiles struct {
-	Categories []string                    `json:"categories"`
-	Functions  []analysis.ProfiledFunction `json:"functions"`
-	List       []PackedProfile             `json:"list"`
+	Categories []string                   `json:"categories"`
+	Functions  []insight.ProfiledFunction `json:"functions"`
+	List       []PackedProfile            `json:"list"`
 }
 
 // PackedProfile is a profile whose stacks are one list of numbers.
 type PackedProfile struct {
-	analysis.Profile
+	insight.Profile
 	// Packed has for each stack: how many outermost frames it shares with the stack
 	// before it, how many more it has, these, its category, and its weight in
 	// thousand-millionths. Frames and categories are places in the lists of Profiles.
@@ -28,18 +28,18 @@ type PackedProfile struct {
 // a thousand-millionth of all.
 const weightScale = 1e9
 
-func packProfiles(profiles []analysis.Profile) Profiles {
-	categories, functions := places[string]{}, places[analysis.ProfiledFunction]{}
+func packProfiles(profiles []insight.Profile) Profiles {
+	categories, functions := places[string]{}, places[insight.ProfiledFunction]{}
 	packed := Profiles{}
 	for _, p := range profiles {
 		category, function := categories.of(p.Categories), functions.of(p.Functions)
-		stacks := make([]analysis.ProfiledStack, len(p.Stacks))
+		stacks := make([]insight.ProfiledStack, len(p.Stacks))
 		for i, s := range p.Stacks {
 			frames := make([]int, len(s.Frames))
 			for depth, frame := range s.Frames {
 				frames[depth] = function[frame]
 			}
-			stacks[i] = analysis.ProfiledStack{Frames: frames, Category: category[s.Category], Weight: s.Weight}
+			stacks[i] = insight.ProfiledStack{Frames: frames, Category: category[s.Category], Weight: s.Weight}
 		}
 		packed.List = append(packed.List, PackedProfile{Profile: p, Packed: packStacks(stacks)})
 	}
@@ -48,8 +48,8 @@ func packProfiles(profiles []analysis.Profile) Profiles {
 }
 
 // packStacks sorts the stacks, so that each shares much with the one before it.
-func packStacks(stacks []analysis.ProfiledStack) []int {
-	slices.SortStableFunc(stacks, func(a, b analysis.ProfiledStack) int { return slices.Compare(a.Frames, b.Frames) })
+func packStacks(stacks []insight.ProfiledStack) []int {
+	slices.SortStableFunc(stacks, func(a, b insight.ProfiledStack) int { return slices.Compare(a.Frames, b.Frames) })
 	var packed, before []int
 	for _, s := range stacks {
 		shared := 0

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // What the page unpacks is what was packed, with one list of names for all profiles.
@@ -31,7 +31,7 @@ func TestPackedProfiles(t *testing.T) {
 		}
 	}
 	functions := slices.Clone(packed.Functions)
-	slices.SortFunc(functions, func(a, b analysis.ProfiledFunction) int {
+	slices.SortFunc(functions, func(a, b insight.ProfiledFunction) int {
 		return slices.Compare([]string{a.Name, a.In}, []string{b.Name, b.In})
 	})
 	if unique := slices.Compact(functions); len(unique) != len(packed.Functions) {
@@ -44,7 +44,7 @@ func TestPackedProfiles(t *testing.T) {
 }
 
 type namedStack struct {
-	frames   []analysis.ProfiledFunction
+	frames   []insight.ProfiledFunction
 	category string
 	weight   float64
 }
@@ -56,7 +56,7 @@ func (s namedStack) equal(other namedStack) bool {
 func unpackedStacks(t *testing.T, from Profiles, packed []int) []namedStack {
 	t.Helper()
 	var all []namedStack
-	var frames []analysis.ProfiledFunction
+	var frames []insight.ProfiledFunction
 	for len(packed) > 0 {
 		shared, further := packed[0], packed[1]
 		frames = slices.Clone(frames[:shared])
@@ -71,7 +71,7 @@ func unpackedStacks(t *testing.T, from Profiles, packed []int) []namedStack {
 }
 
 func BenchmarkPackProfiles(b *testing.B) {
-	profiles := []analysis.Profile{manyStacks("grpc", analysis.ServerEnd, 100_000)}
+	profiles := []insight.Profile{manyStacks("grpc", insight.ServerEnd, 100_000)}
 	for b.Loop() {
 		data, err := encode(packProfiles(profiles), forPage)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/web"
 )
 
@@ -25,14 +25,14 @@ type Replication struct {
 
 // Replicated is a study.
 type Replicated struct {
-	Name   string           `json:"name"`
-	Title  string           `json:"title"`
-	Run    string           `json:"run"` // its directory, beside this file
-	Trials int              `json:"trials"`
-	Valid  int              `json:"valid"`
-	Note   string           `json:"note"` // why there is less than was planned; else empty
-	Claims []analysis.Claim `json:"claims"`
-	Total  Outcomes         `json:"total"`
+	Name   string          `json:"name"`
+	Title  string          `json:"title"`
+	Run    string          `json:"run"` // its directory, beside this file
+	Trials int             `json:"trials"`
+	Valid  int             `json:"valid"`
+	Note   string          `json:"note"` // why there is less than was planned; else empty
+	Claims []compare.Claim `json:"claims"`
+	Total  Outcomes        `json:"total"`
 }
 
 // Outcomes counts claims.
@@ -46,17 +46,17 @@ type Outcomes struct {
 	Unmeasured   int `json:"not_measured"`
 }
 
-func (o *Outcomes) of(outcome analysis.Outcome) *int {
-	return map[analysis.Outcome]*int{
-		analysis.Compatible: &o.Compatible, analysis.Larger: &o.Larger, analysis.Smaller: &o.Smaller,
-		analysis.Refuted: &o.Refuted, analysis.Underpowered: &o.Underpowered, analysis.Unmeasured: &o.Unmeasured,
+func (o *Outcomes) of(outcome compare.Outcome) *int {
+	return map[compare.Outcome]*int{
+		compare.Compatible: &o.Compatible, compare.Larger: &o.Larger, compare.Smaller: &o.Smaller,
+		compare.Refuted: &o.Refuted, compare.Underpowered: &o.Underpowered, compare.Unmeasured: &o.Unmeasured,
 	}[outcome]
 }
 
 // String is the count in words.
 func (o Outcomes) String() string {
 	var texts []string
-	for _, outcome := range analysis.Outcomes {
+	for _, outcome := range compare.Outcomes {
 		if n := *o.of(outcome); n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
 		}
@@ -133,7 +133,7 @@ func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 }
 
 // claimVerdict is the outcome, why, what moves the effect, and what stands against the claim.
-func claimVerdict(c *analysis.Claim) string {
+func claimVerdict(c *compare.Claim) string {
 	text := string(c.Outcome)
 	if c.Reason != "" {
 		text += ": " + c.Reason
@@ -157,9 +157,9 @@ func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 			one := junitTest{Name: strings.TrimSpace(c.Row + " " + c.Says), Class: s.Name}
 			message := &junitMessage{fmt.Sprintf("%s (here %s, claimed %s)", claimVerdict(c), claimHere(c), c.Claimed())}
 			switch c.Outcome {
-			case analysis.Refuted, analysis.Smaller:
+			case compare.Refuted, compare.Smaller:
 				one.Failure = message
-			case analysis.Underpowered, analysis.Unmeasured:
+			case compare.Underpowered, compare.Unmeasured:
 				one.Skipped = message
 			}
 			tests = append(tests, one)
@@ -177,9 +177,9 @@ var replicationText string
 // WriteReplicationHTML writes one page, which leads to each study's own report.
 func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	page, err := template.New("replication").Funcs(template.FuncMap{
-		"here": claimHere, "claimed": (*analysis.Claim).Claimed, "mark": func(o analysis.Outcome) string { return claimMarks[o] },
-		"factors": (*analysis.Claim).FactorsInWords, "class": func(o analysis.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
-		"at": func(claims []analysis.Claim, i int) *analysis.Claim { return &claims[i] },
+		"here": claimHere, "claimed": (*compare.Claim).Claimed, "mark": func(o compare.Outcome) string { return claimMarks[o] },
+		"factors": (*compare.Claim).FactorsInWords, "class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
+		"at": func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] },
 	}).Parse(replicationText)
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)

@@ -7,21 +7,22 @@ import (
 	"testing"
 	"time"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func aReplication() *Replication {
 	r := &Replication{Quick: true, Host: "a machine"}
-	r.Add(Replicated{Name: "s", Title: "A study", Run: "s", Trials: 9, Valid: 8, Claims: []analysis.Claim{
-		{Row: "K4", Says: "one | two", ClaimedRatio: new(1.9), Ratio: new(fixtureFigure(2)), Outcome: analysis.Compatible, Pairs: 3},
+	r.Add(Replicated{Name: "s", Title: "A study", Run: "s", Trials: 9, Valid: 8, Claims: []compare.Claim{
+		{Row: "K4", Says: "one | two", ClaimedRatio: new(1.9), Ratio: new(fixtureFigure(2)), Outcome: compare.Compatible, Pairs: 3},
 		{
-			Row: "K5", Says: "where <they> cross", But: "its table says otherwise", AtLeast: new(1024.0), AtMost: new(2048.0), Ratio: new(fixtureFigure(4000)), Outcome: analysis.Refuted, Pairs: 3,
-			Factors: []analysis.ClaimFactor{{Name: "the wire", Moves: analysis.Moves, Ratio: new(fixtureFigure(3))}},
+			Row: "K5", Says: "where <they> cross", But: "its table says otherwise", AtLeast: new(1024.0), AtMost: new(2048.0), Ratio: new(fixtureFigure(4000)), Outcome: compare.Refuted, Pairs: 3,
+			Factors: []compare.ClaimFactor{{Name: "the wire", Moves: compare.Moves, Ratio: new(fixtureFigure(3))}},
 		},
-		{Row: "K6", Says: "open", Ratio: &analysis.Figure{Value: 1.1}, Outcome: analysis.Underpowered, Pairs: 3, NeededPairs: new(20)},
-		{Row: "K7", Says: "unknown", Outcome: analysis.Unmeasured, Reason: "no counters"},
+		{Row: "K6", Says: "open", Ratio: &matrix.Figure{Value: 1.1}, Outcome: compare.Underpowered, Pairs: 3, NeededPairs: new(20)},
+		{Row: "K7", Says: "unknown", Outcome: compare.Unmeasured, Reason: "no counters"},
 	}})
-	r.Add(Replicated{Name: "t", Title: "Another", Run: "t", Note: "interrupted before it", Claims: []analysis.Claim{{Row: "F1", Says: "never", Outcome: analysis.Unmeasured, Reason: "interrupted before it"}}})
+	r.Add(Replicated{Name: "t", Title: "Another", Run: "t", Note: "interrupted before it", Claims: []compare.Claim{{Row: "F1", Says: "never", Outcome: compare.Unmeasured, Reason: "interrupted before it"}}})
 	r.Finish(90 * time.Second)
 	return r
 }

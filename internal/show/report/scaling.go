@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // WriteScaling prints, for each variant, how throughput and latency follow the
@@ -31,11 +33,11 @@ func WriteScaling(w io.Writer, s *analysis.Summary) error {
 	return err
 }
 
-func scalingTable(out io.Writer, s *analysis.Summary, scaling analysis.Scaling) error {
+func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "in flight\treq/s\tideal\tof it\tlaw\tP50\tP90\tP99\tP99.9\tP100\tclient\tserver\t")
 	for _, p := range scaling.Points {
-		i := slices.IndexFunc(s.Cells, func(c analysis.Cell) bool {
+		i := slices.IndexFunc(s.Cells, func(c matrix.Cell) bool {
 			return c.Part == scaling.Part && c.Variant == scaling.Variant && c.Connection == scaling.Connection &&
 				c.Workload == scaling.Workload && c.Payload == scaling.Payload && c.Clients == p.Clients
 		})
@@ -47,7 +49,7 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling analysis.Scaling) 
 		for _, quantile := range []string{"P50", "P90", "P99", "P999", "Max"} {
 			fmt.Fprintf(table, "%s\t", micros(figureAt(cell.ResponseTimes(), quantile).Value))
 		}
-		for _, end := range []*analysis.Figure{cell.Client.Busy, cell.Server.Busy} {
+		for _, end := range []*matrix.Figure{cell.Client.Busy, cell.Server.Busy} {
 			share := absent
 			if end != nil {
 				share = wholePercent(end.Value)
@@ -69,7 +71,7 @@ func optional(value *float64, show func(float64) string) string {
 func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
 // law writes the fitted law out.
-func law(s analysis.Scaling) string {
+func law(s curves.Scaling) string {
 	if s.Law == nil {
 		return "No scalability law is fitted: " + s.Reason
 	}
@@ -81,7 +83,7 @@ func law(s analysis.Scaling) string {
 	return text
 }
 
-func withInterval(f analysis.Figure) string {
+func withInterval(f matrix.Figure) string {
 	if f.Interval == nil {
 		return fmt.Sprintf("%.3g", f.Value)
 	}

@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // StudyTableFile is the name that a study's own table has beside the run: what
@@ -37,7 +38,7 @@ type studyRow struct {
 	declared *scenario.Declarations
 	// The cell's figures over the first's; nil where it is the first, or where
 	// they may not be compared.
-	throughput, mean *analysis.Figure
+	throughput, mean *matrix.Figure
 }
 
 // WriteStudyTable prints a row a cell, with the columns that the study asks for, or
@@ -59,8 +60,8 @@ func WriteStudyTable(w io.Writer, run *Run) error {
 		first[c.Part] = cmp.Or(first[c.Part], c.Variant)
 		rows = append(rows, studyRow{
 			Cell: &c, declared: &s.Declared,
-			throughput: s.Against(&c.Cell, first[c.Part], analysis.Throughput),
-			mean:       s.Against(&c.Cell, first[c.Part], analysis.Mean),
+			throughput: s.Against(&c.Cell, first[c.Part], matrix.Throughput),
+			mean:       s.Against(&c.Cell, first[c.Part], matrix.Mean),
 		})
 	}
 	return writeRows(w, columns, rows)
@@ -69,24 +70,24 @@ func WriteStudyTable(w io.Writer, run *Run) error {
 type studyColumn = csvColumn[studyRow]
 
 func studyColumns() []studyColumn {
-	text := func(title string, of func(*analysis.Cell) string) studyColumn {
+	text := func(title string, of func(*matrix.Cell) string) studyColumn {
 		return studyColumn{title, func(r studyRow) string { return of(&r.Cell.Cell) }}
 	}
-	count := func(title string, of func(*analysis.Cell) int64) studyColumn {
-		return text(title, func(c *analysis.Cell) string { return strconv.FormatInt(of(c), 10) })
+	count := func(title string, of func(*matrix.Cell) int64) studyColumn {
+		return text(title, func(c *matrix.Cell) string { return strconv.FormatInt(of(c), 10) })
 	}
 	columns := []studyColumn{
-		text("scenario", func(c *analysis.Cell) string { return c.Part }),
+		text("scenario", func(c *matrix.Cell) string { return c.Part }),
 		{"operation", func(r studyRow) string { return r.declared.Operation(r.Workload) }},
-		text("stack", func(c *analysis.Cell) string { return c.Variant }),
+		text("stack", func(c *matrix.Cell) string { return c.Variant }),
 		{"protocol", studyRow.protocol},
 		text("load", load),
-		count("users", func(c *analysis.Cell) int64 { return int64(cmp.Or(c.Load.Burst, c.Clients)) }),
-		text("valid", func(c *analysis.Cell) string { return fmt.Sprintf("%d/%d", c.Valid, c.Trials) }),
-		count("requests", func(c *analysis.Cell) int64 { return c.Survival.Requests }),
-		count("succeeded", func(c *analysis.Cell) int64 { return c.Survival.Succeeded }),
-		count("failed", func(c *analysis.Cell) int64 { return c.Survival.Requests - c.Survival.Succeeded }),
-		text("error_rate", func(c *analysis.Cell) string {
+		count("users", func(c *matrix.Cell) int64 { return int64(cmp.Or(c.Load.Burst, c.Clients)) }),
+		text("valid", func(c *matrix.Cell) string { return fmt.Sprintf("%d/%d", c.Valid, c.Trials) }),
+		count("requests", func(c *matrix.Cell) int64 { return c.Survival.Requests }),
+		count("succeeded", func(c *matrix.Cell) int64 { return c.Survival.Succeeded }),
+		count("failed", func(c *matrix.Cell) int64 { return c.Survival.Requests - c.Survival.Succeeded }),
+		text("error_rate", func(c *matrix.Cell) string {
 			if c.Survival.Share == nil {
 				return ""
 			}
@@ -94,13 +95,13 @@ func studyColumns() []studyColumn {
 		}),
 	}
 	columns = append(columns, studyFigures()...)
-	columns = append(columns, text("limit", func(c *analysis.Cell) string { return limits[c.Bound] }))
-	columns = append(columns, bounded("throughput_ratio", rounded, func(r studyRow) *analysis.Figure { return r.throughput })...)
-	return append(columns, bounded("mean_ratio", rounded, func(r studyRow) *analysis.Figure { return r.mean })...)
+	columns = append(columns, text("limit", func(c *matrix.Cell) string { return limits[c.Bound] }))
+	columns = append(columns, bounded("throughput_ratio", rounded, func(r studyRow) *matrix.Figure { return r.throughput })...)
+	return append(columns, bounded("mean_ratio", rounded, func(r studyRow) *matrix.Figure { return r.mean })...)
 }
 
 // limits are in the study's terms: its question was whether the CPU was one.
-var limits = map[analysis.Bound]string{analysis.ByServerCPU: "cpu", analysis.ByClientCPU: "cpu", analysis.ByWaiting: "waiting"}
+var limits = map[matrix.Bound]string{matrix.ByServerCPU: "cpu", matrix.ByClientCPU: "cpu", matrix.ByWaiting: "waiting"}
 
 func studyFigures() []studyColumn {
 	const (

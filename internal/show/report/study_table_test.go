@@ -9,7 +9,8 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // fixtureUsers is a study with a table of its own: closed loops, a burst in which one
@@ -31,22 +32,22 @@ func fixtureUsers(t *testing.T) *Run {
 			if variant != "grpc" {
 				c.Stack = "rest-json"
 			}
-			c.Bound = analysis.ByWaiting
+			c.Bound = matrix.ByWaiting
 			cores, rss, total := fixtureFigure(0.42), fixtureFigure(31.5e6), fixtureFigure(216)
 			c.Server.Cores, c.Server.RSS = &cores, &rss
-			c.Wire = &analysis.Wire{Request: analysis.WireBytes{Total: total}, Response: analysis.WireBytes{Total: fixtureFigure(1845)}}
+			c.Wire = &matrix.Wire{Request: matrix.WireBytes{Total: total}, Response: matrix.WireBytes{Total: fixtureFigure(1845)}}
 			s.Cells = append(s.Cells, c)
 		}
 	}
-	s.Cells[1].Bound = analysis.ByServerCPU
-	s.Cells[2].Connections.Negotiated = analysis.Negotiated{Recorded: true, Protocol: "h2"} // the others are of older records
+	s.Cells[1].Bound = matrix.ByServerCPU
+	s.Cells[2].Connections.Negotiated = matrix.Negotiated{Recorded: true, Protocol: "h2"} // the others are of older records
 	s.Cells[4].Survival = fixtureSurvival(3000, 2700)
 	s.Cells[5].Valid = 0
-	for _, metric := range []string{analysis.Mean, analysis.Throughput} {
+	for _, metric := range []string{matrix.Mean, matrix.Throughput} {
 		c := s.Cells[1]
-		s.Comparisons = append(s.Comparisons, analysis.Comparison{
+		s.Comparisons = append(s.Comparisons, compare.Comparison{
 			Part: c.Part, A: "grpc", B: "rest-json", Place: record.Place{Workload: c.Workload, Clients: c.Clients}, Load: c.Load, Metric: metric, Pairs: 3,
-			Ratio: analysis.Figure{Value: 0.5, Interval: &analysis.Interval{Low: 0.4, High: 0.625, Confidence: 0.95}},
+			Ratio: matrix.Figure{Value: 0.5, Interval: &matrix.Interval{Low: 0.4, High: 0.625, Confidence: 0.95}},
 		})
 	}
 	return run

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // usualWidth is that of a table that is not printed on a terminal.
@@ -65,19 +66,19 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	return err
 }
 
-func partOf(c *analysis.Cell) string { return c.Part }
+func partOf(c *matrix.Cell) string { return c.Part }
 
 // line is a row of the table. A cell whose response time is not its service time has
 // a line for each kind of time, with a label in place of the stack.
 type line struct {
-	cell      *analysis.Cell
-	latencies *analysis.Latencies
+	cell      *matrix.Cell
+	latencies *matrix.Latencies
 	label     string
 	marks     string
 	best      string // the column in which the cell is the fastest of its group; mostly none
 }
 
-func tableLines(summary *analysis.Summary, cells []*analysis.Cell, notes *notes) []line {
+func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes *notes) []line {
 	var lines []line
 	for _, group := range runs(cells, compared) {
 		fastest := summary.Fastest(group)

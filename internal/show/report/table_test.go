@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // fewCells keeps those cells of the fixture whose table shows all there is to
@@ -18,7 +20,7 @@ import (
 func fewCells(t *testing.T) *analysis.Summary {
 	t.Helper()
 	summary := fixtureRun(t).Summary
-	summary.Cells = slices.DeleteFunc(summary.Cells, func(c analysis.Cell) bool {
+	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool {
 		switch {
 		case c.Part == "matrix" && c.RequestBytes == 64 && c.Clients == 1,
 			c.Part == "matrix" && c.RequestBytes == 1024 && c.Clients == 100,
@@ -50,7 +52,7 @@ func TestTable(t *testing.T) {
 // Each load shows what it alone has, and nothing of the others.
 func TestTableOfLoads(t *testing.T) {
 	summary := fixtureLoads(t).Summary
-	summary.Cells = slices.DeleteFunc(summary.Cells, func(c analysis.Cell) bool { return c.Part == "ping" })
+	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool { return c.Part == "ping" })
 	var out bytes.Buffer
 	if err := WriteTable(&out, summary, Table{Terminal: Terminal{Width: 80}}); err != nil {
 		t.Fatal(err)
@@ -61,7 +63,7 @@ func TestTableOfLoads(t *testing.T) {
 // A storm of reconnections shows who survives, within a usual terminal.
 func TestTableOfLifecycles(t *testing.T) {
 	summary := fixtureLifecycle(t).Summary
-	summary.Cells = slices.DeleteFunc(summary.Cells, func(c analysis.Cell) bool { return c.Clients != 10 && c.Clients != 500 })
+	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool { return c.Clients != 10 && c.Clients != 500 })
 	var out bytes.Buffer
 	if err := WriteTable(&out, summary, Table{}); err != nil {
 		t.Fatal(err)
@@ -127,14 +129,14 @@ func tableOf(t *testing.T, summary *analysis.Summary, table Table) string {
 // only the rest is a column.
 func TestSharedKeysAreSaidOnce(t *testing.T) {
 	summary := fixtureRun(t).Summary
-	summary.Cells = slices.DeleteFunc(summary.Cells, func(c analysis.Cell) bool { return c.Part == "tail" || c.Clients > 10 })
+	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool { return c.Part == "tail" || c.Clients > 10 })
 	text := tableOf(t, summary, Table{})
 	for _, want := range []string{"echo, closed loop\n", "\nmatrix\n", "\nsweep: 1 client\n", "stack   size   c "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	summary.Cells = slices.DeleteFunc(summary.Cells, func(c analysis.Cell) bool {
+	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool {
 		return c.Part != "matrix" || c.Clients != 1 || c.RequestBytes != 64
 	})
 	if text := tableOf(t, summary, Table{}); !strings.HasPrefix(text, "echo, 64 B, 1 client, closed loop\nstack  ") {
@@ -153,7 +155,7 @@ func TestTheFastestIsMarked(t *testing.T) {
 		t.Errorf("not bold:\n%q", text)
 	}
 	for i := range summary.Comparisons {
-		summary.Comparisons[i].Verdict = analysis.Undecided
+		summary.Comparisons[i].Verdict = compare.Undecided
 	}
 	if text := tableOf(t, summary, Table{}); strings.Contains(text, "*") {
 		t.Errorf("marked in doubt:\n%s", text)
@@ -224,12 +226,12 @@ func TestNotesAreCut(t *testing.T) {
 }
 
 func TestPlusMinus(t *testing.T) {
-	for want, f := range map[string]analysis.Figure{
+	for want, f := range map[string]matrix.Figure{
 		"":      {Value: 10},
-		"±10%":  {Value: 10, Interval: &analysis.Interval{Low: 9, High: 11}},
-		"±0.5%": {Value: 10, Interval: &analysis.Interval{Low: 9.95, High: 10.05}},
-		"±1%":   {Value: 10, Interval: &analysis.Interval{Low: 9.904, High: 10.096}},
-		"±150%": {Value: 10, Interval: &analysis.Interval{Low: 5, High: 35}},
+		"±10%":  {Value: 10, Interval: &matrix.Interval{Low: 9, High: 11}},
+		"±0.5%": {Value: 10, Interval: &matrix.Interval{Low: 9.95, High: 10.05}},
+		"±1%":   {Value: 10, Interval: &matrix.Interval{Low: 9.904, High: 10.096}},
+		"±150%": {Value: 10, Interval: &matrix.Interval{Low: 5, High: 35}},
 	} {
 		if got := plusMinus(f); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -16,6 +16,8 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // unshown are what a record may lack and no report has a figure of.
@@ -230,7 +232,7 @@ func TestEveryNullableFigureHasAZero(t *testing.T) {
 	}))
 	absent := figuresOf(t, filled(func(f reflect.Value) {
 		if f.Kind() == reflect.Struct {
-			f.Set(reflect.ValueOf(analysis.Figure{Value: math.NaN()}))
+			f.Set(reflect.ValueOf(matrix.Figure{Value: math.NaN()}))
 		}
 	}))
 	some := figuresOf(t, filled(func(f reflect.Value) {
@@ -239,7 +241,7 @@ func TestEveryNullableFigureHasAZero(t *testing.T) {
 			f = f.Elem()
 		}
 		if f.Kind() == reflect.Struct {
-			f.Set(reflect.ValueOf(analysis.Figure{Value: 7}))
+			f.Set(reflect.ValueOf(matrix.Figure{Value: 7}))
 		} else {
 			f.SetFloat(7)
 		}
@@ -274,26 +276,31 @@ func fill(v reflect.Value, set func(reflect.Value)) {
 	switch {
 	case v.Type() == figureType || v.Kind() == reflect.Pointer && figure(v.Type().Elem()):
 		set(v)
-	case v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct && v.Type().Elem().PkgPath() == figureType.PkgPath():
-		if v.Type().Elem() == reflect.TypeFor[analysis.Interval]() {
+	case v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct && isOfAnalysis(v.Type().Elem()):
+		if v.Type().Elem() == reflect.TypeFor[matrix.Interval]() {
 			return
 		}
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), set)
-	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && v.Type().Elem().PkgPath() == figureType.PkgPath():
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && isOfAnalysis(v.Type().Elem()):
 		switch v.Type().Elem() {
-		case reflect.TypeFor[analysis.Branch]():
+		case reflect.TypeFor[insight.Branch]():
 			return // a tree
-		case reflect.TypeFor[analysis.ProfiledStack]():
+		case reflect.TypeFor[insight.ProfiledStack]():
 			return // places in lists that are empty here
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0), set)
-	case v.Kind() == reflect.Struct && v.Type().PkgPath() == figureType.PkgPath():
+	case v.Kind() == reflect.Struct && isOfAnalysis(v.Type()):
 		for i := range v.NumField() {
 			if v.Field(i).CanSet() {
 				fill(v.Field(i), set)
 			}
 		}
 	}
+}
+
+// isOfAnalysis reports whether a type is one of package analysis, or of a package below it.
+func isOfAnalysis(t reflect.Type) bool {
+	return strings.HasPrefix(t.PkgPath(), reflect.TypeFor[analysis.Summary]().PkgPath())
 }

@@ -1,0 +1,302 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+)
+
+// Claim is a claim of the scenario, and what the run says to it.
+type Claim struct {
+	Row          string         `json:"row"`           // of a published study; may be empty
+	Says         string         `json:"says"`          // what is claimed
+	But          string         `json:"but,omitempty"` // what stands against it in the study itself; absent: nothing
+	Part         string         `json:"part"`
+	Find         string         `json:"find"`                                // the expression that was evaluated for each repeat
+	Figures      []ClaimFigure  `json:"figures"`                             // which it was evaluated over, as far as they were measured
+	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // what it is claimed to come to; null where it is only claimed to be above 1, or to lie between bounds
+	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // the least that it is claimed to come to, where nothing less will do; else null
+	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // the most
+	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
+	Reason       string         `json:"reason"`                             // why it was not measured, or what was found instead of a number; else empty
+	Ratio        *matrix.Figure `json:"ratio"`                              // what the expression comes to; of a cause, the effect over that with the first factor changed
+	Factors      []ClaimFactor  `json:"factors"`                            // of a claim about a cause, what could be it, the claimed one first; else empty
+	Margin       float64        `json:"margin"`                             // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
+	P            float64        `json:"p" jsonschema:"nullable"`            // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
+	Pairs        int            `json:"pairs"`                              // repeats that it rests on
+	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
+	// Unasked tells of a claim that was not measured that it is about a yardstick
+	// which the run left out.
+	Unasked bool `json:"-"`
+}
+
+// ClaimFigure is a figure that a claim rests on.
+type ClaimFigure struct {
+	Figure  string `json:"figure"` // its name in expressions
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Payload
+	Clients int            `json:"clients"`
+	Value   *matrix.Figure `json:"value"` // times in microseconds, of throughput a second; the median over repeats
+}
+
+// ClaimFactor is what could cause an effect, and whether it does.
+type ClaimFactor struct {
+	Name    string         `json:"name"`
+	Variant string         `json:"variant"`                                                       // that has it changed
+	Ratio   *matrix.Figure `json:"ratio"`                                                         // how many times greater the effect is without the change; null where it was not measured
+	Moves   string         `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // whether the effect is certainly smaller with the change, greater, the same within the margin, or none of these
+}
+
+// What a factor does to the effect.
+const (
+	Moves      = "yes"
+	MovesUp    = "reverse"
+	MovesNot   = "no"
+	MovesMaybe = "unknown"
+)
+
+// Outcome is what a run says to a claim.
+type Outcome string
+
+// The outcomes.
+const (
+	Compatible   Outcome = "compatible"   // the effect is as large as is claimed, or may be larger
+	Larger       Outcome = "larger"       // it is larger
+	Smaller      Outcome = "smaller"      // it is smaller, and may be none
+	Refuted      Outcome = "refuted"      // there is no effect, or the reverse
+	Underpowered Outcome = "underpowered" // these trials cannot tell
+	Unmeasured   Outcome = "not measured"
+)
+
+// Outcomes lists them in the order in which they are counted.
+var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unmeasured}
+
+// Claimed says what is claimed, in a few signs.
+func (c *Claim) Claimed() string {
+	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) } // sizes are read as such
+	switch {
+	case c.ClaimedRatio != nil:
+		return units.Number(*c.ClaimedRatio) + "×"
+	case c.AtLeast != nil && c.AtMost != nil:
+		return bound(*c.AtLeast) + " to " + bound(*c.AtMost)
+	case c.AtLeast != nil:
+		return "≥ " + bound(*c.AtLeast)
+	case c.AtMost != nil:
+		return "≤ " + bound(*c.AtMost)
+	}
+	return "> 1×"
+}
+
+// FactorsInWords says which factors move the effect, and which do not.
+func (c *Claim) FactorsInWords() string {
+	var texts []string
+	for _, kind := range []struct{ moves, head string }{
+		{Moves, "it goes with "}, {MovesUp, "it grows with "}, {MovesNot, "not with "}, {MovesMaybe, "undecided: "},
+	} {
+		var names []string
+		for _, f := range c.Factors {
+			if f.Moves == kind.moves {
+				name := f.Name
+				if f.Ratio != nil {
+					name += " (" + units.Number(f.Ratio.Value) + "×)"
+				}
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			texts = append(texts, kind.head+strings.Join(names, ", "))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// claimRule has a greater margin than comparisons have: what is claimed was measured
+// on another machine.
+var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
+
+// judgeClaims judges those that the scenario has. In a run that repeats until they stand,
+// each keeps the verdict of the first look that had one: a look's level is only for what
+// was measured until then.
+func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
+	looks := s.ClaimLooks
+	if len(looks) == 0 {
+		looks = []study.ClaimLook{{Repeats: math.MaxInt, Level: s.Level}}
+	}
+	var all []Claim
+	for i, look := range looks {
+		now := judgeAt(s, points, seen, look)
+		if i == 0 {
+			all = now
+			continue
+		}
+		for j := range now {
+			if all[j].isOpen() {
+				all[j] = now[j]
+			}
+		}
+	}
+	return all
+}
+
+// isOpen reports whether more repeats may answer the claim.
+func (c *Claim) isOpen() bool {
+	return c.Outcome == Underpowered || c.Outcome == Unmeasured && !c.Unasked
+}
+
+// judgeAt judges the claims by the repeats of one look, corrected for their number.
+func judgeAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook) []Claim {
+	all := make([]Claim, len(s.Claims))
+	var samples []sample
+	var judged []int
+	for i := range s.Claims {
+		var ratios []float64
+		all[i], ratios = measureClaim(s, &s.Claims[i], points, seen, look)
+		if len(ratios) >= matrix.LeastTrials {
+			samples, judged = append(samples, sampleOf(ratios)), append(judged, i)
+		}
+	}
+	noise := estimateNoise(samples)
+	claims := make([]stats.Claim, len(samples))
+	for n, i := range judged {
+		written := &s.Claims[i]
+		claims[n] = stats.Claim{Ratio: written.Ratio, Least: written.AtLeast, Most: written.AtMost, Estimate: noise.estimate(samples[n])}
+		all[i].Ratio = new(matrix.FigureOf(noise.judge(samples[n], look.Level).Ratio))
+	}
+	rule := claimRule
+	rule.Confidence = look.Level.Confidence()
+	for n, test := range stats.JudgeClaims(claims, rule) {
+		c := &all[judged[n]]
+		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), look.Level.Adjust(test.P), test.Margin
+		if test.Trials > 0 {
+			c.NeededPairs = &test.Trials
+		}
+	}
+	return all
+}
+
+// measureClaim returns the claim with its figures, and the logarithms of what it comes to,
+// one a repeat.
+func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matrix.Point, look study.ClaimLook) (measured Claim, ratios []float64) {
+	measured = Claim{
+		Row: written.Row, Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
+		ClaimedRatio: positive(written.Ratio), AtLeast: positive(written.AtLeast), AtMost: positive(written.AtMost),
+		Outcome: Unmeasured, P: math.NaN(), Margin: claimRule.Margin,
+	}
+	expression, err := claim.Parse(written.Find, written.IsCause())
+	if err == nil && written.IsCause() && len(written.Factors) == 0 {
+		err = errors.New("a claim about a cause without factors")
+	}
+	if err != nil {
+		measured.Reason = err.Error() // of a newer version of wirelab, or a damaged manifest
+		return measured, nil
+	}
+	from := &evidence{study: s, points: points, seen: seen, look: look, figures: map[claim.Need]*ClaimFigure{}}
+	variants := written.Variants()
+	values := make([][]claim.Value, len(variants))
+	for i, variant := range variants {
+		values[i] = from.evaluate(expression, written.Part, variant)
+	}
+	measured.Figures = from.told()
+	ratios = logsOfValues(values[0])
+	if written.IsCause() {
+		for i, factor := range written.Factors {
+			measured.Factors = append(measured.Factors, factorOf(factor, effects(values[0], values[i+1]), look.Level))
+		}
+		ratios = effects(values[0], values[1])
+	}
+	if measured.Pairs = len(ratios); measured.Pairs > 0 {
+		measured.Outcome = Underpowered
+		measured.Ratio = &matrix.Figure{Value: math.Exp(mean(ratios))}
+	}
+	measured.explain(slices.Concat(values...))
+	if measured.Unasked = from.unasked != ""; measured.Unasked {
+		measured.Reason = from.unasked + " needs --yardstick"
+	}
+	return measured, ratios
+}
+
+func positive(value float64) *float64 {
+	if value == 0 {
+		return nil
+	}
+	return &value
+}
+
+// explain says why there is no value: for want of figures, or since what is claimed is
+// not there in any repeat, which refutes it.
+func (c *Claim) explain(values []claim.Value) {
+	none := 0
+	for _, v := range values {
+		if math.IsNaN(v.Number) && !v.Missing {
+			none++
+		}
+		if v.Reason != "" && c.Reason == "" {
+			c.Reason = v.Reason
+		}
+	}
+	switch {
+	case c.Pairs == 0 && none >= matrix.LeastTrials:
+		c.Outcome = Refuted
+		c.Reason += fmt.Sprintf(", in each of %d repeats", none)
+	case c.Pairs > 0 && none > 0:
+		c.Reason += fmt.Sprintf(", in %d repeats", none)
+	case c.Pairs > 0:
+		c.Reason = ""
+	}
+}
+
+// logsOfValues are the logarithms of those that are known.
+func logsOfValues(values []claim.Value) []float64 {
+	var logs []float64
+	for _, v := range values {
+		if !math.IsNaN(v.Number) {
+			logs = append(logs, math.Log(v.Number))
+		}
+	}
+	return logs
+}
+
+// effects are the logarithms of how many times greater an effect is than another, in the
+// repeats that have both.
+func effects(of, over []claim.Value) []float64 {
+	var logs []float64
+	for i := range of {
+		if log := math.Log(of[i].Number / over[i].Number); !math.IsNaN(log) {
+			logs = append(logs, log)
+		}
+	}
+	return logs
+}
+
+// factorOf says whether a factor moves the effect: the whole interval must say so.
+func factorOf(f scenario.Factor, logs []float64, at matrix.Level) ClaimFactor {
+	factor := ClaimFactor{Name: f.Name, Variant: f.Stack.String(), Moves: MovesMaybe}
+	if len(logs) == 0 {
+		return factor
+	}
+	ratio, _ := ratioOf(logs, at)
+	factor.Ratio = &ratio
+	if i := ratio.Interval; i != nil {
+		switch margin := 1 + claimRule.Margin; {
+		case i.Low > margin:
+			factor.Moves = Moves
+		case i.High < 1/margin:
+			factor.Moves = MovesUp
+		case i.Low >= 1/margin && i.High <= margin:
+			factor.Moves = MovesNot
+		}
+	}
+	return factor
+}

@@ -1,0 +1,164 @@
+// Package compare holds variants against each other at one place and says whether a
+// difference is real: every two variants, those that differ in one choice, with and
+// without a limit, change by change, from one size to the next, and as a claim says.
+//
+// Pairs of trials become a sample, a family of samples shares what it knows of the noise,
+// and the family's verdicts are corrected together. What the repeats of a run can find,
+// and whether a run may stop, follows from the same noise.
+//
+// It must not know how a figure comes from a trial, nor how a verdict is shown.
+package compare
+
+import (
+	"iter"
+	"math"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+// Verdict says whether a difference is real.
+type Verdict string
+
+// The verdicts of a comparison; faster and slower speak of A, as do [More] and [Less]
+// where CPU time is compared.
+const (
+	Faster     Verdict = "faster"
+	Slower     Verdict = "slower"
+	Equivalent Verdict = "equivalent"
+	Undecided  Verdict = "undecided"
+)
+
+// Comparison holds two variants against each other at one point. P is by
+// Student's t over the logarithms, with the noise that the run's comparisons of
+// this metric have in common, Holm-adjusted over them.
+type Comparison struct {
+	Part string `json:"part"`
+	A    string `json:"a"` // a variant
+	B    string `json:"b"` // a variant
+	record.Place
+	Load    record.Load   `json:"load"`                                                                                            // without an in-flight limit, which is the variant's
+	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
+	Pairs   int           `json:"pairs"`                                                                                           // repeats in which both trials are valid
+	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's over B's, paired by repeat
+	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
+	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
+	Margin  float64       `json:"margin"`                                                                                          // within it they count as equivalent; 0.05 for 5 %
+}
+
+var rule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
+
+// The direction that is better: what a verdict of package stats means for a time, for a
+// throughput, and for a figure where neither more nor less is better by itself.
+var (
+	ofTime       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+	ofThroughput = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+	ofSize       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+)
+
+// verdictOn words a verdict of package stats on a metric of comparisons.
+func VerdictOn(metric string, verdict stats.Verdict) Verdict {
+	return map[string]map[stats.Verdict]Verdict{matrix.Mean: ofTime, matrix.P99: ofTime, matrix.Throughput: ofThroughput, matrix.CPU: ofSize}[metric][verdict]
+}
+
+// compareAll compares every two variants wherever all else is equal. Each metric
+// is a family of its own to Holm: they are different questions, and the mean and
+// the throughput of a closed loop are one figure seen twice. The powers are the metrics'.
+func All(points []*matrix.Point) (all []Comparison, powers []Power) {
+	for _, name := range []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU} {
+		family := FamilyOf(points)
+		of := matrix.Metrics[name]
+		for a, b := range compared(matrix.Rivals(points), name) {
+			c := compare(a, b, of)
+			if c.Metric = name; !(c.Ratio.Value > 0) {
+				continue
+			}
+			at := len(all)
+			all = append(all, c)
+			family.add(a, b, of, func(verdict stats.Comparison) {
+				c := &all[at]
+				c.P, c.Verdict = verdict.P, VerdictOn(name, verdict.Verdict)
+				c.Ratio.Interval = matrix.FigureOf(verdict.Ratio).Interval
+			})
+		}
+		family.Judge()
+		if p := family.Power(); p != nil {
+			p.Metric = name
+			powers = append(powers, *p)
+		}
+	}
+	return all, powers
+}
+
+// compared yields every two rivals that a metric can tell apart.
+func compared(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *matrix.Point] {
+	return func(yield func(a, b *matrix.Point) bool) {
+		for _, group := range groups {
+			for i, a := range group {
+				for _, b := range group[i+1:] {
+					if matrix.IsMeaningful(a.Cell.Load.Model, metric) && !yield(a, b) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// family is the comparisons that are judged together; accept receives each verdict.
+type Family struct {
+	level   matrix.Level
+	samples []sample
+	accept  []func(stats.Comparison)
+}
+
+// familyOf returns a family for comparisons between the points of runs, at the level of the
+// run that was looked at most often.
+func FamilyOf(runs ...[]*matrix.Point) *Family {
+	f := &Family{}
+	for _, points := range runs {
+		if len(points) > 0 && points[0].Level.Confidence() >= f.level.Confidence() {
+			f.level = points[0].Level
+		}
+	}
+	return f
+}
+
+// add adds the ratio of A to B, unless there are too few trials for a verdict.
+func (f *Family) add(a, b *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
+	ofA, ofB := matrix.Pairs(a, b, of)
+	if len(ofA) >= matrix.LeastTrials && matrix.ArePositive(ofA) && matrix.ArePositive(ofB) {
+		f.samples, f.accept = append(f.samples, newSample(ofA, ofB)), append(f.accept, accept)
+	}
+}
+
+// judge computes the verdicts and passes them on.
+func (f *Family) Judge() {
+	usual := estimateNoise(f.samples)
+	verdicts := make([]stats.Comparison, len(f.samples))
+	for i, s := range f.samples {
+		verdicts[i] = usual.judge(s, f.level)
+	}
+	for i, verdict := range stats.CorrectFamily(verdicts, rule) {
+		f.accept[i](verdict)
+	}
+}
+
+// compare gives the ratio of A to B, without a verdict on it.
+func compare(a, b *matrix.Point, of matrix.Metric) Comparison {
+	ofA, _ := matrix.Pairs(a, b, of)
+	same := a.Conditions()
+	return Comparison{
+		Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Pairs: len(ofA),
+		Ratio: matrix.Ratio(a, b, of), P: math.NaN(), Verdict: Undecided, Margin: matrix.Margin,
+	}
+}
+
+// addUnpaired adds the ratio of what was measured after to what was before.
+func (f *Family) AddUnpaired(before, after *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
+	old, now := matrix.KnownValues(before.Valid(), of), matrix.KnownValues(after.Valid(), of)
+	if min(len(old), len(now)) >= matrix.LeastTrials && matrix.ArePositive(old) && matrix.ArePositive(now) {
+		f.samples, f.accept = append(f.samples, newUnpaired(now, old)), append(f.accept, accept)
+	}
+}

@@ -1,0 +1,190 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+)
+
+// ByConnection is the contrast of connection modes, which every stack has: the
+// mode comes from the option or from the part. Further contrasts are of the
+// options of which a stack declares it.
+const ByConnection = scenario.ConnectionOption
+
+// The verdicts of a contrast, besides Equivalent and Undecided: the changed
+// variant's figure is more than the base's, or less.
+const (
+	More Verdict = "more"
+	Less Verdict = "less"
+)
+
+// Contrast is what one choice changes: two variants of one stack that differ in
+// one option of their connections, at the same point.
+type Contrast struct {
+	Part    string `json:"part"`
+	Stack   string `json:"stack"`
+	Option  string `json:"option"`  // which differs
+	Base    string `json:"base"`    // a variant
+	Changed string `json:"changed"` // a variant
+	From    string `json:"from"`    // the base's value of the option
+	To      string `json:"to"`      // the changed one's
+	record.Place
+	Load    record.Load `json:"load"`  // without an in-flight limit, which is the variant's
+	Pairs   int         `json:"pairs"` // repeats in which both trials are valid
+	Effects []Effect    `json:"effects"`
+}
+
+// Effect is one figure of the changed variant over the base's.
+type Effect struct {
+	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=first-byte,enum=server-peak"`
+	Ratio   matrix.Figure `json:"ratio"`
+	P       float64       `json:"p" jsonschema:"nullable"`                                                 // as a comparison's
+	Verdict Verdict       `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // more, less, equivalent or undecided
+}
+
+// Of returns the effect on a metric.
+func (c *Contrast) Of(metric string) (Effect, bool) {
+	for _, e := range c.Effects {
+		if e.Metric == metric {
+			return e, true
+		}
+	}
+	return Effect{}, false
+}
+
+// modesFrom lists the connection modes that a contrast may start from, the first
+// one that was measured before the others.
+var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
+
+// chosen is a point with the values of its contrasted options.
+type chosen struct {
+	point  *matrix.Point
+	values map[string]string // by option
+	usual  map[string]string // the values where nothing is chosen
+	rest   string            // the variant with all other options
+}
+
+// findContrasts compares every choice with the default, wherever two variants of a
+// stack differ in nothing else.
+func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
+	var all []Contrast
+	var bases, changed []*matrix.Point
+	options := contrasted(s)
+	for _, group := range matrix.Rivals(points) {
+		var sides []chosen
+		for _, p := range group {
+			if c, ok := choiceOf(s, p); ok {
+				sides = append(sides, c)
+			}
+		}
+		for _, option := range options {
+			for _, to := range sides {
+				from, ok := baseOf(sides, to, option)
+				if !ok {
+					continue
+				}
+				all = append(all, newContrast(from, to, option))
+				bases, changed = append(bases, from.point), append(changed, to.point)
+			}
+		}
+	}
+	for _, name := range []string{matrix.CPU, matrix.Throughput, matrix.P99, matrix.Handshake, matrix.FirstByte, matrix.ServerPeak} { // what a choice may change
+		family := FamilyOf(points)
+		of := matrix.Metrics[name]
+		for i := range all {
+			ofChanged, ofBase := matrix.Pairs(changed[i], bases[i], of)
+			if len(ofChanged) == 0 || !matrix.ArePositive(ofChanged) || !matrix.ArePositive(ofBase) {
+				continue // not measured at both, or without a ratio
+			}
+			all[i].Effects = append(all[i].Effects, Effect{
+				Metric: name, Ratio: matrix.Ratio(changed[i], bases[i], of), P: math.NaN(), Verdict: Undecided,
+			})
+			family.add(changed[i], bases[i], of, func(verdict stats.Comparison) {
+				e := &all[i].Effects[len(all[i].Effects)-1]
+				e.P, e.Verdict, e.Ratio = verdict.P, ofSize[verdict.Verdict], matrix.FigureOf(verdict.Ratio)
+			})
+		}
+		family.Judge()
+	}
+	return slices.DeleteFunc(all, func(c Contrast) bool { return len(c.Effects) == 0 })
+}
+
+// contrasted are the options that some stack contrasts, each once.
+func contrasted(s *study.Study) []string {
+	keys := []string{ByConnection}
+	for _, stack := range s.Stacks {
+		for _, option := range stack.Options {
+			if option.Contrast != nil && !slices.Contains(keys, option.Key) {
+				keys = append(keys, option.Key)
+			}
+		}
+	}
+	return keys
+}
+
+func choiceOf(s *study.Study, p *matrix.Point) (chosen, bool) {
+	v, err := scenario.ParseVariant(p.Cell.Variant)
+	if err != nil {
+		return chosen{}, false // not a variant of this version: its options are not known
+	}
+	c := chosen{point: p, values: map[string]string{ByConnection: p.Cell.Connection}, usual: map[string]string{}}
+	for _, option := range s.Stack(v.Stack).Options {
+		if option.Contrast == nil {
+			continue
+		}
+		value, _ := v.Get(option.Key)
+		c.usual[option.Key] = cmp.Or(option.Contrast.Unset, option.Default)
+		c.values[option.Key] = cmp.Or(value, c.usual[option.Key])
+	}
+	v.Options = slices.DeleteFunc(v.Options, func(set scenario.Setting) bool {
+		_, contrasted := c.values[set.Key]
+		return contrasted
+	})
+	c.rest = v.String()
+	return c, true
+}
+
+// baseOf finds the point that `to` is compared with for one of its options.
+func baseOf(sides []chosen, to chosen, option string) (chosen, bool) {
+	candidates := []string{to.usual[option]}
+	if option == ByConnection {
+		candidates = modesFrom
+	}
+	for _, value := range candidates {
+		if to.values[option] == value {
+			return chosen{}, false // it is the base itself, or its stack has no such option
+		}
+		for _, from := range sides {
+			if from.rest == to.rest && from.values[option] == value && equalExcept(option, from.values, to.values) {
+				return from, true
+			}
+		}
+	}
+	return chosen{}, false
+}
+
+func equalExcept(option string, a, b map[string]string) bool {
+	for key, value := range a {
+		if key != option && b[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func newContrast(from, to chosen, option string) Contrast {
+	cell := to.point.Cell
+	ofBase, _ := matrix.Pairs(from.point, to.point, matrix.Metrics[matrix.Throughput])
+	return Contrast{
+		Part: cell.Part, Stack: cell.Stack, Option: option,
+		Base: from.point.Cell.Variant, Changed: cell.Variant,
+		From: from.values[option], To: to.values[option],
+		Place: cell.Place, Load: to.point.Conditions().Load, Pairs: len(ofBase),
+	}
+}

@@ -1,0 +1,150 @@
+package compare
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+)
+
+// evidence is what a claim is evaluated over: the trials of a run, a repeat at a time.
+type evidence struct {
+	study        *study.Study
+	points, seen []*matrix.Point // seen are the passes that counted system calls
+	look         study.ClaimLook
+	repeat       int
+	unasked      string // a yardstick that was left out
+	figures      map[claim.Need]*ClaimFigure
+	order        []claim.Need
+}
+
+// evaluate gives what the expression comes to in each repeat.
+func (e *evidence) evaluate(expression *claim.Expression, part, variant string) []claim.Value {
+	repeats := map[int]bool{}
+	for _, p := range slices.Concat(e.points, e.seen) {
+		for _, t := range p.Trials {
+			if t.Repeat <= e.look.Repeats {
+				repeats[t.Repeat] = true
+			}
+		}
+	}
+	var values []claim.Value
+	for _, repeat := range slices.Sorted(maps.Keys(repeats)) {
+		e.repeat = repeat
+		values = append(values, expression.Evaluate(part, variant, e))
+	}
+	return values
+}
+
+// Figure is that of the cell's trial in the repeat, if it is valid.
+func (e *evidence) Figure(name string, of claim.Cell) float64 {
+	from := e.points
+	if claim.NeedsSyscalls(name) {
+		from = e.seen
+	}
+	p := e.find(from, of)
+	if p == nil || matrix.Metrics[name] == nil {
+		return math.NaN()
+	}
+	e.tell(name, p)
+	for _, t := range usable(name, p) {
+		if t.Repeat == e.repeat {
+			return matrix.Metrics[name](t)
+		}
+	}
+	return math.NaN()
+}
+
+// usable are the trials that a figure may be of. What made a trial invalid may be the very
+// requests that were lost: to leave it out would count the survivors alone.
+func usable(name string, p *matrix.Point) []matrix.Trial {
+	if name == "answered" {
+		return p.Measured()
+	}
+	return p.Valid()
+}
+
+// tell keeps the figure over all repeats, to be shown.
+func (e *evidence) tell(name string, p *matrix.Point) {
+	need := claim.Need{Figure: name, Cell: claim.Cell{Part: p.Cell.Part, Variant: p.Cell.Variant, Bytes: p.Cell.RequestBytes, Clients: p.Cell.Clients}}
+	if e.figures[need] != nil {
+		return
+	}
+	trials := matrix.Filter(usable(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
+	e.order = append(e.order, need)
+	e.figures[need] = &ClaimFigure{
+		Figure: name, Part: p.Cell.Part, Variant: p.Cell.Variant, Payload: p.Cell.Payload, Clients: p.Cell.Clients,
+		Value: matrix.Known(trials, matrix.Metrics[name]),
+	}
+}
+
+func (e *evidence) told() []ClaimFigure {
+	figures := make([]ClaimFigure, 0, len(e.order))
+	for _, need := range e.order {
+		figures = append(figures, *e.figures[need])
+	}
+	return figures
+}
+
+// of are the points of a part and a variant, with the fewest clients and the smallest size
+// first.
+func (e *evidence) of(points []*matrix.Point, cell claim.Cell) []*matrix.Point {
+	var names []string
+	var inPart []*matrix.Point
+	for _, p := range points {
+		if p.Cell.Part == cell.Part {
+			inPart, names = append(inPart, p), append(names, p.Cell.Variant)
+		}
+	}
+	i := scenario.FindVariant(names, cell.Variant)
+	if i < 0 {
+		if scenario.FindVariant(e.study.LeftOut, cell.Variant) >= 0 {
+			e.unasked = cell.Variant
+		}
+		return nil
+	}
+	variant := names[i]
+	inPart = slices.DeleteFunc(inPart, func(p *matrix.Point) bool { return p.Cell.Variant != variant })
+	slices.SortStableFunc(inPart, func(a, b *matrix.Point) int {
+		return slices.Compare([]int{a.Cell.Clients, a.Cell.RequestBytes}, []int{b.Cell.Clients, b.Cell.RequestBytes})
+	})
+	return inPart
+}
+
+func (e *evidence) find(points []*matrix.Point, cell claim.Cell) *matrix.Point {
+	for _, p := range e.of(points, cell) {
+		if (cell.Bytes == claim.Least || p.Cell.RequestBytes == cell.Bytes) && (cell.Clients == claim.Least || p.Cell.Clients == cell.Clients) {
+			return p
+		}
+	}
+	return nil
+}
+
+// Sizes are those that were measured with the clients.
+func (e *evidence) Sizes(of claim.Cell) []int {
+	return e.along(of, func(p *matrix.Point) (along, other int) { return p.Cell.RequestBytes, p.Cell.Clients }, of.Clients)
+}
+
+// Clients are those that were measured with the size.
+func (e *evidence) Clients(of claim.Cell) []int {
+	return e.along(of, func(p *matrix.Point) (along, other int) { return p.Cell.Clients, p.Cell.RequestBytes }, of.Bytes)
+}
+
+func (e *evidence) along(of claim.Cell, axes func(*matrix.Point) (along, other int), wanted int) []int {
+	points := e.of(e.points, of)
+	if wanted == claim.Least && len(points) > 0 {
+		_, wanted = axes(points[0])
+	}
+	var all []int
+	for _, p := range points {
+		if along, other := axes(p); other == wanted {
+			all = append(all, along)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

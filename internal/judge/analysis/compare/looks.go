@@ -1,0 +1,107 @@
+package compare
+
+import (
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+)
+
+// Look is what a look at a run that repeats until something stands has found.
+type Look struct {
+	Open int // comparisons or claims that are undecided, or cells that are not known well enough
+	Of   int
+}
+
+// TakeLook looks at the trials of a run: at its comparisons of the mean, or of throughput
+// where only that is compared; where it repeats until the interval stands, at the cells'
+// mean response time, of searches at the rate. Cells without a valid trial are left out,
+// as more repeats would bring none; but those that only other programs spoiled are not.
+// Where it repeats until claims stand, again are the places of those that more repeats may
+// decide.
+func TakeLook(m *record.Manifest, records []*record.Record) (found Look, again []int, err error) {
+	s, err := study.Read(m)
+	if err != nil {
+		return Look{}, nil, err
+	}
+	measured, profiled := study.SplitProfiled(records)
+	points, err := study.Gather(s, measured)
+	if err != nil {
+		return Look{}, nil, err
+	}
+	if m.Until.Claims {
+		seen, err := study.Gather(s, study.WithProbe(profiled, record.ProbeSyscalls))
+		if err != nil {
+			return Look{}, nil, err
+		}
+		most := m.Until.Looks[len(m.Until.Looks)-1].Repeats
+		found, again = lookAtClaims(JudgeClaims(s, points, seen), most)
+		return found, again, nil
+	}
+	if m.Until.Width > 0 {
+		return lookAtCells(points, m.Until.Width), nil, nil
+	}
+	return lookAtComparisons(points), nil, nil
+}
+
+func lookAtComparisons(points []*matrix.Point) (found Look) {
+	comparisons, _ := All(points)
+	for _, metric := range []string{matrix.Mean, matrix.Throughput} {
+		for a, b := range compared(lists.GroupBy(points, (*matrix.Point).Conditions), metric) {
+			if a.Promises() && b.Promises() {
+				found.Of++
+			}
+		}
+		decided := 0
+		for _, c := range comparisons {
+			if c.Metric == metric && c.Verdict != Undecided {
+				decided++
+			}
+		}
+		found.Open = found.Of - decided
+		if found.Of > 0 {
+			break
+		}
+	}
+	return found
+}
+
+// hopeless is how many times the repeats that a run makes at most a claim must need, that it
+// is not worth them: its need is itself an estimate.
+const hopeless = 4
+
+func lookAtClaims(claims []Claim, most int) (found Look, again []int) {
+	for i := range claims {
+		c := &claims[i]
+		if c.Unasked {
+			continue
+		}
+		found.Of++
+		if !c.isOpen() {
+			continue
+		}
+		found.Open++
+		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= hopeless*most {
+			again = append(again, i)
+		}
+	}
+	return found, again
+}
+
+func lookAtCells(points []*matrix.Point, width float64) (found Look) {
+	for _, p := range points {
+		trials := p.Valid()
+		if !p.Promises() {
+			continue
+		}
+		of := matrix.Metrics[matrix.Mean]
+		if p.Cell.Load.Model == "search" {
+			of = matrix.Metrics[matrix.Throughput]
+		}
+		found.Of++
+		if !matrix.Over(trials, of).IsWithin(width) {
+			found.Open++
+		}
+	}
+	return found
+}

@@ -1,0 +1,230 @@
+package compare
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+)
+
+// Step is how the time of a call changes from one size to another a little larger, for one
+// variant of a part that asks.
+type Step struct {
+	Part     string         `json:"part"`
+	Variant  string         `json:"variant"`
+	Workload string         `json:"workload"`
+	Clients  int            `json:"clients"`
+	From     int            `json:"from_bytes"`
+	To       int            `json:"to_bytes"`
+	Time     matrix.Figure  `json:"time_ratio"` // P50 at the larger size over that at the smaller, over the repeats
+	Faults   *matrix.Figure `json:"faults"`     // page faults a call, of both ends, that it has more; null where they were not counted
+	Outcome  StepKind       `json:"outcome" jsonschema:"enum=step,enum=none,enum=stays,enum=gone,enum=appears,enum=undecided"`
+	Base     string         `json:"base,omitempty"` // the part's first variant, which the outcome is relative to; absent for that one
+}
+
+// StepKind is what a variant's step is.
+type StepKind string
+
+// The kinds. Of a part's first variant there is a step or none; of the others the step of the
+// first stays or is gone, or one appears where the first has none.
+const (
+	HasStep       StepKind = "step"
+	NoStep        StepKind = "none"
+	StepStays     StepKind = "stays"
+	StepGone      StepKind = "gone"
+	StepAppears   StepKind = "appears"
+	StepUndecided StepKind = "undecided"
+)
+
+// leastStep is the ratio from which a change of the size by a few bytes is a step.
+const leastStep = 1.1
+
+func FindSteps(s *study.Study, points []*matrix.Point) []Step {
+	var all []Step
+	for _, asked := range s.Steps {
+		var found []boundary
+		var samples []sample
+		for _, sizes := range asked.Sizes {
+			for _, group := range lists.GroupBy(slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Part != asked.Part }),
+				func(p *matrix.Point) int { return p.Cell.Clients }) {
+				f := jumpsOf(group, asked.First, sizes)
+				for _, j := range f.all {
+					if own, enough := j.sample(0, jumped{}); enough {
+						samples = append(samples, own)
+					}
+				}
+				found = append(found, f)
+			}
+		}
+		// All were measured in the same hour: together they know their noise.
+		noise := estimateNoise(samples)
+		for _, f := range found {
+			all = append(all, f.steps(noise)...)
+		}
+	}
+	return all
+}
+
+// boundary are the jumps of a part's variants between two sizes, the first variant's first.
+type boundary struct {
+	sizes scenario.Step
+	all   []jumped
+}
+
+func jumpsOf(points []*matrix.Point, first string, sizes scenario.Step) boundary {
+	f := boundary{sizes: sizes}
+	variants := []string{first}
+	for _, p := range points {
+		if !slices.Contains(variants, p.Cell.Variant) {
+			variants = append(variants, p.Cell.Variant)
+		}
+	}
+	for _, variant := range variants {
+		if own := jumps(points, variant, sizes); len(own.logs) > 0 || variant == first {
+			f.all = append(f.all, own)
+		}
+	}
+	return f
+}
+
+func (f boundary) steps(noise noise) []Step {
+	base := f.all[0]
+	if len(base.logs) == 0 {
+		return nil
+	}
+	var all []Step
+	for i, own := range f.all {
+		step := Step{
+			Part: own.Cell.Part, Variant: own.Cell.Variant, Workload: own.Cell.Workload, Clients: own.Cell.Clients,
+			From: int(f.sizes.From), To: int(f.sizes.To), Time: own.time(noise), Faults: own.moreFaults(),
+		}
+		if i == 0 {
+			step.Outcome = own.alone(noise)
+		} else {
+			step.Base, step.Outcome = base.Cell.Variant, own.against(base, noise)
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+// jumped are the logarithms of a variant's steps, by repeat.
+type jumped struct {
+	*matrix.Point // at the larger size
+	logs          map[int]float64
+	faults        []float64
+}
+
+func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jumped {
+	at := func(size scenario.Size) *matrix.Point {
+		want := record.Payload{RequestBytes: int(size), ResponseBytes: int(size)}
+		i := slices.IndexFunc(points, func(p *matrix.Point) bool { return p.Cell.Variant == variant && p.Cell.Payload == want })
+		if i < 0 {
+			return &matrix.Point{}
+		}
+		return points[i]
+	}
+	below, above := at(sizes.From), at(sizes.To)
+	j := jumped{Point: above, logs: map[int]float64{}}
+	for _, b := range above.Valid() {
+		for _, a := range below.Valid() {
+			if ratio := matrix.Metrics[matrix.Median](b) / matrix.Metrics[matrix.Median](a); a.Repeat == b.Repeat && ratio > 0 {
+				j.logs[a.Repeat] = math.Log(ratio)
+				if more := faultsOf(b) - faultsOf(a); !math.IsNaN(more) {
+					j.faults = append(j.faults, more)
+				}
+			}
+		}
+	}
+	return j
+}
+
+// faultsOf are the page faults a call, of both ends.
+func faultsOf(t matrix.Trial) float64 {
+	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
+}
+
+// sample is of the logarithms, less a share of another variant's in the same repeats.
+func (j jumped) sample(share float64, of jumped) (_ sample, enough bool) {
+	var values []float64
+	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
+		other, both := of.logs[repeat]
+		if share == 0 || both {
+			values = append(values, j.logs[repeat]-share*other)
+		}
+	}
+	if len(values) < matrix.LeastTrials {
+		return sample{}, false
+	}
+	return sampleOf(values), true
+}
+
+// interval is that of the ratio, or of what is left of it without a share of another's.
+func (j jumped) interval(share float64, of jumped, noise noise) (stats.Interval, bool) {
+	s, enough := j.sample(share, of)
+	if !enough {
+		return stats.Interval{}, false
+	}
+	return noise.judge(s, j.Level).Ratio, true
+}
+
+func (j jumped) time(noise noise) matrix.Figure {
+	if i, enough := j.interval(0, jumped{}, noise); enough {
+		return matrix.FigureOf(i)
+	}
+	sum := 0.0
+	for _, log := range j.logs {
+		sum += log
+	}
+	return matrix.Figure{Value: math.Exp(sum / float64(len(j.logs)))}
+}
+
+func (j jumped) moreFaults() *matrix.Figure {
+	if len(j.faults) == 0 {
+		return nil
+	}
+	if i, err := stats.MeanInterval(j.faults, j.Level.Confidence()); err == nil {
+		return new(matrix.FigureOf(matrix.Stated(i)))
+	}
+	return &matrix.Figure{Value: stats.Median(j.faults)}
+}
+
+// alone says whether the first variant has a step.
+func (j jumped) alone(noise noise) StepKind {
+	i, enough := j.interval(0, jumped{}, noise)
+	switch {
+	case !enough:
+		return StepUndecided
+	case i.Low > leastStep:
+		return HasStep
+	case i.High < leastStep:
+		return NoStep
+	}
+	return StepUndecided
+}
+
+// against says what became of the first variant's step: it is gone where less than half of it
+// is left, and stays where more is.
+func (j jumped) against(base jumped, noise noise) StepKind {
+	if base.alone(noise) != HasStep {
+		more, enough := j.interval(1, base, noise)
+		if own := j.alone(noise); own != HasStep || (enough && more.Low > 1) {
+			return map[StepKind]StepKind{HasStep: StepAppears, NoStep: NoStep, StepUndecided: StepUndecided}[own]
+		}
+		return StepUndecided
+	}
+	i, enough := j.interval(0.5, base, noise)
+	switch {
+	case enough && i.High < 1:
+		return StepGone
+	case enough && i.Low > 1:
+		return StepStays
+	}
+	return StepUndecided
+}

@@ -1,0 +1,227 @@
+package curves
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+)
+
+// Scaling is how the throughput of one variant follows the calls in flight, and
+// what keeps it from following further.
+type Scaling struct {
+	Part       string `json:"part"`
+	Variant    string `json:"variant"`
+	Connection string `json:"connection"`
+	Workload   string `json:"workload"`
+	record.Payload
+	Points    []ScalingPoint  `json:"points"`
+	Law       *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent where it is refused
+	Reason    string          `json:"reason"`        // why there is no law
+	Diagnosis Diagnosis       `json:"diagnosis"`
+}
+
+// ScalingPoint is one number of calls in flight.
+type ScalingPoint struct {
+	Clients    int           `json:"clients"`
+	Throughput matrix.Figure `json:"throughput_rps"`
+	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // what one call alone does, times their number; null where that was not measured
+	Share      *float64      `json:"share_of_ideal" jsonschema:"nullable"` // null with ideal_rps
+	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // what the law gives; null without one
+}
+
+// ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)).
+type ScalabilityLaw struct {
+	Ideal      matrix.Figure  `json:"ideal_rps"`  // λ
+	Contention matrix.Figure  `json:"contention"` // σ
+	Coherency  matrix.Figure  `json:"coherency"`  // κ
+	Peak       *matrix.Figure `json:"peak"`       // calls in flight beyond which throughput falls; null where that is far beyond what was measured
+	Misfit     float64        `json:"misfit"`     // mean error, as a share
+}
+
+// Bottleneck names what keeps a curve from following its ideal line.
+type Bottleneck string
+
+// The bottlenecks.
+const (
+	NoBottleneck     Bottleneck = "none"       // it follows, or nothing that was looked at holds it
+	OnConnection     Bottleneck = "connection" // more connections were measured to carry more
+	MaybeConnection  Bottleneck = "connection?"
+	OnClientCPU      Bottleneck = "client-cpu"
+	OnServerCPU      Bottleneck = "server-cpu"
+	OnBothCPUs       Bottleneck = "cpus"    // neither is quite busy, and both are mostly
+	BottleneckUnsure Bottleneck = "unknown" // too little was measured
+)
+
+// Diagnosis is what holds a variant at the most calls in flight, with the
+// figures that say so, null where they were not measured.
+type Diagnosis struct {
+	Text              string         `json:"text"` // in a sentence, which package advice writes
+	Bottleneck        Bottleneck     `json:"bottleneck" jsonschema:"enum=none,enum=connection,enum=connection?,enum=client-cpu,enum=server-cpu,enum=cpus,enum=unknown"`
+	Clients           int            `json:"clients"` // calls in flight
+	Share             *float64       `json:"share_of_ideal" jsonschema:"nullable"`
+	Connections       matrix.Figure  `json:"connections"` // really opened
+	InFlight          matrix.Figure  `json:"in_flight"`   // mean
+	Client            *matrix.Figure `json:"client_busy"` // share of its CPUs
+	Server            *matrix.Figure `json:"server_busy"`
+	PerWrite          *matrix.Figure `json:"requests_per_write"`       // a system call
+	PerSegment        *matrix.Figure `json:"requests_per_segment"`     // with payload
+	Idle              *matrix.Figure `json:"idle_share"`               // of the time, in which a connection had nothing on the way
+	Blocked           *matrix.Figure `json:"blocked_share"`            // of the time, in which a window or a full buffer held a connection back
+	Retransmits       *matrix.Figure `json:"retransmits_per_thousand"` // requests
+	Better            string         `json:"better"`                   // the variant with more connections that carries most; empty where none was measured
+	BetterConnections int            `json:"better_connections"`
+	Gain              *matrix.Figure `json:"gain"`   // its throughput over this one's
+	Rivals            int            `json:"rivals"` // variants with more connections
+}
+
+const (
+	// followsIdeal is the share of the ideal from which a curve follows its line.
+	followsIdeal = 0.7
+	// minGain is how many times as much more connections must carry, at the lower end
+	// of the interval, for the connection to be what holds.
+	minGain = 1.1
+)
+
+// scalings analyses every curve of a closed loop over at least two concurrencies
+// whose calls ask for nothing. Other curves are left out, since a fit is made some
+// hundred times for its interval and takes a while.
+func FindScalings(s *study.Study, points []*matrix.Point, seed uint64) []Scaling {
+	var all []Scaling
+	for _, curve := range matrix.ByClients(points) {
+		curve = slices.DeleteFunc(curve, func(p *matrix.Point) bool { return len(p.Valid()) == 0 })
+		if len(curve) >= 2 && curve[0].Cell.Load.Model == "closed" && s.Workload(curve[0].Cell.Workload).Sweep {
+			all = append(all, scalingOf(curve, points, seed))
+		}
+	}
+	return all
+}
+
+func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
+	cell := own[0].Cell
+	s := Scaling{
+		Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, Workload: cell.Workload, Payload: cell.Payload,
+	}
+	var curve stats.Curve
+	var alone *float64
+	for _, p := range own {
+		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: matrix.Over(p.Valid(), matrix.Metrics[matrix.Throughput])}
+		if x.Clients == 1 {
+			alone = &x.Throughput.Value
+		}
+		if alone != nil && *alone > 0 {
+			x.Ideal = new(*alone * float64(x.Clients))
+			x.Share = new(x.Throughput.Value / *x.Ideal)
+		}
+		s.Points = append(s.Points, x)
+		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, matrix.Values(p.Valid(), matrix.Metrics[matrix.Throughput]))
+	}
+	law, err := stats.FitScalability(curve, stats.Resampling{Seed: seed, Confidence: matrix.Confidence})
+	if err != nil {
+		s.Reason = err.Error()
+	} else {
+		s.Law = lawOf(law)
+		for i := range s.Points {
+			s.Points[i].Law = new(law.At(float64(s.Points[i].Clients)))
+		}
+	}
+	s.Diagnosis = diagnose(own[len(own)-1], s.Points[len(s.Points)-1].Share, points)
+	return s
+}
+
+func lawOf(law stats.Scalability) *ScalabilityLaw {
+	l := &ScalabilityLaw{Ideal: matrix.FigureOf(law.Ideal), Contention: matrix.FigureOf(law.Contention), Coherency: matrix.FigureOf(law.Coherency), Misfit: law.Misfit}
+	if law.Peak != nil {
+		l.Peak = new(matrix.FigureOf(*law.Peak))
+	}
+	return l
+}
+
+// diagnose says what limits the point, which has the most calls in flight of its
+// curve. It names the connection for certain only where a variant with more
+// connections was measured too and carries more.
+func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis {
+	trials := p.Valid()
+	d := Diagnosis{
+		Clients: p.Cell.Clients, Share: share,
+		Connections: matrix.Over(trials, matrix.Opened),
+		InFlight:    matrix.Over(trials, func(t matrix.Trial) float64 { return t.InFlight }),
+		Client:      matrix.Known(trials, func(t matrix.Trial) float64 { return matrix.Number(t.Client.Busy) }),
+		Server:      matrix.Known(trials, func(t matrix.Trial) float64 { return matrix.Number(t.Server.Busy) }),
+	}
+	d.wire(trials)
+	d.rivals(p, points)
+	busy := func(f *matrix.Figure, limit float64) bool { return f != nil && f.Value >= limit }
+	few := d.Connections.Value < float64(p.Cell.Clients)
+	switch {
+	case d.Gain != nil && atLeast(*d.Gain, minGain):
+		d.Bottleneck = OnConnection
+	case busy(d.Server, matrix.BusyShare) && (d.Client == nil || d.Server.Value >= d.Client.Value):
+		d.Bottleneck = OnServerCPU
+	case busy(d.Client, matrix.BusyShare):
+		d.Bottleneck = OnClientCPU
+	case share == nil:
+		d.Bottleneck = BottleneckUnsure
+	case *share < followsIdeal && busy(d.Client, matrix.IdleShare) && busy(d.Server, matrix.IdleShare):
+		d.Bottleneck = OnBothCPUs
+	case *share < followsIdeal && few && d.Rivals == 0 && !busy(d.Client, matrix.IdleShare) && !busy(d.Server, matrix.IdleShare):
+		d.Bottleneck = MaybeConnection
+	default:
+		d.Bottleneck = NoBottleneck
+	}
+	return d
+}
+
+// atLeast reports whether a figure reaches the limit for certain: with the lower end
+// of its interval, or without one by a wide margin.
+func atLeast(f matrix.Figure, limit float64) bool {
+	if f.Interval != nil {
+		return f.Interval.Low >= limit
+	}
+	return f.Value >= limit*limit
+}
+
+// wire fills in how requests went onto the connections.
+func (d *Diagnosis) wire(trials []matrix.Trial) {
+	watched := matrix.Filter(trials, func(t matrix.Trial) bool { return t.Traffic != nil && t.Completed > 0 })
+	per := func(count func(matrix.Trial) float64) *matrix.Figure {
+		return matrix.Known(watched, func(t matrix.Trial) float64 {
+			if n := count(t); n != 0 {
+				return matrix.RequestsSeen(t) / n
+			}
+			return math.NaN()
+		})
+	}
+	share := func(t matrix.Trial, ns *int64) float64 {
+		return min(1, matrix.Number(ns)/float64(cmp.Or(t.Traffic.SpanNS, t.WindowNS))/max(1, matrix.Opened(t)))
+	}
+	d.PerWrite = per(func(t matrix.Trial) float64 { return matrix.Number(t.Traffic.SendCalls) })
+	d.PerSegment = per(func(t matrix.Trial) float64 {
+		acks := cmp.Or(t.Traffic.SentPureAcks, new(int64)) // datagrams have none
+		return max(0, matrix.Number(t.Traffic.SentPackets)-matrix.Number(acks))
+	})
+	d.Idle = matrix.Known(watched, func(t matrix.Trial) float64 { return 1 - share(t, t.Traffic.BusyNS) })
+	d.Blocked = matrix.Known(watched, func(t matrix.Trial) float64 { return share(t, t.Traffic.BlockedNS) })
+	d.Retransmits = matrix.Known(watched, matrix.Retransmits)
+}
+
+// rivals looks for variants that differ only in having more connections.
+func (d *Diagnosis) rivals(p *matrix.Point, points []*matrix.Point) {
+	for _, rival := range points {
+		if rival == p || rival.Conditions() != p.Conditions() || rival.WithoutConnections != p.WithoutConnections || len(rival.Valid()) == 0 {
+			continue
+		}
+		connections := matrix.Over(rival.Valid(), matrix.Opened).Value
+		if connections <= d.Connections.Value {
+			continue
+		}
+		d.Rivals++
+		if gain := matrix.Ratio(rival, p, matrix.Metrics[matrix.Throughput]); d.Gain == nil || gain.Value > d.Gain.Value {
+			d.Gain, d.Better, d.BetterConnections = &gain, rival.Cell.Variant, int(connections)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package insight
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+)
+
+func frames(texts ...string) []record.Frame {
+	var all []record.Frame
+	for _, text := range texts {
+		name, kernel := strings.CutPrefix(text, "k:")
+		f := record.Frame{Function: name}
+		if kernel {
+			f.In = record.InKernel
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// TestUsualCategories sorts stacks as they were sampled, the outermost function first.
+func TestUsualCategories(t *testing.T) {
+	cpu, off := newSorter(UsualCategories().CPU), newSorter(UsualCategories().OffCPU)
+	for want, stacks := range map[string][][]record.Frame{
+		"protocol layer": {
+			frames("runtime.goexit", "google.golang.org/grpc.(*Server).handleStream", "golang.org/x/net/http2/hpack.(*Encoder).WriteField", "runtime.mapaccess1", "aeshashbody"),
+			frames("wirelab.dev/rpc/h2.(*Conn).read", "slices.Sort"),
+		},
+		"serialisation":            {frames("google.golang.org/grpc.(*Server).x", "google.golang.org/protobuf/proto.UnmarshalOptions.unmarshal"), frames("a.b", "wirelab.dev/internal/wire/workload/echo/echopb.(*EchoRequest).UnmarshalVT")},
+		"allocation":               {frames("google.golang.org/grpc.x", "runtime.newobject", "runtime.mallocgc", "runtime.memclrNoHeapPointers")},
+		"garbage collection":       {frames("runtime.mallocgc", "runtime.gcAssistAlloc", "runtime.scanobject"), frames("runtime.gcBgMarkWorker")},
+		"memory copy":              {frames("google.golang.org/grpc.x", "runtime.memmove"), frames("syscall.Write", "k:tcp_sendmsg_locked", "k:_copy_from_iter")},
+		"Go scheduler":             {frames("runtime.mcall", "runtime.park_m", "runtime.schedule", "runtime.findRunnable", "runtime.netpoll")},
+		"threads and locks":        {frames("wirelab_peer_rust::main", "tokio::runtime::scheduler::run", "x"), frames("grpc::CompletionQueue::Next", "gpr_mu_lock", "pthread_mutex_lock")},
+		"growing goroutine stacks": {frames("google.golang.org/grpc.x", "runtime.morestack", "runtime.newstack", "runtime.copystack", "runtime.adjustframe", "runtime.pcvalue")},
+		"TLS":                      {frames("crypto/tls.(*Conn).Write", "crypto/internal/fips140/aes/gcm.seal")},
+		"system-call entry":        {frames("syscall.Write", "internal/runtime/syscall/linux.Syscall6"), frames("syscall.Write", "k:entry_SYSCALL_64_after_hwframe", "k:do_syscall_64", "k:ksys_write")},
+		"network stack in the kernel": {
+			frames("syscall.Write", "k:do_syscall_64", "k:tcp_sendmsg", "k:something_unheard_of"),
+			frames("syscall.Write", "k:handle_softirqs", "k:net_rx_action", "k:skb_defer_free_flush"),
+		},
+		"wake-ups and locks in the kernel": {
+			frames("runtime.netpoll", "k:do_epoll_wait", "k:schedule", "k:__schedule", "k:finish_task_switch.isra.0"),
+			frames("syscall.Write", "k:tcp_rcv_established", "k:sock_def_readable", "k:_raw_spin_unlock_irqrestore"),
+		},
+		"I/O wait":        {frames("runtime.netpoll", "k:__x64_sys_epoll_pwait", "k:do_epoll_wait", "k:ep_send_events")},
+		"page faults":     {frames("runtime.mallocgc", "k:asm_exc_page_fault", "k:handle_mm_fault", "k:get_page_from_freelist")},
+		"the application": {frames("google.golang.org/grpc.x", "wirelab.dev/internal/wire/workload/echo.(*server).Echo")},
+		"wirelab itself":  {frames("wirelab.dev/internal/run/load.(*client).closedLoop", "wirelab.dev/internal/base/clock.Now", "time.Since")},
+		Unclassified:      {frames("main", "somebody::else"), nil},
+	} {
+		for _, stack := range stacks {
+			if got := cpu.of(stack); got != want {
+				t.Errorf("%v: %s, want %s", stack, got, want)
+			}
+		}
+	}
+	for want, stack := range map[string][]record.Frame{
+		"data from the network":            frames("runtime.netpoll", "k:__x64_sys_epoll_pwait", "k:do_epoll_wait", "k:schedule_hrtimeout_range_clock", "k:schedule"),
+		"nothing to do, or a lock (futex)": frames("runtime.stopm", "runtime.futex", "k:__x64_sys_futex", "k:do_futex", "k:schedule"),
+		"a sleep":                          frames("runtime.sysmon", "k:__x64_sys_nanosleep", "k:do_nanosleep", "k:schedule"),
+	} {
+		if got := off.of(stack); got != want {
+			t.Errorf("%v waits for %s, want %s", stack, got, want)
+		}
+	}
+}
+
+func TestCategoriesOfOnesOwn(t *testing.T) {
+	const off = "offcpu: [{category: b, functions: [b]}]\n"
+	mine, err := ParseCategories([]byte("cpu: [{category: a, in: program, functions: ['a', 'b']}]\n" + off))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := newSorter(mine.CPU).of(frames("b.c", "x")); got != "a" {
+		t.Errorf("b.c is %s", got)
+	}
+	if got := newSorter(mine.CPU).of(frames("k:b")); got != Unclassified {
+		t.Errorf("the kernel's b is %s", got)
+	}
+	for text, want := range map[string]string{
+		"":  "cpu: it has no rules",
+		off: "cpu: it has no rules",
+		"cpu: [{category: '', functions: [a]}]\n" + off:             "cpu, rule 1: category",
+		"cpu: [{category: a, in: heaven, functions: [a]}]\n" + off:  `in: "heaven": want kernel, program`,
+		"cpu: [{category: a}]\n" + off:                              `the rule of "a" has none`,
+		"cpu: [{category: a, functions: ['(']}]\n" + off:            "missing closing",
+		"cpu: [{category: a, functions: [a], colour: red}]\n" + off: "colour",
+		"cpu: [{category: unclassified, functions: [a]}]\n" + off:   "category",
+	} {
+		if _, err := ParseCategories([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParseCategories(f *testing.F) {
+	f.Add(DefaultCategories)
+	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = ParseCategories(text) })
+}

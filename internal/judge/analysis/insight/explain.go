@@ -1,0 +1,186 @@
+package insight
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/lists"
+)
+
+// Explanation is where the time of a cell goes, or, of two cells, where the difference
+// between them lies. Each list adds up to its whole.
+type Explanation struct {
+	Of      *Insight `json:"of"`      // B
+	Against *Insight `json:"against"` // A; null where one cell is explained
+
+	// Mean is that of Of over that of Against; null where one of them is not known.
+	Mean *float64 `json:"mean_ratio" jsonschema:"nullable"`
+
+	Stages []Explained `json:"stages"` // of a call's time: one list, or none
+	CPU    []Explained `json:"cpu"`    // of each end's CPU time a call, by category
+	// Syscalls and Counters are counts a call, which do not add up to anything.
+	Syscalls []Change `json:"syscalls"`
+	Counters []Change `json:"counters"`
+}
+
+// Explained is a whole and its parts.
+type Explained struct {
+	End   string   `json:"end,omitempty"` // client or server; empty for both
+	Whole Change   `json:"whole"`         // as it is measured where nothing looks on
+	Parts []Change `json:"parts"`         // the largest difference first
+	Rest  float64  `json:"rest"`          // of the whole's difference, that no part explains
+}
+
+// Change is a figure of both cells. Where one cell is explained, A is zero.
+type Change struct {
+	Name  string  `json:"name"`
+	End   string  `json:"end,omitempty"`
+	A     float64 `json:"a"`
+	B     float64 `json:"b"`
+	Error float64 `json:"error,omitempty"` // one standard error of the difference, as far as it is known
+}
+
+// Difference is by how much B is more.
+func (c Change) Difference() float64 { return c.B - c.A }
+
+// IsClear reports whether a difference is not chance.
+func (c Change) IsClear() bool { return math.Abs(c.Difference()) > clearErrors*c.Error }
+
+// clearErrors is how many standard errors are beyond chance, for a few dozen figures at once.
+const clearErrors = 3
+
+// Explain compares what was seen of two cells. Against may be nil.
+func Explain(of, against *Insight) *Explanation {
+	e := &Explanation{Of: of, Against: against}
+	a := against
+	if a == nil {
+		a = &Insight{}
+	}
+	if of.Mean != nil && a.Mean != nil && a.Mean.Value > 0 {
+		e.Mean = new(of.Mean.Value / a.Mean.Value)
+	}
+	if of.Life != nil && (against == nil || sameStages(of.Life, a.Life)) {
+		e.Stages = []Explained{explainStages(of, a)}
+	}
+	for _, end := range []struct {
+		name string
+		a, b *Inside
+	}{{ClientEnd, &a.Client, &of.Client}, {ServerEnd, &a.Server, &of.Server}} {
+		if end.b.CPU != nil && (against == nil || end.a.CPU != nil) {
+			e.CPU = append(e.CPU, explainCPU(end.name, end.a.CPU, end.b.CPU))
+		}
+		e.Syscalls = append(e.Syscalls, countChanges(end.name, lists.Map(end.a.Syscalls, Syscall.count), lists.Map(end.b.Syscalls, Syscall.count))...)
+		e.Counters = append(e.Counters, countChanges(end.name, end.a.Counters, end.b.Counters)...)
+	}
+	return e
+}
+
+func (s Syscall) count() Count { return Count{s.Name, s.PerCall} }
+
+func (l *Life) whole() float64 { return *cmp.Or(l.Bare, &l.Mean) }
+
+func sameStages(a, b *Life) bool {
+	return a != nil && b != nil && slices.EqualFunc(a.Stages, b.Stages, func(x, y Stage) bool { return x.Name == y.Name })
+}
+
+// explainStages takes for the whole the calls of the same processes while nothing looked on.
+func explainStages(of, a *Insight) Explained {
+	e := Explained{Whole: Change{Name: "a call", B: of.Life.whole()}}
+	var before []Stage
+	if a.Life != nil {
+		before, e.Whole.A = a.Life.Stages, a.Life.whole()
+	}
+	for i, stage := range of.Life.Stages {
+		part := Change{Name: stage.Name, B: stage.Mean, Error: stage.Error}
+		if before != nil {
+			part.A, part.Error = before[i].Mean, math.Hypot(before[i].Error, stage.Error)
+		}
+		e.Parts = append(e.Parts, part)
+	}
+	e.finish()
+	return e
+}
+
+func explainCPU(end string, a, b *Breakdown) Explained {
+	if a == nil {
+		a = &Breakdown{}
+	}
+	e := Explained{End: end, Whole: Change{Name: "CPU time", End: end, A: a.PerCall, B: b.PerCall}}
+	for _, c := range a.Categories {
+		e.Parts = append(e.Parts, Change{Name: c.Name, End: end, A: c.PerCall, Error: c.Error})
+	}
+	for _, c := range b.Categories {
+		part := lists.FindOrAdd(&e.Parts, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name })
+		part.B, part.Error = c.PerCall, math.Hypot(part.Error, c.Error)
+	}
+	e.finish()
+	return e
+}
+
+// finish sorts the parts, and finds what they do not explain.
+func (e *Explained) finish() {
+	slices.SortStableFunc(e.Parts, func(a, b Change) int {
+		return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
+	})
+	e.Rest = e.Whole.Difference()
+	for _, p := range e.Parts {
+		e.Rest -= p.Difference()
+	}
+	if math.Abs(e.Rest) < 1e-9*math.Abs(e.Whole.B) {
+		e.Rest = 0
+	}
+}
+
+// countChanges puts the counts of both cells together, those that differ most first.
+func countChanges(end string, a, b []Count) []Change {
+	var all []Change
+	for _, c := range a {
+		all = append(all, Change{Name: c.Name, End: end, A: c.PerCall})
+	}
+	for _, c := range b {
+		lists.FindOrAdd(&all, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name }).B = c.PerCall
+	}
+	slices.SortStableFunc(all, func(x, y Change) int {
+		return cmp.Compare(math.Abs(y.Difference()), math.Abs(x.Difference()))
+	})
+	return all
+}
+
+// UsualPair is the first insight, and the one of the slowest cell at the same point: nil if it
+// is the only one there.
+func UsualPair(insights []Insight) (of, against *Insight) {
+	against = &insights[0]
+	for i := range insights {
+		one := &insights[i]
+		switch {
+		case one == against || !one.IsAt(against):
+		case of == nil, one.callTime() > of.callTime():
+			of = one
+		}
+	}
+	if of == nil {
+		return against, nil
+	}
+	return of, against
+}
+
+// callTime is the time of a call, where it is known: of measured trials or, where there are
+// none with so many clients, of those whose stages were told.
+func (i *Insight) callTime() float64 {
+	switch {
+	case i.Mean != nil:
+		return i.Mean.Value
+	case i.Life != nil:
+		return i.Life.whole()
+	}
+	return 0
+}
+
+// IsAt reports whether two insights differ in their variant alone.
+func (i *Insight) IsAt(other *Insight) bool {
+	return i.Part == other.Part && i.Place == other.Place
+}
+
+// Key names the cell of an insight, as [record.Cell] does.
+func (i *Insight) Key() string { return i.Place.Key(i.Part, i.Variant) }

@@ -1,0 +1,377 @@
+// Package insight adds up what probes saw in passes of their own: counters, system calls,
+// CPU time by category, the stages of calls, call stacks and allocations. Explain says
+// where the difference between two cells lies.
+//
+// Figures of a pass are scaled to those of the measured trials, since a probe slows its
+// pass down. It must not know how probes look.
+package insight
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+// Insight is what probes saw of a cell, in passes of their own. Times are in microseconds,
+// and figures of a call's cost are means.
+type Insight struct {
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Place
+	Mean *matrix.Figure `json:"mean_us"` // of a call, where nothing looked on; null where the cell was not measured
+
+	Passes []Pass `json:"passes"`
+	Client Inside `json:"client"`
+	Server Inside `json:"server"`
+	Life   *Life  `json:"life,omitempty"` // absent where it was not looked for
+}
+
+// Pass is what a probe cost.
+type Pass struct {
+	Probe  string `json:"probe"`
+	Trials int    `json:"trials"`
+	// Cost is how many times as long a call takes while the probe looks on; null where it is not known.
+	Cost    *matrix.Figure `json:"cost"`
+	Method  string         `json:"method"`
+	Missing []string       `json:"missing,omitempty"` // what could not be seen, and why
+}
+
+// Inside is what was seen of one end. A list is empty where it was not looked for.
+type Inside struct {
+	Counters []Count    `json:"counters"`
+	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
+	CPU      *Breakdown `json:"cpu,omitempty"`     // time on a CPU
+	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // waiting, of all threads together
+}
+
+// Count is an event that was counted.
+type Count struct {
+	Name    string  `json:"name"`
+	PerCall float64 `json:"per_call"`
+}
+
+// Syscall is one kind of system call.
+type Syscall struct {
+	Name    string   `json:"name"`
+	PerCall float64  `json:"per_call"`
+	Time    *float64 `json:"us" jsonschema:"nullable"` // that one takes, waiting included; null where it was not measured
+}
+
+// Breakdown is where a time a call goes, by category.
+type Breakdown struct {
+	PerCall    float64    `json:"us_per_call"`
+	Samples    int64      `json:"samples"`    // that the shares come from; their error is the less, the more there are
+	Categories []Category `json:"categories"` // the largest first
+	Functions  []Spent    `json:"functions"`  // that spend most by themselves
+	// Depth is how many functions lie in user space above the kernel, in the mean of the stacks that end in it.
+	Depth *float64 `json:"depth" jsonschema:"nullable"`
+	// Decoding is how deep in the stack messages are decoded, and the share that it takes; absent where it was not seen.
+	Decoding *Decoding `json:"decoding,omitempty"`
+}
+
+// Category is a share of a time.
+type Category struct {
+	Name    string  `json:"name"`
+	Share   float64 `json:"share"`
+	PerCall float64 `json:"us_per_call"`
+	Error   float64 `json:"error_us"` // one standard error, of the sampling alone
+}
+
+// Spent is a function that spends time by itself.
+type Spent struct {
+	Function string  `json:"function"`
+	In       string  `json:"in,omitempty"` // kernel, or a library
+	Share    float64 `json:"share"`
+}
+
+// Decoding is how messages are decoded.
+type Decoding struct {
+	Depth float64 `json:"depth"` // functions outside of it, in the mean
+	Share float64 `json:"share"`
+}
+
+// placeOf is what the cells of measured trials and of passes have in common: their load may
+// differ.
+func placeOf(c record.Cell) record.Cell {
+	c.Load = record.Load{}
+	return c
+}
+
+// findInsights puts the passes of equal cells together, in the order of the cells.
+func FindInsights(points []*matrix.Point, passes []*record.Record, categories *Categories) []Insight {
+	var all []Insight
+	for _, group := range byPlace(points, passes) {
+		if one := newInsight(group.bare, group.passes, categories); len(one.Passes) > 0 {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// lookedInto are the passes of a cell, and its measured trials; nil where there are none.
+type lookedInto struct {
+	bare   *matrix.Point
+	passes []*record.Record
+}
+
+// byPlace groups passes by their cells: part by part, from small to large messages and from few
+// to many clients, and there in the order of the cells that were measured.
+func byPlace(points []*matrix.Point, passes []*record.Record) []lookedInto {
+	order, bare := map[record.Cell]int{}, map[record.Cell]*matrix.Point{}
+	for i, p := range points {
+		order[placeOf(p.Cell)], bare[placeOf(p.Cell)] = i, p
+	}
+	passes = slices.Clone(passes)
+	slices.SortStableFunc(passes, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
+	part := map[string]int{}
+	for i, r := range passes {
+		if _, known := part[r.Cell.Part]; !known {
+			part[r.Cell.Part] = i
+		}
+	}
+	groups := lists.GroupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
+	slices.SortStableFunc(groups, func(x, y []*record.Record) int {
+		a, b := placeOf(x[0].Cell), placeOf(y[0].Cell)
+		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place), cmp.Compare(order[a], order[b]))
+	})
+	return lists.Map(groups, func(group []*record.Record) lookedInto {
+		return lookedInto{bare[placeOf(group[0].Cell)], group}
+	})
+}
+
+// newInsight is of the passes of one cell; bare are its measured trials, if any.
+func newInsight(bare *matrix.Point, passes []*record.Record, categories *Categories) Insight {
+	cell := passes[0].Cell
+	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place}
+	var trials []matrix.Trial
+	if bare != nil {
+		trials = bare.Valid()
+		i.Mean = matrix.Known(trials, matrix.Metrics[matrix.Mean])
+	}
+	for _, probe := range record.Probes {
+		of := slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
+		if len(of) == 0 || probe == record.ProbeAllocations {
+			continue
+		}
+		i.Passes = append(i.Passes, newPass(probe, bare, of))
+		if probe == record.ProbeLife {
+			i.Life = newLife(of)
+			continue
+		}
+		i.Client.add(probe, of, matrix.ClientOf, trials, categories)
+		i.Server.add(probe, of, matrix.ServerOf, trials, categories)
+	}
+	i.Client.addUsage(trials, matrix.ClientOf)
+	i.Server.addUsage(trials, matrix.ServerOf)
+	return i
+}
+
+func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
+	p := Pass{Probe: probe, Trials: len(of)}
+	for _, r := range of {
+		for _, seen := range []*record.Seen{r.Server.Seen, r.Client.Seen} {
+			if seen == nil {
+				continue
+			}
+			p.Method = seen.Method
+			for _, missing := range seen.Missing {
+				if !slices.Contains(p.Missing, missing) {
+					p.Missing = append(p.Missing, missing)
+				}
+			}
+		}
+		if r.Life != nil {
+			p.Method = r.Life.Method
+		}
+	}
+	if bare != nil && probe != record.ProbeLife { // which has turns of its own
+		watched := &matrix.Point{Cell: bare.Cell, Level: bare.Level}
+		for _, r := range of {
+			if watched.Add(r) != nil { // its times cannot be read
+				return p
+			}
+		}
+		if len(bare.Valid()) > 0 && len(watched.Valid()) > 0 {
+			p.Cost = new(matrix.Ratio(watched, bare, matrix.Metrics[matrix.Mean]))
+		}
+	}
+	return p
+}
+
+// add adds what a probe saw of an end; bare are the cell's measured trials.
+func (in *Inside) add(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, bare []matrix.Trial, categories *Categories) {
+	var seen []*record.Seen
+	var calls float64
+	for _, r := range passes {
+		if s := end(matrix.Trial{Record: r}).Seen; s != nil && r.Completed > 0 {
+			seen = append(seen, s)
+			calls += float64(r.Completed)
+		}
+	}
+	if len(seen) == 0 {
+		return
+	}
+	switch probe {
+	case record.ProbeCounters:
+		in.Counters = counts(seen, calls)
+	case record.ProbeSyscalls:
+		in.Syscalls = syscalls(seen, calls)
+	case record.ProbeCPU:
+		in.CPU = breakdown(seen, calls, categories.CPU)
+		if cpu := matrix.Known(bare, matrix.CPUOf(end)); in.CPU != nil && cpu != nil { // exact, and undisturbed
+			in.CPU.scale(cpu.Value)
+		}
+	case record.ProbeOffCPU:
+		in.OffCPU = breakdown(seen, calls, categories.OffCPU)
+	}
+}
+
+// counts are events a call, and what follows from them.
+func counts(seen []*record.Seen, calls float64) []Count {
+	sums := map[string]float64{}
+	var names []string
+	for _, s := range seen {
+		for _, c := range s.Counters {
+			unit := 1.0
+			if c.Name == "task-clock" { // in nanoseconds, as the kernel counts it
+				c.Name, unit = "task clock (µs)", 1e3
+			}
+			if _, had := sums[c.Name]; !had {
+				names = append(names, c.Name)
+			}
+			sums[c.Name] += c.Count / unit
+		}
+	}
+	var all []Count
+	for _, name := range names {
+		all = append(all, Count{name, sums[name] / calls})
+	}
+	if sums["cycles"] > 0 && sums["instructions"] > 0 {
+		all = append(all, Count{"instructions a cycle", sums["instructions"] / sums["cycles"]})
+	}
+	return all
+}
+
+// addUsage adds what every measured trial has, exactly and at no cost.
+func (in *Inside) addUsage(bare []matrix.Trial, end func(matrix.Trial) record.Process) {
+	for _, figure := range []struct {
+		name string
+		of   func(record.Process) *int64
+		unit float64
+	}{
+		{"user time (µs)", func(p record.Process) *int64 { return p.UserNS }, 1e3},
+		{"system time (µs)", func(p record.Process) *int64 { return p.SystemNS }, 1e3},
+		{"voluntary switches", func(p record.Process) *int64 { return p.SwitchesVol }, 1},
+		{"involuntary switches", func(p record.Process) *int64 { return p.SwitchesInv }, 1},
+		{"minor page faults", func(p record.Process) *int64 { return p.MinorFaults }, 1},
+		{"major page faults", func(p record.Process) *int64 { return p.MajorFaults }, 1},
+	} {
+		value := matrix.Known(bare, func(t matrix.Trial) float64 { return matrix.PerCall(t, matrix.Number(figure.of(end(t)))) / figure.unit })
+		if value != nil {
+			in.Counters = append(in.Counters, Count{figure.name, value.Value})
+		}
+	}
+}
+
+func syscalls(seen []*record.Seen, calls float64) []Syscall {
+	type sum struct{ count, ns float64 }
+	sums := map[string]*sum{}
+	for _, s := range seen {
+		for _, c := range s.Syscalls {
+			if sums[c.Name] == nil {
+				sums[c.Name] = &sum{}
+			}
+			sums[c.Name].count += float64(c.Count)
+			sums[c.Name].ns += matrix.Number(c.NS) // NaN where one was not measured
+		}
+	}
+	var all []Syscall
+	for name, s := range sums {
+		one := Syscall{Name: name, PerCall: s.count / calls}
+		if !math.IsNaN(s.ns) {
+			one.Time = new(s.ns / s.count / 1e3)
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b Syscall) int { return cmp.Or(cmp.Compare(b.PerCall, a.PerCall), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// breakdown sorts stacks by category. It is nil where there are none.
+func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
+	b := &Breakdown{}
+	sorted := newSorter(rules)
+	inCategory, inFunction := map[string]float64{}, map[record.Frame]float64{}
+	var all, kernel, depth, decoding, decodingDepth float64
+	for _, s := range seen {
+		if s.Stacks == nil {
+			continue
+		}
+		b.Samples += s.Stacks.Samples
+		for _, stack := range s.Stacks.Stacks {
+			frames, weight := s.Stacks.Functions(stack), float64(stack.Weight)
+			all += weight
+			inCategory[sorted.of(frames)] += weight
+			if len(frames) > 0 {
+				inFunction[frames[len(frames)-1]] += weight
+			}
+			if above := slices.IndexFunc(frames, func(f record.Frame) bool { return f.In == record.InKernel }); above >= 0 {
+				kernel += weight
+				depth += weight * float64(above)
+			}
+			if outside := slices.IndexFunc(frames, decodes); outside >= 0 {
+				decoding += weight
+				decodingDepth += weight * float64(outside)
+			}
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	for name, weight := range inCategory {
+		b.Categories = append(b.Categories, Category{Name: name, Share: weight / all})
+	}
+	slices.SortFunc(b.Categories, func(x, y Category) int { return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Name, y.Name)) })
+	for frame, weight := range inFunction {
+		if weight >= leastSpent*all {
+			b.Functions = append(b.Functions, Spent{frame.Function, frame.In, weight / all})
+		}
+	}
+	slices.SortFunc(b.Functions, func(x, y Spent) int {
+		return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Function, y.Function))
+	})
+	if kernel > 0 {
+		b.Depth = new(depth / kernel)
+	}
+	if decoding > 0 {
+		b.Decoding = &Decoding{Depth: decodingDepth / decoding, Share: decoding / all}
+	}
+	b.scale(all / calls / 1e3)
+	return b
+}
+
+// leastSpent is the share from which a function is listed.
+const leastSpent = 0.02
+
+// decodes reports whether a function decodes a message, in any of the libraries.
+func decodes(f record.Frame) bool {
+	name := f.Function
+	return strings.HasPrefix(name, "google.golang.org/protobuf/proto.UnmarshalOptions") || strings.HasPrefix(name, "google.golang.org/protobuf/proto.Unmarshal") ||
+		strings.Contains(name, "pb.(*") && strings.Contains(name, ").Unmarshal") ||
+		strings.HasPrefix(name, "google::protobuf::MessageLite::Parse") || strings.HasPrefix(name, "prost::Message::decode")
+}
+
+// scale sets the times, of which the shares are known.
+func (b *Breakdown) scale(perCall float64) {
+	b.PerCall = perCall
+	for i := range b.Categories {
+		c := &b.Categories[i]
+		c.PerCall = c.Share * perCall
+		c.Error = perCall * math.Sqrt(c.Share*(1-c.Share)/max(1, float64(b.Samples)))
+	}
+}

@@ -1,0 +1,164 @@
+package matrix
+
+import (
+	"cmp"
+
+	"wirelab.dev/internal/data/record"
+)
+
+// Cell is one point of the matrix, over its repeats. Its figures are of its
+// valid trials. Where it has none they are of those that were invalid, so that a
+// reader may see what was refused: without intervals, and used for nothing else.
+//
+// A figure is declared once, as a field here or in one of the structs below, and
+// the outputs follow from its tags:
+//
+//   - json: the name in --json, in its schema and in the page's types; its end
+//     is the unit (_us, _rps, _bytes, _share). The comment is the description.
+//   - page: the name in the page's data, of what only the page has.
+//   - interval:"-" leaves the interval out of the JSON.
+//   - csv: the title of its column in CSV; of a struct, the pattern of its
+//     fields' titles, with a star for theirs. Without it there is no column.
+//   - label: what the page calls it. Figures of the cell itself are then in the
+//     menus of the charts, those of an end in the table of both ends. A struct
+//     whose fields have labels has an empty one. unit says the unit where the
+//     name does not.
+//   - quantile, column, benchstat: of a latency, which quantile it is, the title
+//     of its column on a terminal with a priority (none: shown where it is asked
+//     for; the lowest is dropped first; 9 stays), and its unit in benchstat's text.
+type Cell struct {
+	record.Cell
+	Key string `json:"-" page:"key"` // names the cell within its run
+
+	Requests   int64               `json:"requests"` // measured, failed ones included, of the valid trials together
+	Errors     int64               `json:"errors"`
+	ErrorKinds []record.ErrorCount `json:"error_kinds"`
+
+	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers a second
+	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // from the actual send
+	Response   *Latencies `json:"response_us" csv:"response_*_us" label:""`               // from the intended send; the same as service_us in a closed loop without a limit, where it is nil
+	Wait       *Latencies `json:"wait_us,omitempty" csv:"wait_*_us"`                      // for a permit of the in-flight limit, part of response_us; absent without a limit
+	P99OverP50 Figure     `json:"p99_over_p50" csv:"p99_over_p50" label:"P99/P50"`        // of response_us
+	ClientCPU  *Figure    `json:"client_cpu_us" csv:"client_cpu_us" label:"Client CPU"`   // CPU time a request; null where it was not measured
+	ServerCPU  *Figure    `json:"server_cpu_us" csv:"server_cpu_us" label:"Server CPU"`   // CPU time a request; null where it was not measured
+	InFlight   Figure     `json:"in_flight" csv:"in_flight"`                              // calls, mean over the window
+	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // that went before the window; 0 where it began cold
+	Opened     Figure     `json:"connections_opened" csv:"connections_opened"`
+
+	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // until a burst's last answer; null for other loads
+	Search *Search `json:"search,omitempty" csv:"*"` // absent where no rate was searched for
+	// Capacity is what was served where more was offered than can be: the trials are invalid, since
+	// their latency only tells how long they took.
+	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent where no trial was beyond capacity
+
+	Traced int64   `json:"traced,omitempty"` // requests that a tracing system was asked to follow; absent where none was
+	Traces []Trace `json:"traces,omitempty"` // of the slowest of them, slowest first
+
+	Survival    Survival    `json:"survival" csv:"survival_*"`
+	Connections Connections `json:"connections" csv:"*" label:""`
+	Client      End         `json:"client" csv:"client_*" label:""`
+	Server      End         `json:"server" csv:"server_*" label:""`
+	Bound       Bound       `json:"bound" csv:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty where neither is plain
+	Traffic     *Traffic    `json:"traffic,omitempty" csv:"*"`                                                         // absent where it was not measured
+	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent where it was not measured
+	Bulk        *Bulk       `json:"bulk,omitempty"`                                                                    // absent where a call carries less than 1 MiB, or its bytes were not counted
+
+	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // by agent; absent where one machine's client made all calls
+
+	Trials int `json:"trials"`       // done
+	Valid  int `json:"valid_trials"` // of them
+	// Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.
+	Spoiled int `json:"spoiled_trials"`
+	Refused int `json:"-"` // that the figures are of where none is valid
+
+	Repeats []Repeat      `json:"-" page:"repeats"`
+	Curve   []CurvePoint  `json:"-" page:"curve"`   // response time by percentile, as far as ten requests lie beyond, and the maximum
+	Density []CurvePoint  `json:"-" page:"density"` // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
+	Course  []CoursePoint `json:"-" page:"course"`  // the window's; empty of bursts, searches and short windows
+
+	// What only the page of a service shows:
+
+	WindowSeconds float64              `json:"-" page:"window_seconds"` // the shortest of the trials; 0 where none was measured
+	Spread        []SpreadStep         `json:"-" page:"spread"`         // of response times, from the fastest to the slowest; empty of other cells
+	Statuses      []record.StatusCount `json:"-"`
+
+	// What only the text about a service shows:
+
+	Messages *CallTimes       `json:"-"` // of streams' answers, each message alone; nil where calls have one
+	Named    []CallTimes      `json:"-"` // the calls by their names, as steps of what users do
+	Checking *record.Checking `json:"-"` // what looking at the answers cost; nil where nothing looked
+
+	ForeignClient bool `json:"-"` // not the stack's own client made the calls
+
+	Failure  string    `json:"-"`
+	Findings []Finding `json:"-"` // what the checks found, worst first
+	Warnings []string  `json:"-"`
+}
+
+// IsValid reports whether the cell has a trial that may be used.
+func (c *Cell) IsValid() bool { return c.Valid > 0 }
+
+// ResponseTimes are from the intended send: the service times where the two are the same.
+func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service) }
+
+// BothCPU is what a request costs the client and the server; nil where either was not measured.
+func (c *Cell) BothCPU() *Figure {
+	if c.ClientCPU == nil || c.ServerCPU == nil {
+		return nil
+	}
+	return &Figure{Value: c.ClientCPU.Value + c.ServerCPU.Value}
+}
+
+// HasFigures reports whether there is anything to show, valid or not.
+func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
+
+// Repeat is one trial of a cell, for showing the spread.
+type Repeat struct {
+	Trial      int      `json:"trial"`
+	Valid      bool     `json:"valid"`
+	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null where the trial failed, as the next three
+	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null where nothing was answered too
+	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // null too where fewer than ten requests of the trial lie beyond it, as the next
+	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
+}
+
+// Bound is what kept a closed loop from going faster.
+type Bound string
+
+// What a closed loop may be bound by.
+const (
+	ByServerCPU Bound = "server-cpu"
+	ByClientCPU Bound = "client-cpu"
+	ByWaiting   Bound = "waiting" // for what takes no CPU: a sleep, a link, a lock
+	Unbound     Bound = ""        // an open loop, or neither is plain
+)
+
+const (
+	// boundBusy is the share of its CPUs from which an end is as busy as it
+	// gets: the rest goes to what the scheduler and its neighbours take.
+	BusyShare = 0.9
+	// boundIdle is the share below which neither end can be what limits, even
+	// if its work came in bursts.
+	IdleShare = 0.6
+	// boundInCalls is the share of their time that clients must spend in
+	// calls for their number over the latency to be the throughput.
+	boundInCalls = 0.9
+)
+
+// bound is what limited a cell. A closed loop's throughput is its clients over the
+// latency (Little's law), so a loop that computes little but is always in calls is
+// limited by what the calls wait for.
+func (c *Cell) bound() Bound {
+	client, server := c.Client.Busy, c.Server.Busy
+	switch {
+	case c.Load.Model != "closed" || client == nil || server == nil:
+		return Unbound
+	case server.Value >= BusyShare && server.Value >= client.Value:
+		return ByServerCPU
+	case client.Value >= BusyShare:
+		return ByClientCPU
+	case client.Value < IdleShare && server.Value < IdleShare && c.InFlight.Value >= boundInCalls*float64(c.Clients):
+		return ByWaiting
+	}
+	return Unbound
+}

@@ -1,0 +1,206 @@
+package matrix
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+)
+
+// Survival is how many requests were answered, over all trials that came to a
+// measurement. Those that a check refused count too: what made them invalid may
+// be the very failures, and to leave them out would count the survivors alone.
+type Survival struct {
+	Trials    int                 `json:"trials"`
+	Requests  int64               `json:"requests"`
+	Succeeded int64               `json:"succeeded"`
+	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // null where nothing was requested
+	Failures  []record.ErrorCount `json:"failures"`                                // by class and code, most frequent first
+}
+
+func survivalOf(trials []Trial) Survival {
+	s := Survival{Trials: len(trials)}
+	for _, t := range trials {
+		s.Requests += t.Requests
+		s.Succeeded += max(0, t.Requests-t.Failed())
+		s.Failures = addFailures(s.Failures, t.Errors)
+	}
+	if s.Requests > 0 {
+		s.Share = new(float64(s.Succeeded) / float64(s.Requests))
+	}
+	return s
+}
+
+// addFailures adds up failures of the same class and code, which keep the first
+// example.
+func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
+	all = record.PlusErrors(all, more)
+	slices.SortStableFunc(all, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
+// Connections is what was asked for and what came of it in the window, over the
+// trials that the cell's figures are of.
+type Connections struct {
+	PerRequest      bool       `json:"per_request"`                      // every request asks for a connection of its own
+	Secure          bool       `json:"secure"`                           // over TLS or QUIC: as negotiated; of older records, where handshakes were counted or the variant has tls=on
+	Want            int        `json:"want"`                             // at once
+	During          int64      `json:"during" csv:"connections_during"`  // opened in the window
+	Failed          int64      `json:"failed" csv:"connections_failed"`  // attempts
+	Full            int64      `json:"full" csv:"handshakes_full"`       // handshakes with a certificate
+	Resumed         int64      `json:"resumed" csv:"handshakes_resumed"` // handshakes that resumed a session
+	Early           int64      `json:"early" csv:"handshakes_early"`     // of those, with early data that the server took
+	EarlyRefused    int64      `json:"early_refused" csv:"handshakes_early_refused"`
+	HandshakeFailed int64      `json:"handshake_failed" csv:"handshakes_failed"`
+	Achieved        *float64   `json:"achieved" csv:"connections_achieved_share" jsonschema:"nullable"` // share of the connections that began as asked; null in modes that keep theirs
+	Differs         bool       `json:"differs"`                                                         // what was achieved is not what was asked for
+	Connect         *Times     `json:"connect_us" csv:"connect_*_us"`                                   // TCP: SYN to established
+	Handshake       *Times     `json:"handshake_us" csv:"handshake_*_us" label:""`                      // TLS or QUIC
+	Negotiated      Negotiated `json:"negotiated"`
+	FirstByte       *Times     `json:"first_byte_us" csv:"first_byte_*_us"` // from a call's beginning, on its own connection, to its answer's first byte
+}
+
+// Negotiated is what a cell's connections and their server agreed on, as the
+// connections themselves told.
+type Negotiated struct {
+	Recorded         bool      `json:"recorded"`          // false: the records are older than this, and nothing of it is known
+	Protocol         string    `json:"protocol"`          // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
+	Sessions         []Session `json:"sessions"`          // the kinds of TLS sessions; none where all was cleartext
+	ClientCongestion string    `json:"client_congestion"` // congestion control of its sockets, or of QUIC; with commas where they were several; empty: not known
+	ServerCongestion string    `json:"server_congestion"` // likewise
+}
+
+// Session is one kind of TLS session, in the IANA's names.
+type Session struct {
+	Version string `json:"version"`
+	Cipher  string `json:"cipher"`
+	Group   string `json:"group"` // of the key exchange
+	ALPN    string `json:"alpn"`
+	Full    int64  `json:"full"`    // connections since the clients began that showed a certificate
+	Resumed int64  `json:"resumed"` // and that resumed a session
+}
+
+// Times is a short distribution of times, in microseconds; null where nothing
+// was timed.
+type Times struct {
+	Mean Figure `json:"mean"`
+	P50  Figure `json:"p50" csv:"p50" label:"P50"`
+	P99  Figure `json:"p99" csv:"p99" label:"P99"`
+}
+
+// minAchieved is the share of connections that must have begun as asked. A client's
+// first connection has no session to resume.
+const minAchieved = 0.99
+
+func connectionsOf(cell record.Cell, trials []Trial) Connections {
+	c := Connections{
+		Want:      trials[0].Connections.Want,
+		Connect:   timesOf(trials, func(t Trial) times { return t.connect }),
+		Handshake: timesOf(trials, func(t Trial) times { return t.handshake }),
+		FirstByte: timesOf(trials, func(t Trial) times { return t.firstByte }),
+	}
+	for _, t := range trials {
+		made := t.Connections
+		c.During += made.During
+		c.Failed += made.Failed
+		c.Full += made.Full
+		c.Resumed += made.Resumed
+		c.Early += made.Early
+		c.EarlyRefused += made.EarlyRefused
+		c.HandshakeFailed += made.HandshakeFailed
+	}
+	c.Negotiated = negotiated(trials)
+	c.Secure = len(c.Negotiated.Sessions) > 0
+	if !c.Negotiated.Recorded {
+		c.Secure = c.Full+c.Resumed > 0 || hasTLS(cell.Variant)
+	}
+	mode, err := scenario.ParseConnection(cell.Connection)
+	if err != nil {
+		return c // not a mode of this version: it is not known what it asks for
+	}
+	if c.PerRequest = mode.Mode.PerRequest(); c.PerRequest {
+		c.Achieved = c.achieved(mode.Mode, trials)
+		c.Differs = c.Achieved != nil && *c.Achieved < minAchieved
+		return c
+	}
+	c.Differs = slices.ContainsFunc(trials, func(t Trial) bool { return !kept(mode, t.Connections) })
+	return c
+}
+
+// achieved is the share of the connections that began as the mode asks. A
+// request that failed has no connection to count, and at either edge of the
+// window each client may have opened one for a request on its other side.
+func (c *Connections) achieved(mode scenario.ConnectionMode, trials []Trial) *float64 {
+	asWanted, begun := c.During, c.During
+	if c.Full+c.Resumed > 0 {
+		begun = c.Full + c.Resumed
+		asWanted = map[scenario.ConnectionMode]int64{scenario.New: c.Full, scenario.Resumed: c.Resumed, scenario.Early: c.Early}[mode]
+	}
+	least := int64(0)
+	for _, t := range trials {
+		least += max(0, t.Requests-t.Failed()-2*int64(t.Cell.Clients))
+	}
+	of := max(begun, least)
+	if of == 0 {
+		return nil
+	}
+	return new(float64(asWanted) / float64(of))
+}
+
+// kept reports whether a mode that keeps its connections had as many as it asks
+// for. A pool may have fewer, and one that sizes itself as many as it likes.
+func kept(mode scenario.Connection, made record.Connections) bool {
+	if mode.Mode == scenario.Auto {
+		return made.Opened > 0
+	}
+	return made.During == 0 && (made.Opened == int64(made.Want) || mode.Mode == scenario.Pool && made.Opened < int64(made.Want))
+}
+
+// negotiated is what the connections of all trials agreed on.
+func negotiated(trials []Trial) Negotiated {
+	var all record.Negotiated
+	for _, t := range trials {
+		if t.Negotiated == nil {
+			return Negotiated{}
+		}
+		all = all.Plus(*t.Negotiated)
+	}
+	sum := Negotiated{Recorded: true, Protocol: all.Protocol, ClientCongestion: all.ClientCongestion, ServerCongestion: all.ServerCongestion}
+	for _, s := range all.Sessions {
+		sum.add(s)
+	}
+	return sum
+}
+
+func (n *Negotiated) add(s record.Session) {
+	kind := Session{Version: s.Version, Cipher: s.Cipher, Group: s.Group, ALPN: s.ALPN}
+	found := lists.FindOrAdd(&n.Sessions, kind, func(known Session) bool {
+		known.Full, known.Resumed = 0, 0
+		return known == kind
+	})
+	if s.Resumed {
+		found.Resumed += s.Connections
+	} else {
+		found.Full += s.Connections
+	}
+}
+
+// hasTLS reports whether a variant has the option tls=on. It is used for records that
+// are older than the negotiated protocol.
+func hasTLS(variant string) bool {
+	v, err := scenario.ParseVariant(variant)
+	value, _ := v.Get("tls")
+	return err == nil && value == "on"
+}
+
+// timesOf is nil where nothing was timed.
+func timesOf(trials []Trial, of func(Trial) times) *Times {
+	timed := Filter(trials, func(t Trial) bool { return of(t).count > 0 })
+	if len(timed) == 0 {
+		return nil
+	}
+	all := Pool(timed, of).Latencies()
+	return &Times{Mean: all.Mean, P50: all.P50, P99: all.P99}
+}

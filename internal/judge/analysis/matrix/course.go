@@ -1,0 +1,214 @@
+package matrix
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+)
+
+// CoursePoint is a stretch of a trial, over all valid trials. Of older records only rate and
+// mean are known, and nothing of warm-ups.
+type CoursePoint struct {
+	Seconds     float64  `json:"seconds"`                           // its middle, from the window's beginning: negative in warm-up
+	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // that the schedule has there; null of a load without one
+	Throughput  float64  `json:"throughput_rps"`
+	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // service time; null where nothing ended
+	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null where fewer than 100 calls ended in each
+	ClientCores *float64 `json:"client_cores" jsonschema:"nullable"` // CPUs in use
+	ServerCores *float64 `json:"server_cores" jsonschema:"nullable"` // CPUs in use
+	ServicePoint
+}
+
+// ServicePoint is what only services have of a stretch: other pages have thousands of them.
+// All of it is absent where the record is older.
+type ServicePoint struct {
+	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent where fewer than 10 calls ended in each
+	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent where fewer than 100 calls ended in each
+	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // of all trials; absent where no call ended
+	FailedShare   *float64 `json:"failed_share,omitempty"`    // of the calls that ended; absent where none did
+}
+
+const (
+	// stretches is the number of points that a schedule's course has at most: enough to
+	// see a bend, and few enough for each to hold more than a request or two.
+	stretches = 60
+	// closedStretches and leastStretches are those of a load that is meant to stay as it
+	// is: a page has them for every cell, and in fewer nothing can be seen.
+	closedStretches, leastStretches = 30, 8
+	// serviceStretches are those of a service: there are few cells, and a stall of a tenth of a
+	// second must be seen.
+	serviceStretches = 120
+	// callsOfStretch are those that a stretch of a service has in the mean, unless there are
+	// few: with fewer the rate were mostly chance.
+	callsOfStretch = 50
+)
+
+// courseOf follows a load through its warm-up and its window; nil for loads in which
+// everything happens at once, and for windows with too few intervals to be divided.
+func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
+	switch cell.Load.Model {
+	case "ramp", "sustained":
+		length := float64(cell.Load.DurationNS)
+		if length <= 0 {
+			return nil
+		}
+		return timeline{each: length / stretches, count: stretches, service: cell.IsService()}.of(cell.Load, trials)
+	case "closed", "open":
+		// Windows end with the last request: what all of them have can be held together.
+		length, warmUp, most := math.Inf(1), math.Inf(1), closedStretches
+		if cell.IsService() {
+			most = serviceStretches
+		}
+		for _, t := range trials {
+			length, warmUp = min(length, float64(t.WindowNS)), min(warmUp, float64(t.WarmUp.TookNS))
+			most = min(most, intervalsWithin(t.Intervals, t.WindowNS)/2)
+			if cell.IsService() {
+				most = min(most, max(closedStretches, int(t.Requests/callsOfStretch)))
+			}
+			// Of a service the rate alone is drawn finer than the record's stretches.
+			if t.Course != nil && t.Course.StretchNS > 0 && !cell.IsService() {
+				most = min(most, int(t.WindowNS/t.Course.StretchNS))
+			}
+		}
+		if most < leastStretches {
+			return nil
+		}
+		each := length / float64(most)
+		before := min(most, int(warmUp/each))
+		return timeline{each: each, before: before, count: before + most, within: true, service: cell.IsService()}.of(cell.Load, trials)
+	}
+	return nil
+}
+
+// intervalsWithin is how many intervals the window has whole.
+func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
+	for _, i := range intervals {
+		if i.StartNS >= 0 && i.StartNS+i.TookNS <= windowNS {
+			count++
+		}
+	}
+	return count
+}
+
+// timeline is a division of time: so many stretches, some of them before the window.
+type timeline struct {
+	each          float64 // ns
+	before, count int
+	within        bool // what ends after the last stretch is left out as a whole
+	service       bool // there are points of services
+}
+
+// place is the stretch in which most of a time lies; ok is false outside of all.
+func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
+	middle := float64(startNS) + float64(tookNS)/2
+	place = int(math.Floor(middle/l.each)) + l.before
+	if l.within && float64(startNS+tookNS) > l.each*float64(l.count-l.before) {
+		return place, false
+	}
+	return place, place >= 0 && place < l.count
+}
+
+// stretch is what trials had in one.
+type stretch struct {
+	requests, sumNS, tookNS float64
+	p99NS                   []float64
+	responseNS              [3][]float64 // P50, P99 and the slowest
+	ended, failed           float64      // as the courses count them
+	used                    [2]float64   // CPU time of client and server, ns
+	usedIn                  [2]float64   // of this time
+}
+
+func (l timeline) of(load record.Load, trials []Trial) []CoursePoint {
+	all := make([]stretch, l.count)
+	for _, t := range trials {
+		// The last interval ends with the trial, and with a request: its rate is too high.
+		for _, i := range t.Intervals[:max(0, len(t.Intervals)-1)] {
+			if place, ok := l.place(i.StartNS, i.TookNS); ok && (i.StartNS >= 0) == (place >= l.before) {
+				all[place].requests += float64(i.Requests)
+				all[place].sumNS += float64(i.SumNS)
+				all[place].tookNS += float64(i.TookNS)
+			}
+		}
+		if t.Course != nil {
+			l.take(t.Course, all)
+		}
+	}
+	var points []CoursePoint
+	for place := range all {
+		if all[place].tookNS > 0 {
+			points = append(points, l.point(load, place, &all[place]))
+		}
+	}
+	return points
+}
+
+// take adds what one trial's course has. Its columns may be of any length in a damaged file.
+func (l timeline) take(from *record.Course, all []stretch) {
+	for n := range from.Calls {
+		place, ok := l.place(from.BeginNS+int64(n)*from.StretchNS, from.StretchNS)
+		if !ok {
+			continue
+		}
+		if n < len(from.P99NS) && from.P99NS[n] != nil {
+			all[place].p99NS = append(all[place].p99NS, float64(*from.P99NS[n]))
+		}
+		for i, of := range [][]*int64{from.ResponseP50NS, from.ResponseP99NS, from.ResponseMaxNS} {
+			if n < len(of) && of[n] != nil {
+				all[place].responseNS[i] = append(all[place].responseNS[i], float64(*of[n]))
+			}
+		}
+		if n < len(from.Failed) {
+			all[place].ended += float64(from.Calls[n])
+			all[place].failed += float64(from.Failed[n])
+		}
+		for end, used := range [][]int64{from.ClientCPUNS, from.ServerCPUNS} {
+			if n < len(used) {
+				all[place].used[end] += float64(used[n])
+				all[place].usedIn[end] += float64(from.StretchNS)
+			}
+		}
+	}
+}
+
+func (l timeline) point(load record.Load, place int, of *stretch) CoursePoint {
+	seconds := (float64(place-l.before) + 0.5) * l.each / 1e9
+	point := CoursePoint{Seconds: short(seconds), Throughput: short(of.requests / of.tookNS * 1e9)}
+	if from := load.RatePerSecond; from > 0 {
+		share := min(1, max(0, seconds*1e9/float64(max(1, load.DurationNS))))
+		point.Offered = new(short(from + share*(cmp.Or(load.RampTo, from)-from)))
+	}
+	if of.requests > 0 {
+		point.MeanUS = new(short(of.sumNS / of.requests / 1e3))
+	}
+	if len(of.p99NS) > 0 {
+		point.P99US = new(short(stats.Median(of.p99NS) / 1e3))
+	}
+	if l.service {
+		point.ServicePoint = of.servicePoint()
+	}
+	for end, cores := range []**float64{&point.ClientCores, &point.ServerCores} {
+		if of.usedIn[end] > 0 {
+			*cores = new(short(of.used[end] / of.usedIn[end]))
+		}
+	}
+	return point
+}
+
+func (s *stretch) servicePoint() (point ServicePoint) {
+	known := func(times []float64, of func([]float64) float64) *float64 {
+		if len(times) == 0 {
+			return nil
+		}
+		return new(short(of(times) / 1e3))
+	}
+	point.ResponseP50US = known(s.responseNS[0], stats.Median)
+	point.ResponseP99US = known(s.responseNS[1], stats.Median)
+	point.ResponseMaxUS = known(s.responseNS[2], slices.Max[[]float64])
+	if s.ended > 0 {
+		point.FailedShare = new(short(s.failed / s.ended))
+	}
+	return point
+}

@@ -1,0 +1,124 @@
+package matrix
+
+import (
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/stats"
+)
+
+// LeastTrials is the smallest number of trials that gets an interval or a verdict, as
+// in package stats.
+const LeastTrials = 3
+
+// confidence is that of every interval that does not state another.
+const Confidence = 0.95
+
+// margin is the relative difference that does not matter: below it other reasons
+// decide between two wires.
+const Margin = 0.05
+
+// Figure is a number with its interval. The interval is nil where there are
+// too few trials for one.
+type Figure struct {
+	Value    float64
+	Interval *Interval
+}
+
+// Interval holds the true value at the stated confidence.
+type Interval struct {
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"` // 0.95 for 95 %
+}
+
+// Inverse is the ratio seen from the other side.
+func (f Figure) Inverse() Figure {
+	inverted := Figure{Value: 1 / f.Value}
+	if i := f.Interval; i != nil {
+		inverted.Interval = &Interval{Low: 1 / i.High, High: 1 / i.Low, Confidence: i.Confidence}
+	}
+	return inverted
+}
+
+// IsWithin reports whether the interval ends no further from the value than a share of it.
+func (f Figure) IsWithin(width float64) bool {
+	i := f.Interval
+	return i != nil && math.Max(i.High-f.Value, f.Value-i.Low) <= width*f.Value
+}
+
+// HalfWidth is half of the figure's interval, as a share of the figure; false where
+// there is no interval.
+func (f Figure) HalfWidth() (share float64, known bool) {
+	if f.Interval == nil || !(f.Value > 0) {
+		return 0, false
+	}
+	return (f.Interval.High - f.Interval.Low) / 2 / f.Value, true
+}
+
+// figure is the median of the trials' figures. Its interval is that of their
+// mean, by Student's t: for three to ten trials nothing that bounds a median
+// keeps its promise. Positive figures are taken by their logarithms, since their
+// noise is a factor. Where outliers pull the mean away from the median, the
+// interval is stretched to hold both.
+func figure(values []float64, at Level) Figure {
+	if len(values) == 0 {
+		return Figure{}
+	}
+	f := Figure{Value: stats.Median(values)}
+	interval, err := meanInterval(values, at.Confidence())
+	if err != nil {
+		return f // too few trials
+	}
+	f.Interval = &Interval{
+		Low:        min(interval.Low, f.Value),
+		High:       max(interval.High, f.Value),
+		Confidence: Confidence,
+	}
+	return f
+}
+
+func meanInterval(values []float64, confidence float64) (stats.Interval, error) {
+	logs := make([]float64, len(values))
+	for i, v := range values {
+		if v <= 0 {
+			return stats.MeanInterval(values, confidence)
+		}
+		logs[i] = math.Log(v)
+	}
+	interval, err := stats.MeanInterval(logs, confidence)
+	return exp(interval), err
+}
+
+// exp turns an interval of logarithms into one of the figures.
+func exp(i stats.Interval) stats.Interval {
+	i.Estimate, i.Low, i.High = math.Exp(i.Estimate), math.Exp(i.Low), math.Exp(i.High)
+	return i
+}
+
+// ofLogs is the figure whose logarithm an interval is of.
+func FigureOfLogs(i stats.Interval) Figure { return FigureOf(Stated(exp(i))) }
+
+// stated is an interval at a look with the confidence that all looks have together.
+func Stated(i stats.Interval) stats.Interval {
+	i.Confidence = Confidence
+	return i
+}
+
+// estimated converts an interval of package stats, where a confidence of 0 means that
+// there is only the estimate.
+func FigureOf(i stats.Interval) Figure {
+	f := Figure{Value: i.Estimate}
+	if i.Confidence > 0 {
+		f.Interval = &Interval{Low: i.Low, High: i.High, Confidence: i.Confidence}
+	}
+	return f
+}
+
+// arePositive reports whether every value is known and above zero, as a ratio needs.
+func ArePositive(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
+}
+
+// KneePoints is the fewest concurrencies that show a knee.
+const KneePoints = 5

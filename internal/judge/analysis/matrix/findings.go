@@ -1,0 +1,126 @@
+package matrix
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
+)
+
+// remarks are what is worth knowing of trials. Those that all trials of a run have are
+// shown once, not in every cell. They keep the order in which they were first made.
+type remarks []remark
+
+type remark struct {
+	check string // the name of one that could not be made, or empty
+	text  string
+}
+
+func (r remarks) texts() []string {
+	texts := make([]string, len(r))
+	for i, one := range r {
+		texts[i] = one.text
+		if one.check != "" {
+			texts[i] = fmt.Sprintf("the check %q could not be made: %s", one.check, one.text)
+		}
+	}
+	return texts
+}
+
+// remarksOf are a trial's warnings, and the checks that could not be made.
+func remarksOf(r *record.Record) remarks {
+	var all remarks
+	for _, c := range r.Checks {
+		if c.Level == record.Unknown {
+			all = append(all, remark{c.Name, c.Detail})
+		}
+	}
+	for _, w := range r.Warnings {
+		all = append(all, remark{text: w})
+	}
+	return all
+}
+
+// sharedRemarks are those of every trial that was measured. One trial shares
+// nothing with others.
+func sharedRemarks(records []*record.Record) remarks {
+	var shared remarks
+	measured := 0
+	for _, r := range records {
+		if r.Failure != "" {
+			continue
+		}
+		own := remarksOf(r)
+		if measured++; measured == 1 {
+			shared = own
+			continue
+		}
+		shared = slices.DeleteFunc(shared, func(one remark) bool { return !slices.Contains(own, one) })
+	}
+	return shared
+}
+
+// warnings are the remarks without a check that are the cell's own, each once.
+func warnings(trials []Trial, shared remarks) []string {
+	var texts []string
+	counts := map[string]int{}
+	measured := 0
+	for _, t := range trials {
+		if t.Failure != "" {
+			continue
+		}
+		measured++
+		for _, one := range remarksOf(t.Record) {
+			if one.check != "" || slices.Contains(shared, one) {
+				continue
+			}
+			if counts[one.text]++; counts[one.text] == 1 {
+				texts = append(texts, one.text)
+			}
+		}
+	}
+	for i, text := range texts {
+		if n := counts[text]; n < measured {
+			texts[i] = fmt.Sprintf("%s (%d of %d trials)", text, n, measured)
+		}
+	}
+	return texts
+}
+
+// findings are the checks that were not ok, worst first, each with the detail of the
+// first trial that has it. Trials without a measurement are left out: the cell's
+// Failure says what is wrong with them.
+func findings(trials []Trial, shared remarks) []Finding {
+	var all []Finding
+	for _, t := range trials {
+		if t.Failure != "" {
+			continue
+		}
+		for _, c := range t.Checks {
+			if c.Level == record.OK || slices.Contains(shared, remark{c.Name, c.Detail}) {
+				continue
+			}
+			lists.FindOrAdd(&all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail}, func(f Finding) bool {
+				return f.Name == c.Name && f.Level == c.Level
+			}).Trials++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(Severity(b.Level), Severity(a.Level)), cmp.Compare(b.Trials, a.Trials))
+	})
+	return all
+}
+
+func Severity(l record.Level) int {
+	return slices.Index([]record.Level{record.OK, record.Unknown, record.Warning, record.Invalid}, l)
+}
+
+// Finding is a check that was not ok, over a cell's trials.
+type Finding struct {
+	Name   string
+	Level  record.Level
+	Trials int // how many
+	Detail string
+}

@@ -1,0 +1,300 @@
+package matrix
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+)
+
+// metric is a figure of one trial; NaN where it was not measured.
+type Metric func(Trial) float64
+
+// values are a metric's figures, one a trial.
+func Values(trials []Trial, of Metric) []float64 {
+	figures := make([]float64, len(trials))
+	for i, t := range trials {
+		figures[i] = of(t)
+	}
+	return figures
+}
+
+// over is the figure of a metric over trials.
+func Over(trials []Trial, of Metric) Figure { return figure(Values(trials, of), levelFor(trials)) }
+
+// levelFor is that of trials, which are all of one run.
+func levelFor(trials []Trial) Level {
+	if len(trials) == 0 {
+		return 0
+	}
+	return trials[0].level
+}
+
+// known is the figure of a metric over the trials in which it was measured, or nil
+// where there is none.
+func Known(trials []Trial, of Metric) *Figure {
+	measured := KnownValues(trials, of)
+	if len(measured) == 0 {
+		return nil
+	}
+	return new(figure(measured, levelFor(trials)))
+}
+
+// knownValues are a metric's figures over the trials in which it was measured.
+func KnownValues(trials []Trial, of Metric) []float64 {
+	return slices.DeleteFunc(Values(trials, of), math.IsNaN)
+}
+
+// The times that a client's calls took.
+func ServiceTimes(t Trial) times { return t.service }
+
+func ResponseTimes(t Trial) times { return t.response }
+
+func waitTimes(t Trial) times { return t.wait }
+
+// warmUp is in milliseconds; unknown of other programs' files, which do not tell it apart.
+func warmUp(t Trial) float64 {
+	if t.Foreign != nil {
+		return math.NaN()
+	}
+	return float64(t.WarmUp.TookNS) / 1e6
+}
+
+func ClientOf(t Trial) record.Process { return t.Client }
+
+func ServerOf(t Trial) record.Process { return t.Server }
+
+// cpuTime is in nanoseconds.
+func cpuTime(p record.Process) float64 {
+	if ns, ok := p.CPUNS(); ok {
+		return float64(ns)
+	}
+	return math.NaN()
+}
+
+// cpuOf is what a request costs one end, in microseconds. The window's CPU time is
+// shared out over the calls that ended in it.
+func CPUOf(end func(Trial) record.Process) Metric {
+	return func(t Trial) float64 {
+		return PerCall(t, cpuTime(end(t))) / 1e3
+	}
+}
+
+// cpuOfBoth is what a request costs both ends together, in microseconds.
+func cpuOfBoth(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) }
+
+// perCall shares out what happened in the window over the calls that ended in it; NaN where
+// none did.
+func PerCall(t Trial, amount float64) float64 {
+	if t.Completed == 0 {
+		return math.NaN()
+	}
+	return amount / float64(t.Completed)
+}
+
+// userShare is the share of an end's CPU time that is not the kernel's.
+func userShare(end func(Trial) record.Process) Metric {
+	return func(t Trial) float64 { return Number(end(t).UserNS) / cpuTime(end(t)) }
+}
+
+// switchesOf is how often an end's threads leave their CPUs a request, of themselves or not.
+func switchesOf(end func(Trial) record.Process) Metric {
+	return func(t Trial) float64 {
+		return PerCall(t, Number(end(t).SwitchesVol)+Number(end(t).SwitchesInv))
+	}
+}
+
+// faultsPerCall is how many page faults an end meets a request.
+func faultsPerCall(end func(Trial) record.Process) Metric {
+	return func(t Trial) float64 {
+		return PerCall(t, Number(end(t).MinorFaults)+Number(end(t).MajorFaults))
+	}
+}
+
+// syscallsOf is how many system calls of a name an end makes a request. It is known where they
+// were counted, and none is then zero.
+func syscallsOf(name string, end func(Trial) record.Process) Metric {
+	return func(t Trial) float64 {
+		seen := end(t).Seen
+		if seen == nil || len(seen.Syscalls) == 0 {
+			return math.NaN()
+		}
+		for _, call := range seen.Syscalls {
+			if call.Name == name {
+				return PerCall(t, float64(call.Count))
+			}
+		}
+		return 0
+	}
+}
+
+func coresInUse(t Trial, p record.Process) float64 {
+	if t.WindowNS <= 0 {
+		return math.NaN()
+	}
+	return cpuTime(p) / float64(t.WindowNS)
+}
+
+// collectorShare uses the runtime's estimate at the end of each collection, which
+// may have begun before the window. A process without goroutines is not a Go
+// program, so nothing is known of its collector.
+func collectorShare(p record.Process) float64 {
+	total := cpuTime(p)
+	if total == 0 || p.Goroutines == nil {
+		return math.NaN()
+	}
+	return min(1, Number(p.GCCPUNS)/total)
+}
+
+// assistShare is the part of it that goroutines gave who wanted to allocate.
+func assistShare(p record.Process) float64 {
+	total := cpuTime(p)
+	if total == 0 || p.GCAssistNS == nil {
+		return math.NaN()
+	}
+	return min(1, float64(*p.GCAssistNS)/total)
+}
+
+// runWait is the 99th percentile of goroutines' waits for a CPU.
+func runWait(p record.Process) float64 {
+	if p.SchedP99NS == nil {
+		return math.NaN()
+	}
+	return float64(*p.SchedP99NS) / 1e3 // microseconds, as all times here
+}
+
+// cpuShare is NaN, 0 divided by 0, where neither end used any.
+func cpuShare(one, other record.Process) float64 {
+	return cpuTime(one) / (cpuTime(one) + cpuTime(other))
+}
+
+// peakOfServer is the memory that belongs to the server's process alone, where that
+// was measured: the pages of the program's file are the same for every stack.
+func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
+
+// requestsSeen is the number of requests that ended while the traffic was watched,
+// which is a little longer or shorter than the window.
+func RequestsSeen(t Trial) float64 {
+	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
+		return float64(t.Completed)
+	}
+	return float64(t.Completed) * float64(t.Traffic.SpanNS) / float64(t.WindowNS)
+}
+
+// retransmits is the number in a thousand requests.
+func Retransmits(t Trial) float64 { return 1000 * Number(t.Traffic.Retransmits) / RequestsSeen(t) }
+
+func Opened(t Trial) float64 {
+	if t.Connections.Want > 0 {
+		return min(float64(t.Connections.Opened), float64(t.Connections.Want))
+	}
+	return float64(t.Connections.Opened)
+}
+
+// P99Requests is how many a trial needs to be compared by its P99.
+var P99Requests = stats.LeastCount(0.99)
+
+// isMeaningful reports whether a metric can differ between variants under a load. A
+// schedule sends at its own rate, whatever the variant. A search ends at another rate
+// for each variant, and that rate is what it looks for.
+func IsMeaningful(model, metric string) bool {
+	switch model {
+	case "open", "sustained", "ramp", record.Paced:
+		return metric != Throughput
+	case "search":
+		return metric == Throughput
+	}
+	return true
+}
+
+// The metrics that are used by name here. Claims may be about the others too.
+const (
+	Mean        = "mean"    // response time
+	Median      = "p50"     // response time
+	P99         = "p99"     // response time
+	Tail        = "tail"    // P99 over P50 of the response time
+	ServiceMean = "service" // service time
+	ServiceP99  = "service-p99"
+	Throughput  = "throughput"  // not of a load on a schedule, which sends what it is told to
+	CPU         = "cpu"         // time per request, both ends together
+	Handshake   = "handshake"   // the median's time
+	FirstByte   = "first-byte"  // the median's time, from the call's beginning: what early data shortens
+	ServerPeak  = "server-peak" // memory
+)
+
+// metrics holds what variants are compared by and what claims are about, by the names of
+// package claim.
+var Metrics = map[string]Metric{
+	Mean:              func(t Trial) float64 { return t.response.mean },
+	Median:            func(t Trial) float64 { return t.response.quantile(0.5) },
+	"p90":             func(t Trial) float64 { return t.response.quantile(0.9) },
+	"p95":             func(t Trial) float64 { return t.response.quantile(0.95) },
+	P99:               func(t Trial) float64 { return t.response.quantile(0.99) },
+	Tail:              func(t Trial) float64 { return t.response.tail() },
+	ServiceMean:       func(t Trial) float64 { return t.service.mean },
+	ServiceP99:        func(t Trial) float64 { return t.service.quantile(0.99) },
+	Throughput:        throughput,
+	"answered":        answered,
+	CPU:               cpuOfBoth,
+	"client-cpu":      CPUOf(ClientOf),
+	"server-cpu":      CPUOf(ServerOf),
+	"server-cores":    func(t Trial) float64 { return coresInUse(t, t.Server) },
+	"client-user":     userShare(ClientOf),
+	"server-user":     userShare(ServerOf),
+	"client-switches": switchesOf(ClientOf),
+	"server-switches": switchesOf(ServerOf),
+	"client-faults":   faultsPerCall(ClientOf),
+	"server-faults":   faultsPerCall(ServerOf),
+	"client-gc":       func(t Trial) float64 { return collectorShare(t.Client) },
+	"server-gc":       func(t Trial) float64 { return collectorShare(t.Server) },
+	"client-assist":   func(t Trial) float64 { return assistShare(t.Client) },
+	"server-assist":   func(t Trial) float64 { return assistShare(t.Server) },
+	"client-run-wait": func(t Trial) float64 { return runWait(t.Client) },
+	"server-run-wait": func(t Trial) float64 { return runWait(t.Server) },
+	"server-memory":   peakOfServer,
+	ServerPeak:        peakOfServer,
+	"client-futex":    syscallsOf("futex", ClientOf),
+	"server-futex":    syscallsOf("futex", ServerOf),
+	"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
+	"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
+	"opened":          func(t Trial) float64 { return t.ifOwnClient(PerCall(t, float64(t.Connections.During))) },
+	"trips":           inTrips(func(t Trial) times { return t.response }),
+	"connect-trips":   inTrips(func(t Trial) times { return t.connect }),
+	"handshake-trips": inTrips(func(t Trial) times { return t.handshake }),
+	Handshake:         func(t Trial) float64 { return t.handshake.quantile(0.5) },
+	FirstByte:         func(t Trial) float64 { return t.firstByte.quantile(0.5) },
+}
+
+func throughput(t Trial) float64 { return t.ThroughputPerSecond() }
+
+// answered is the share of a window's requests that were not lost. One in which all were
+// lost has a hundred-thousandth, so that there is a ratio.
+func answered(t Trial) float64 {
+	const least = 1e-5
+	if t.Requests == 0 {
+		return math.NaN()
+	}
+	return max(least, 1-float64(t.Failed())/float64(t.Requests))
+}
+
+// inTrips is a median in round trips of the link; unknown where no link has a delay to
+// measure by.
+func inTrips(of func(Trial) times) Metric {
+	return func(t Trial) float64 {
+		if t.Cell.Network.DelayNS == 0 {
+			return math.NaN()
+		}
+		return of(t).quantile(0.5) * 1e3 / float64(2*t.Cell.Network.DelayNS)
+	}
+}
+
+func wireBytes(side func(*record.Wire) record.WireBytes) Metric {
+	return func(t Trial) float64 {
+		if t.Wire == nil {
+			return math.NaN()
+		}
+		return side(t.Wire).TotalBytes()
+	}
+}

@@ -1,0 +1,296 @@
+package matrix
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
+)
+
+// pooled are one kind of times of several trials together.
+type pooled struct {
+	*stats.Pool
+	trials []Trial
+	of     func(Trial) times
+}
+
+// isTold reports whether a trial has another program's percentiles in place of counts: those
+// of several trials cannot be put together into one.
+func (p pooled) isTold() bool {
+	return slices.ContainsFunc(p.trials, func(t Trial) bool { return len(p.of(t).told) > 0 })
+}
+
+func Pool(trials []Trial, of func(Trial) times) pooled {
+	counts := make([]stats.Counts, len(trials))
+	for i, t := range trials {
+		counts[i] = of(t).counts
+	}
+	return pooled{stats.NewPool(counts...), trials, of}
+}
+
+// latencies are the percentiles of all trials together. The mean is the median of the
+// trials', as other figures are. The maximum has no interval: it grows with the number
+// of trials, so there is no true value to bound.
+func (p pooled) Latencies() Latencies {
+	all := Latencies{Mean: Over(p.trials, func(t Trial) float64 { return p.of(t).mean })}
+	for _, t := range p.trials {
+		all.Max.Value = max(all.Max.Value, p.of(t).max)
+	}
+	into := reflect.ValueOf(&all).Elem()
+	for _, q := range Quantiles {
+		if p.isTold() {
+			into.FieldByIndex(q.Index).Set(reflect.ValueOf(p.overTold(func(t times) float64 { return t.quantile(q.At) })))
+			continue
+		}
+		one, stall := p.figure(q.At, func(c stats.Counts) float64 { return knownQuantile(c, q.At) })
+		into.FieldByIndex(q.Index).Set(reflect.ValueOf(one))
+		if stall != nil {
+			all.Stalls = append(all.Stalls, p.name(q, stall))
+		}
+	}
+	return all
+}
+
+// figure is one that the requests beyond a quantile decide. It has no interval where
+// those of a minority of trials do.
+func (p pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
+	f := Figure{Value: of(p.All)}
+	if math.IsNaN(f.Value) {
+		return f, nil
+	}
+	if stall := p.Stall(quantile); stall != nil {
+		return f, stall
+	}
+	if i, err := p.Interval(of, levelFor(p.trials).Confidence()); err == nil {
+		f.Interval = FigureOf(Stated(i)).Interval
+	}
+	return f, nil
+}
+
+// tail is P99 over P50.
+func (p pooled) Tail() Figure {
+	if p.isTold() {
+		return p.overTold(times.tail)
+	}
+	f, _ := p.figure(0.99, tailOf)
+	return f
+}
+
+// Stall is a minority of a cell's trials whose slowest requests decide a percentile,
+// which has no interval then: so few trials do not tell how frequent stalls are.
+type Stall struct {
+	Percentile string  `json:"percentile" jsonschema:"enum=p90,enum=p95,enum=p99,enum=p999,enum=p9999"`
+	Repeats    []int   `json:"repeats"`    // of the trials that stalled
+	Trials     int     `json:"trials"`     // of all, stalled or not
+	Longest    float64 `json:"longest_us"` // request of a stalled trial
+	Without    float64 `json:"without_us"` // the percentile of the other trials
+}
+
+func (p pooled) name(q Quantile, found *stats.Stall) Stall {
+	s := Stall{Percentile: q.Tag.Get("json"), Trials: len(p.trials), Longest: found.Longest, Without: found.Without}
+	for _, i := range found.Trials {
+		s.Repeats = append(s.Repeats, p.trials[i].Repeat)
+	}
+	return s
+}
+
+// stallFinding says which trials stalled; it is empty where none did.
+func (l *Latencies) stallFinding() []Finding {
+	if len(l.Stalls) == 0 {
+		return nil
+	}
+	var decided []string
+	for _, s := range l.Stalls {
+		decided = append(decided, s.label())
+	}
+	first := l.Stalls[0]
+	return []Finding{{
+		Name: "stalls", Level: record.Warning, Trials: len(first.Repeats),
+		Detail: fmt.Sprintf("%d of %d trials stalled, for up to %s (repeat %s): no interval for %s; %s of the others is %s",
+			len(first.Repeats), first.Trials, units.Time(first.Longest*1e3), numbers(first.Repeats), strings.Join(decided, ", "), first.label(), units.Time(first.Without*1e3)),
+	}}
+}
+
+func (s Stall) label() string {
+	i := slices.IndexFunc(Quantiles, func(q Quantile) bool { return q.Tag.Get("json") == s.Percentile })
+	return Quantiles[i].Tag.Get("label")
+}
+
+func numbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
+
+// curve gives the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, nine to each further
+// nine of the page's axis, as far as enough requests lie beyond; and the maximum.
+func (p pooled) curve() []CurvePoint {
+	if p.isTold() {
+		return p.toldCurve()
+	}
+	total := p.All.Total()
+	if total == 0 {
+		return nil
+	}
+	var points []CurvePoint
+	for share := 1.0; stats.LeastCount(1-share) <= total; share /= 10 {
+		for tenths := 10.0; tenths > 1; tenths-- {
+			if q := 1 - share*tenths/10; stats.LeastCount(q) <= total {
+				points = append(points, CurvePoint{q, p.All.Quantile(q)})
+			}
+		}
+	}
+	return append(points, CurvePoint{1, p.All[len(p.All)-1].Value})
+}
+
+const (
+	densitySteps    = 12   // in a doubling of the time: narrower ones would show the recorder's
+	densityRequests = 1000 // with fewer, what is seen is chance
+	densityEnds     = 5e-4 // of the requests at either end are left out: a few would stretch the picture
+)
+
+// density is the share of requests in each step of the response time, all steps equally
+// wide in its logarithm and the same in every cell.
+func (p pooled) density() []CurvePoint {
+	total := p.All.Total()
+	if total < densityRequests {
+		return nil
+	}
+	stepOf := func(us float64) int { return int(math.Floor(math.Log2(us) * densitySteps)) }
+	first, last := p.All.Quantile(densityEnds), p.All.Quantile(1-densityEnds)
+	if !(first > 0) {
+		return nil
+	}
+	from := stepOf(first)
+	points := make([]CurvePoint, stepOf(last)-from+1)
+	for i := range points {
+		points[i][0] = short(math.Exp2((float64(from+i) + 0.5) / densitySteps))
+	}
+	for _, one := range p.All {
+		if one.Value >= first && one.Value <= last {
+			points[stepOf(one.Value)-from][1] += float64(one.Count) / float64(total)
+		}
+	}
+	for i := range points {
+		points[i][1] = short(points[i][1])
+	}
+	return points
+}
+
+// spread is how many requests took how long, in steps of one factor from the fastest to the
+// slowest, so that one that stalled is seen as well. A density leaves such out.
+func (p pooled) spread() []SpreadStep {
+	if p.All.Total() == 0 || len(p.All) < 2 || p.All[0].Value <= 0 {
+		return nil
+	}
+	fastest := p.All[0].Value
+	width := math.Log(p.All[len(p.All)-1].Value/fastest) / spreadSteps
+	steps := make([]SpreadStep, spreadSteps)
+	for i := range steps {
+		steps[i].US = short(fastest * math.Exp(width*(float64(i)+0.5)))
+		steps[i].Until = fastest * math.Exp(width*float64(i+1))
+	}
+	for _, one := range p.All {
+		i := min(int(math.Log(one.Value/fastest)/width), spreadSteps-1)
+		steps[i].Requests += one.Count
+	}
+	return steps
+}
+
+// spreadSteps is how many steps a spread has: few enough for some hundred requests to fill.
+const spreadSteps = 40
+
+// SpreadStep is how many requests took about so long.
+type SpreadStep struct {
+	US       float64 `json:"us"` // the middle of the step
+	Requests int64   `json:"requests"`
+	Until    float64 `json:"-"` // the end of the step, in microseconds
+}
+
+// overTold is unknown where it is in any of the trials.
+func (p pooled) overTold(of func(times) float64) Figure {
+	each := func(t Trial) float64 { return of(p.of(t)) }
+	if len(KnownValues(p.trials, each)) < len(p.trials) {
+		return Figure{Value: math.NaN()}
+	}
+	return Over(p.trials, each)
+}
+
+// toldCurve has the percentiles that every trial has, and the maximum.
+func (p pooled) toldCurve() []CurvePoint {
+	var points []CurvePoint
+	slowest := 0.0
+	for _, t := range p.trials {
+		slowest = max(slowest, p.of(t).max)
+	}
+	for _, told := range p.of(p.trials[0]).told {
+		at := p.overTold(func(t times) float64 { return t.quantile(told.Quantile) })
+		if told.Quantile < 1 && !math.IsNaN(at.Value) {
+			points = append(points, CurvePoint{told.Quantile, at.Value})
+		}
+	}
+	return append(points, CurvePoint{1, slowest})
+}
+
+// Latencies is a distribution of times, in microseconds. A percentile is that of all
+// trials' requests together, and unknown with fewer than ten beyond it.
+type Latencies struct {
+	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,9"`
+	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50,1" benchstat:"p50-ns"`
+	P90   Figure `json:"p90" csv:"p90" quantile:"0.9" label:"P90" column:"P90" benchstat:"p90-ns"`
+	P95   Figure `json:"p95" csv:"p95" quantile:"0.95" label:"P95" column:"P95"`
+	P99   Figure `json:"p99" csv:"p99" quantile:"0.99" label:"P99" column:"P99,4" benchstat:"p99-ns"`
+	P999  Figure `json:"p999" csv:"p999" quantile:"0.999" label:"P99.9" column:"P99.9" benchstat:"p999-ns"`
+	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99"`
+	Max   Figure `json:"max" csv:"max" label:"Max" column:"max"`
+
+	Stalls []Stall `json:"stalls,omitempty"` // absent where no minority of trials decides a percentile
+}
+
+// Quantile is a field of [Latencies] that is one.
+type Quantile struct {
+	reflect.StructField
+	At float64
+}
+
+// Of is the figure in the field.
+func (q Quantile) Of(l *Latencies) *Figure {
+	return reflect.ValueOf(l).Elem().FieldByIndex(q.Index).Addr().Interface().(*Figure)
+}
+
+// Quantiles lists the fields of [Latencies] that are one, by their tags.
+var Quantiles = func() []Quantile {
+	var all []Quantile
+	for field := range reflect.TypeFor[Latencies]().Fields() {
+		if at, err := strconv.ParseFloat(field.Tag.Get("quantile"), 64); err == nil {
+			all = append(all, Quantile{StructField: field, At: at})
+		}
+	}
+	return all
+}()
+
+// CurvePoint is one point of a percentile curve: the quantile, and the
+// microseconds at it. Of a density, it is the microseconds in the middle of a step, and
+// the share of requests in it.
+type CurvePoint [2]float64
+
+func unknownLatencies() *Latencies {
+	l := &Latencies{}
+	for _, field := range reflect.ValueOf(l).Elem().Fields() {
+		if figure, is := field.Addr().Interface().(*Figure); is {
+			figure.Value = math.NaN()
+		}
+	}
+	return l
+}
+
+// short has four digits of a figure: a page has thousands of these points, to be drawn.
+func short(value float64) float64 {
+	if value == 0 {
+		return 0
+	}
+	unit := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(value))))
+	return math.Round(value*unit) / unit
+}

@@ -1,0 +1,154 @@
+package matrix
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+)
+
+// Search is what looking for the highest rate that keeps a goal found. The
+// other figures of its cell are those of that rate.
+type Search struct {
+	Percentile float64      `json:"percentile"` // of the response time, that the goal is about
+	LimitUS    float64      `json:"limit_us"`
+	Kept       Figure       `json:"kept_rps" csv:"kept_rps"`           // the highest rate that kept the goal
+	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest above it that did not
+	Threshold  Figure       `json:"threshold_rps" csv:"threshold_rps"` // the rate at which half of the tries keep the goal; its interval is over the trials, or of one's or two's tries
+	Steps      []SearchStep `json:"steps"`                             // by rate
+	Knee       RateKnee     `json:"knee" csv:"*"`
+	Why        string       `json:"why"` // what ended a search before the two came close
+}
+
+// SearchStep is one try of a rate.
+type SearchStep struct {
+	Repeat       int      `json:"repeat"`
+	Offered      float64  `json:"offered_rps"`
+	Achieved     float64  `json:"achieved_rps"`
+	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // of the percentile; null where nothing was answered, or fewer than ten requests lie beyond
+	Kept         bool     `json:"kept"`
+	Why          string   `json:"why"` // it was not kept
+}
+
+// RateKnee is the rate at which the percentile begins to grow.
+type RateKnee struct {
+	Found      bool     `json:"found"`                                              // false: refused, see reason
+	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null where not found, as the next three
+	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // it lies above
+	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // it lies below
+	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // of the two
+	Reason     string   `json:"reason"`
+}
+
+// searchOf is nil where the cell was not searched for a rate.
+func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
+	searched := Filter(trials, func(t Trial) bool { return t.Search != nil })
+	if len(searched) == 0 {
+		return nil
+	}
+	s := &Search{
+		Kept:   Over(searched, func(t Trial) float64 { return t.Search.KeptPerSecond }),
+		Missed: Over(searched, func(t Trial) float64 { return t.Search.MissedPerSecond }),
+	}
+	if goal, err := scenario.ParseGoal(cell.Load.Goal); err == nil {
+		s.Percentile, s.LimitUS = goal.Percentile, float64(goal.Limit)/1e3
+	}
+	for _, t := range searched {
+		s.Why = cmp.Or(s.Why, t.Search.Why)
+		for _, step := range t.Search.Steps {
+			one := SearchStep{
+				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond, Kept: step.Kept, Why: step.Why,
+			}
+			// The record has 0 where nothing was answered: no answer takes no time. Older
+			// ones lack the number of requests.
+			enough := step.Requests == 0 || step.Requests >= stats.LeastCount(s.Percentile/100)
+			if step.FigureNS > 0 && enough {
+				one.Microseconds = new(float64(step.FigureNS) / 1e3)
+			}
+			s.Steps = append(s.Steps, one)
+		}
+	}
+	s.Threshold = searchThreshold(searched)
+	slices.SortStableFunc(s.Steps, func(a, b SearchStep) int { return cmp.Compare(a.Offered, b.Offered) })
+	s.Knee = rateKnee(s.Steps, seed)
+	return s
+}
+
+// searchThreshold is the rate at which half of the tries keep the goal. From three
+// trials on its interval is that of their mean, which holds what differs between
+// processes too; else what all their tries say together.
+func searchThreshold(trials []Trial) Figure {
+	var all []stats.Try
+	of := func(t Trial) float64 {
+		var tries []stats.Try
+		for _, step := range t.Search.Steps {
+			tries = append(tries, stats.Try{Level: step.RatePerSecond, Passed: step.Kept})
+		}
+		all = append(all, tries...)
+		found, err := stats.FindThreshold(tries, Confidence)
+		if err != nil {
+			return math.NaN()
+		}
+		return found.Estimate
+	}
+	single := Known(trials, of)
+	if single != nil && single.Interval != nil {
+		return *single
+	}
+	together, err := stats.FindThreshold(all, Confidence)
+	if err != nil {
+		return Figure{Value: math.NaN()}
+	}
+	return FigureOf(together.Interval)
+}
+
+// leastTries is the fewest of a rate for a knee. A vote may end with two; the noise
+// is that of all rates together.
+const leastTries = 2
+
+// rateKnee finds the knee among the rates that were tried, each two or three times a
+// search. Those of the last tries, which were tried once, are left out.
+func rateKnee(steps []SearchStep, seed uint64) RateKnee {
+	var curve stats.Curve
+	for _, step := range steps {
+		if step.Microseconds == nil {
+			continue
+		}
+		last := len(curve.X) - 1
+		if last < 0 || curve.X[last] != step.Offered {
+			curve.X, curve.Y = append(curve.X, step.Offered), append(curve.Y, nil)
+			last++
+		}
+		curve.Y[last] = append(curve.Y[last], *step.Microseconds)
+	}
+	curve = curve.WithTrials(leastTries)
+	if len(curve.X) < KneePoints {
+		return RateKnee{Reason: fmt.Sprintf("a knee takes %d rates with %d tries each, and %d have them", KneePoints, leastTries, len(curve.X))}
+	}
+	found, err := stats.FindKnee(curve, stats.KneeSearch{Bend: stats.Steepens, LeastTrials: leastTries, Resampling: stats.Resampling{Seed: seed, Confidence: Confidence}})
+	switch {
+	case errors.Is(err, stats.ErrNoKnee):
+		return RateKnee{Reason: "no bend stands out of what tries of one rate differ by"}
+	case err != nil:
+		return RateKnee{Reason: err.Error()}
+	}
+	return RateKnee{Found: true, Rate: &found.X.Estimate, Low: &found.X.Low, High: &found.X.High, Confidence: &found.X.Confidence}
+}
+
+// capacityOf is the rate that was served in the trials that the judge found to be beyond
+// capacity; nil where there is none.
+func capacityOf(trials []Trial) *Figure {
+	return Known(trials, func(t Trial) float64 {
+		for _, c := range t.Checks {
+			if c.Name == "overload" && c.Level == record.Invalid && c.Unit == "rps" {
+				return Number(c.Figure)
+			}
+		}
+		return math.NaN()
+	})
+}

@@ -1,0 +1,153 @@
+package matrix
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+)
+
+// A CallTimes holds the times of a part of a cell's calls.
+type CallTimes struct {
+	Name       string // of the calls; empty for messages
+	Requests   int64
+	Failed     int64
+	Throughput Figure    // successful answers per second
+	Times      Latencies // from when a call was due
+}
+
+// statusesOf are the answers by their status.
+func statusesOf(trials []Trial) []record.StatusCount {
+	all := []record.StatusCount{}
+	for _, t := range trials {
+		all = record.PlusStatuses(all, t.Statuses)
+	}
+	return all
+}
+
+// messagesOf returns the times of the messages in streams' answers, or nil if no trial has them.
+func messagesOf(trials []Trial) *CallTimes {
+	timed := Filter(trials, func(t Trial) bool { return t.messages.count > 0 })
+	if len(timed) == 0 {
+		return nil
+	}
+	m := &CallTimes{Times: Pool(timed, func(t Trial) times { return t.messages }).Latencies()}
+	for _, t := range timed {
+		m.Requests += t.messages.count
+	}
+	return m
+}
+
+// namedOf returns the calls of all trials by their names, in the order of the first trial.
+func namedOf(trials []Trial) []CallTimes {
+	var all []CallTimes
+	for _, first := range trials[0].Named {
+		at := func(t Trial) int {
+			return slices.IndexFunc(t.Named, func(n record.NamedCalls) bool { return n.Name == first.Name })
+		}
+		having := Filter(trials, func(t Trial) bool { return at(t) >= 0 })
+		one := CallTimes{
+			Name: first.Name,
+			Throughput: Over(having, func(t Trial) float64 {
+				return float64(t.Named[at(t)].CompletedWell) / (float64(t.WindowNS) / 1e9)
+			}),
+			Times: Pool(having, func(t Trial) times { return t.named[at(t)] }).Latencies(),
+		}
+		for _, t := range having {
+			one.Requests += t.Named[at(t)].Requests
+			one.Failed += t.Named[at(t)].Failed
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// checkingOf returns the sum of what looking at answers cost, or nil if nothing looked.
+func checkingOf(trials []Trial) *record.Checking {
+	var sum record.Checking
+	for _, t := range trials {
+		if c := t.Checking; c != nil {
+			sum.Answers += c.Answers
+			sum.Whole += c.Whole
+			sum.TookNS += c.TookNS
+		}
+	}
+	if sum.Answers == 0 {
+		return nil
+	}
+	return &sum
+}
+
+func shortestWindow(trials []Trial) float64 {
+	shortest := slices.MinFunc(trials, func(a, b Trial) int { return cmp.Compare(a.WindowNS, b.WindowNS) })
+	return float64(shortest.WindowNS) / 1e9
+}
+
+const (
+	// leastStandstill is how long hardly anything must be answered to be told, in seconds.
+	leastStandstill = 0.05
+	// standing is the share of the usual rate below which a service stands still, and
+	// standingCalls how many calls a stretch usually has for that not to be chance.
+	standing, standingCalls = 0.1, 10
+)
+
+// Standstills are the times within the window in which hardly anything was answered: how
+// many, and about how long the longest took, in seconds.
+func (c *Cell) Standstills() (count int, longest float64) {
+	var window []CoursePoint
+	for _, point := range c.Course {
+		if point.Seconds > 0 {
+			window = append(window, point)
+		}
+	}
+	if len(window) < leastStretches {
+		return 0, 0
+	}
+	rates := make([]float64, len(window))
+	for i, point := range window {
+		rates[i] = point.Throughput
+	}
+	each, usual := window[1].Seconds-window[0].Seconds, stats.Median(rates)
+	if usual*each < standingCalls {
+		return 0, 0
+	}
+	for took, i := 0.0, 0; i <= len(rates); i++ {
+		if i < len(rates) && rates[i] < standing*usual {
+			took += each
+			continue
+		}
+		if took >= leastStandstill {
+			count, longest = count+1, max(longest, took)
+		}
+		took = 0
+	}
+	return count, longest
+}
+
+// tracesOf are the traces of the slowest requests over trials, and how many there are in all.
+func tracesOf(trials []Trial) (slowest []Trace, count int64) {
+	for _, t := range trials {
+		count += t.Traced
+		for _, one := range t.Traces {
+			slowest = append(slowest, Trace{
+				ID: one.ID, LatencyUS: float64(one.ServiceNS) / 1e3, AfterMS: float64(one.AfterNS) / 1e6,
+				Repeat: t.Repeat, Failed: one.Failed,
+			})
+		}
+	}
+	slices.SortStableFunc(slowest, func(a, b Trace) int { return cmp.Compare(b.LatencyUS, a.LatencyUS) })
+	return slowest[:min(len(slowest), shownTraces)], count
+}
+
+// Trace is a request that a tracing system was asked to follow.
+type Trace struct {
+	ID        string  `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
+	LatencyUS float64 `json:"latency_us"` // from the actual send to the answer
+	AfterMS   float64 `json:"after_ms"`   // it was sent, from the begin of its trial's window
+	Repeat    int     `json:"repeat"`     // the trial that it was sent in
+	Failed    bool    `json:"failed"`
+}
+
+// shownTraces is how many traces a cell names.
+const shownTraces = 10

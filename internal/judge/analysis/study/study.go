@@ -1,0 +1,131 @@
+// Package study reads what a run's manifest says of its scenario, as far as the analysis
+// needs it, and gathers the run's records into points in the scenario's order.
+//
+// It must not know what is found.
+package study
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/check"
+)
+
+// study is what a run's manifest says of its scenario and of what was measured.
+type Study struct {
+	scenario.Declarations
+	Host    map[string]any // the manifest's, as it stands there
+	Report  scenario.Report
+	Changes []changes
+	Steps   []StepQuestion
+	Claims  []scenario.Claim
+	// claimLooks are those that have begun of a run that repeats until its claims stand.
+	ClaimLooks []ClaimLook
+	LeftOut    []string       // yardsticks that were not asked for
+	Place      map[string]int // where the scenario first has each variant
+	Level      matrix.Level
+	Limits     check.Limits // that the trials were judged by
+}
+
+// changes are a part's variants, and what changes from each to the next.
+type changes struct {
+	Part     string
+	Variants []string // one more than texts
+	Texts    []string
+}
+
+// readStudy takes no more from the scenario than it needs, so that a newer
+// one can be read.
+func Read(m *record.Manifest) (*Study, error) {
+	var written struct {
+		Parts []struct {
+			Name       string          `json:"name"`
+			Stacks     []string        `json:"stacks"`
+			Changes    []string        `json:"changes"`
+			Yardsticks []string        `json:"yardsticks"` // that were left out
+			Steps      []scenario.Step `json:"steps"`
+		} `json:"parts"`
+		Claims []scenario.Claim `json:"claims"`
+		Report scenario.Report  `json:"report"`
+	}
+	s := &Study{Place: map[string]int{}, Level: matrix.LevelOf(m.Until)}
+	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
+		return nil, err
+	}
+	if err := unmarshal(m.Declarations, "declarations", &s.Declarations); err != nil {
+		return nil, err
+	}
+	if err := unmarshal(m.Host, "host", &s.Host); err != nil {
+		return nil, err
+	}
+	s.Report, s.Claims = written.Report, written.Claims
+	if u := m.Until; u != nil && u.Claims && u.Check() == nil {
+		for i, level := range matrix.LevelsOf(u) {
+			s.ClaimLooks = append(s.ClaimLooks, ClaimLook{u.Looks[i].Repeats, level})
+		}
+	}
+	for _, part := range written.Parts {
+		s.LeftOut = append(s.LeftOut, part.Yardsticks...)
+		for _, variant := range part.Stacks {
+			if _, seen := s.Place[variant]; !seen {
+				s.Place[variant] = len(s.Place)
+			}
+		}
+		if len(part.Steps) > 0 && len(part.Stacks) > 0 {
+			s.Steps = append(s.Steps, StepQuestion{part.Name, part.Stacks[0], part.Steps})
+		}
+		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may stand behind
+			s.Changes = append(s.Changes, changes{part.Name, part.Stacks[:n+1], part.Changes})
+		}
+	}
+	return s, nil
+}
+
+// unmarshal reads a member of the manifest, which older ones may lack.
+func unmarshal(data json.RawMessage, name string, into any) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("analysis: the manifest's %s: %w", name, err)
+	}
+	return nil
+}
+
+// withoutConnections is a variant's name without what it says of connections.
+func (s *Study) withoutConnections(name string) string {
+	v, err := scenario.ParseVariant(name)
+	if err != nil {
+		return name
+	}
+	v.Options = slices.DeleteFunc(v.Options, func(set scenario.Setting) bool {
+		return set.Key == scenario.ConnectionOption || s.Stack(v.Stack).Option(set.Key).Role == scenario.ConnectionsRole
+	})
+	return v.String()
+}
+
+// isCalledByOthers reports whether not the stack's own client made a variant's calls.
+func (s *Study) IsCalledByOthers(name string) bool {
+	v, err := scenario.ParseVariant(name)
+	return err == nil && slices.ContainsFunc(v.Options, func(set scenario.Setting) bool {
+		o := s.Stack(v.Stack).Option(set.Key)
+		return o.Role == scenario.CallerRole && set.Value != o.Default
+	})
+}
+
+// steps are those that a part asks about.
+type StepQuestion struct {
+	Part  string
+	First string // variant
+	Sizes []scenario.Step
+}
+
+// claimLook is a look at the claims: after so many repeats, at a level.
+type ClaimLook struct {
+	Repeats int
+	Level   matrix.Level
+}
