@@ -40,3 +40,11 @@ func FindOrAdd[T any](all *[]T, one T, same func(T) bool) *T {
 	}
 	return &(*all)[i]
 }
+
+// AppendNew appends an item to a list that does not have it yet.
+func AppendNew[T comparable](list []T, item T) []T {
+	if slices.Contains(list, item) {
+		return list
+	}
+	return append(list, item)
+}

@@ -11,13 +11,16 @@
 //
 // [Answer] is for somebody who reads a few lines, [Advise] has all that can be said.
 //
-// A [part] of a scenario is variants at every size and concurrency. Each function
-// of a summary or a part answers one question, with sentences or not at all.
+// Each function of a summary or of a [rank.Part] answers one question, with sentences or
+// not at all. Package rank knows who is best where, package words how figures and places
+// are written.
 package advice
 
 import (
 	"slices"
 
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/curves"
 )
@@ -30,27 +33,27 @@ func Advise(s *analysis.Summary) []string {
 		return slices.Concat([]string{whose(s)}, invalid(s), caution(s))
 	}
 	sentences := inOrder(s)
-	if isService(s) {
+	if rank.IsService(s) {
 		sentences = byWire(s, sentences)
 	}
 	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
 }
 
 func inOrder(s *analysis.Summary) []string {
-	parts := partsOf(s)
+	parts := rank.PartsOf(s)
 	if len(parts) == 0 {
 		return append(partial(s), allocations(s)...)
 	}
-	main := mainPart(parts)
+	main := rank.MainPart(parts)
 	doubts := append(overloads(s), invalid(s)...)
 	if s.Report.Cases && len(parts) > 1 {
 		return slices.Concat(partial(s), claims(s), cases(s), doubts, caution(s))
 	}
 	var lifecycle []string
 	for _, p := range parts {
-		lifecycle = append(lifecycle, p.prefixed(parts, reconnections(p))...)
+		lifecycle = append(lifecycle, words.Prefixed(p, parts, reconnections(p))...)
 	}
-	if len(main.sizes) == 0 {
+	if len(main.Sizes) == 0 {
 		return slices.Concat(partial(s), doubts, lifecycle)
 	}
 	if s.IsSweep() {
@@ -63,11 +66,11 @@ func inOrder(s *analysis.Summary) []string {
 	var ofMain, ofOthers, ofBulk []string
 	for _, p := range parts {
 		switch {
-		case p.searched(): // each variant has another rate: times of calls cannot be compared
+		case p.Searched(): // each variant has another rate: times of calls cannot be compared
 		case p == main:
-			ofMain = append(p.prefixed(parts, fastest(p)), p.prefixed(parts, choice(p))...)
-		case !p.cold() && !p.within(main):
-			ofOthers = append(ofOthers, p.prefixed(parts, fastest(p))...)
+			ofMain = append(words.Prefixed(p, parts, fastest(p)), words.Prefixed(p, parts, choice(p))...)
+		case !p.Cold() && !p.Within(main):
+			ofOthers = append(ofOthers, words.Prefixed(p, parts, fastest(p))...)
 		}
 		ofBulk = append(ofBulk, bulk(p)...)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/curves"
@@ -105,10 +107,10 @@ func study() *analysis.Summary {
 	tail := usual()
 	tail.part, tail.clients, tail.sizes = "tail", []int{500}, both(65536)
 	tail.variants = []string{"tcp", "tcp:buffers=pooled"}
-	tail.mean = func(v string, _ point) float64 {
+	tail.mean = func(v string, _ rank.Point) float64 {
 		return map[string]float64{"tcp": 90_000, "tcp:buffers=pooled": 20_000}[v]
 	}
-	tail.p99 = func(v string, _ point) float64 {
+	tail.p99 = func(v string, _ rank.Point) float64 {
 		return map[string]float64{"tcp": 1_040_000, "tcp:buffers=pooled": 35_000}[v]
 	}
 	tail.addTo(s)
@@ -199,7 +201,7 @@ func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 // What the verdicts leave open is not claimed.
 func TestNoClaimWithoutAVerdict(t *testing.T) {
 	near := usual()
-	near.mean = func(variant string, _ point) float64 { return 100 + 2*float64(len(variant)) }
+	near.mean = func(variant string, _ rank.Point) float64 { return 100 + 2*float64(len(variant)) }
 	near.p99 = near.mean
 	once := usual()
 	once.trials = 1
@@ -228,7 +230,7 @@ func TestNumber(t *testing.T) {
 	for value, want := range map[float64]string{
 		0: "0", 0.75: "0.75", 1.304: "1.3", 45.23: "45.2", 999.4: "999", 999.7: "1,000", 81_234: "81,200", 1_234_567: "1,230,000", -2284: "-2,280",
 	} {
-		if got := number(value); got != want {
+		if got := words.Number(value); got != want {
 			t.Errorf("%v is shown as %s, want %s", value, got, want)
 		}
 	}
@@ -241,7 +243,7 @@ func TestForeignClientIsNoChoice(t *testing.T) {
 	run := usual()
 	run.variants = append(run.variants, "grpc:caller=h2load")
 	mean := run.mean
-	run.mean = func(v string, at point) float64 {
+	run.mean = func(v string, at rank.Point) float64 {
 		if v == "grpc:caller=h2load" {
 			return 1
 		}

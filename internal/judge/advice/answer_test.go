@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 )
@@ -14,12 +16,12 @@ import (
 // wantShort wants lines that fit on a screen.
 func wantShort(t *testing.T, lines []string) {
 	t.Helper()
-	if len(lines) > MostLines {
-		t.Errorf("%d lines, want at most %d", len(lines), MostLines)
+	if len(lines) > words.MostLines {
+		t.Errorf("%d lines, want at most %d", len(lines), words.MostLines)
 	}
 	for _, line := range lines {
-		if n := utf8.RuneCountInString(line); n > LongestLine {
-			t.Errorf("%d characters, want at most %d: %s", n, LongestLine, line)
+		if n := utf8.RuneCountInString(line); n > words.LongestLine {
+			t.Errorf("%d characters, want at most %d: %s", n, words.LongestLine, line)
 		}
 	}
 }
@@ -72,8 +74,8 @@ func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
 func TestAnswerSaysWhetherDirectionMatters(t *testing.T) {
 	run := usual()
 	run.sizes, run.clients = []record.Payload{{RequestBytes: 64, ResponseBytes: 4096}, {RequestBytes: 4096, ResponseBytes: 64}}, []int{1}
-	run.mean = func(_ string, at point) float64 {
-		if at.size.ResponseBytes > at.size.RequestBytes {
+	run.mean = func(_ string, at rank.Point) float64 {
+		if at.Size.ResponseBytes > at.Size.RequestBytes {
 			return 150
 		}
 		return 100

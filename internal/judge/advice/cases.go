@@ -8,6 +8,8 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -34,7 +36,7 @@ func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	}
 	pairs := lists.GroupBy(compared, func(c *compare.Comparison) [2]string { return [2]string{c.A, c.B} })
 	slices.SortStableFunc(pairs, func(a, b []*compare.Comparison) int { return cmp.Compare(len(b), len(a)) })
-	return pairs[:min(len(pairs), shownRivals)]
+	return pairs[:min(len(pairs), words.ShownRivals)]
 }
 
 // hasShares reports whether a part is there to divide a difference into shares,
@@ -52,7 +54,7 @@ func caseVerdict(pair []*compare.Comparison) string {
 		if c.Ratio.Interval == nil {
 			tooFew++
 		} else {
-			count[opposite(c.Verdict)]++
+			count[rank.Opposite(c.Verdict)]++
 		}
 	}
 	var texts []string
@@ -66,7 +68,7 @@ func caseVerdict(pair []*compare.Comparison) string {
 			texts = append(texts, fmt.Sprintf("%s in %d", v.text, n))
 		}
 	}
-	verdicts := other + " is " + list(texts)
+	verdicts := other + " is " + words.List(texts)
 	switch {
 	case len(texts) == 0:
 		verdicts = fmt.Sprintf("%s against %s was measured too seldom for a verdict", other, first)
@@ -76,23 +78,23 @@ func caseVerdict(pair []*compare.Comparison) string {
 	byRatio := func(a, b *compare.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
 	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // of the second's time
 	return fmt.Sprintf("Of %d scenarios, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", len(pair), verdicts,
-		times(least.Ratio.Inverse()), first, caseName(least), times(most.Ratio.Inverse()), caseName(most))
+		words.Times(least.Ratio.Inverse()), first, caseName(least), words.Times(most.Ratio.Inverse()), caseName(most))
 }
 
 func caseName(c *compare.Comparison) string {
-	return fmt.Sprintf("%s with %s", c.Part, clients(c.Clients))
+	return fmt.Sprintf("%s with %s", c.Part, words.Clients(c.Clients))
 }
 
 // caseLimits says over all closed loops whether the CPU was the limit, or what
 // calls wait for.
 func caseLimits(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
+	cells := rank.CellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
 	by := byBound(cells)
 	var clauses []string
 	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
 		least, longest := meanSpan(waiting)
 		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the users over the %s to %s that a call waits, not what the wire can carry",
-			waitedFor(s, waiting), len(waiting), micros(least), micros(longest)))
+			waitedFor(s, waiting), len(waiting), words.Micros(least), words.Micros(longest)))
 	}
 	for _, end := range cpuBounds {
 		if busy := by[end.bound]; len(busy) > 0 {
@@ -102,16 +104,16 @@ func caseLimits(s *analysis.Summary) []string {
 	if unsure := by[matrix.Unbound]; len(unsure) > 0 {
 		clauses = append(clauses, fmt.Sprintf("neither plainly in %d (%s)", len(unsure), namesWithParts(unsure)))
 	}
-	return sentence(clauses, "What limits the %d closed loops is %s.", len(cells))
+	return words.Sentence(clauses, "What limits the %d closed loops is %s.", len(cells))
 }
 
 // namesWithParts names some of the cells by variant, part and clients.
 func namesWithParts(cells []*matrix.Cell) string {
 	var texts []string
 	for _, c := range cells {
-		texts = append(texts, fmt.Sprintf("%s %s with %s", c.Variant, c.Part, clients(c.Clients)))
+		texts = append(texts, fmt.Sprintf("%s %s with %s", c.Variant, c.Part, words.Clients(c.Clients)))
 	}
-	return list(shortened(texts, "%d more"))
+	return words.List(words.Shortened(texts, "%d more"))
 }
 
 // waitedFor is the simulated work where all of the cells' handlers have some.
@@ -140,7 +142,7 @@ func caseLine(pair []*compare.Comparison) string {
 	for i, c := range pair {
 		taken[i] = c.Ratio.Inverse().Value
 		if c.Ratio.Interval != nil {
-			n[opposite(c.Verdict)]++
+			n[rank.Opposite(c.Verdict)]++
 			verdicts++
 		}
 	}
@@ -156,9 +158,9 @@ func caseLine(pair []*compare.Comparison) string {
 			texts[len(texts)-1] += fmt.Sprintf(" in %d", len(pair)-verdicts)
 		}
 	}
-	long := number(slices.Min(taken)) + "×"
+	long := words.Number(slices.Min(taken)) + "×"
 	if len(pair) > 1 {
-		long = number(slices.Min(taken)) + " to " + number(slices.Max(taken)) + "×"
+		long = words.Number(slices.Min(taken)) + " to " + words.Number(slices.Max(taken)) + "×"
 	}
-	return cut(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, count(len(pair), "case"), strings.Join(texts, ", ")))
+	return words.Cut(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, words.Count(len(pair), "case"), strings.Join(texts, ", ")))
 }

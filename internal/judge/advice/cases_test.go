@@ -7,6 +7,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -25,13 +26,13 @@ func usersAPI(trials int) *analysis.Summary {
 	}{{"get-user", 1.01}, {"get-users", 1.6}} {
 		sampleRun{
 			part: part.name, sizes: both(0), clients: []int{10, 100}, variants: []string{"grpc", "rest-json"}, trials: trials, model: "closed",
-			mean: func(v string, at point) float64 {
-				if v == "rest-json" && at.clients == 100 {
+			mean: func(v string, at rank.Point) float64 {
+				if v == "rest-json" && at.Clients == 100 {
 					return 10_500 * part.slower
 				}
 				return 10_500
 			},
-			p99: func(string, point) float64 { return 14_000 },
+			p99: func(string, rank.Point) float64 { return 14_000 },
 		}.addTo(s)
 	}
 	for i := range s.Cells {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 )
 
@@ -13,7 +15,7 @@ func wantChoice(t *testing.T, s *analysis.Summary, w Wish, want ...string) {
 	t.Helper()
 	lines := Choose(s, w)
 	for _, line := range lines {
-		if len([]rune(line)) > LongestLine {
+		if len([]rune(line)) > words.LongestLine {
 			t.Errorf("too long: %s", line)
 		}
 	}
@@ -26,13 +28,13 @@ func wantChoice(t *testing.T, s *analysis.Summary, w Wish, want ...string) {
 func overtaking(trials int) *analysis.Summary {
 	run := usual()
 	run.trials, run.variants = trials, []string{"tcp", "grpc"}
-	run.mean = func(variant string, at point) float64 {
-		if (variant == "grpc") == (at.clients > 50) {
+	run.mean = func(variant string, at rank.Point) float64 {
+		if (variant == "grpc") == (at.Clients > 50) {
 			return 100
 		}
 		return 150
 	}
-	run.p99 = func(variant string, at point) float64 { return 2 * run.mean(variant, at) }
+	run.p99 = func(variant string, at rank.Point) float64 { return 2 * run.mean(variant, at) }
 	s := &analysis.Summary{}
 	run.addTo(s)
 	return s

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -20,7 +22,7 @@ func claims(s *analysis.Summary) []string {
 		}
 	}
 	if len(unasked) > 0 {
-		sentences = append(sentences, "Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to "+list(unasked)+".")
+		sentences = append(sentences, "Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to "+words.List(unasked)+".")
 	}
 	return sentences
 }
@@ -45,7 +47,7 @@ var outcomes = map[compare.Outcome]string{
 func claimSentence(c *compare.Claim) string {
 	sentence := quoted(c) + ": " + outcomes[c.Outcome]
 	if c.Ratio != nil {
-		sentence += fmt.Sprintf(": %s, claimed %s", between(*c.Ratio, number), c.Claimed())
+		sentence += fmt.Sprintf(": %s, claimed %s", words.Between(*c.Ratio, words.Number), c.Claimed())
 	}
 	if c.Reason != "" {
 		sentence += ": " + c.Reason
@@ -85,7 +87,7 @@ func shares(s *analysis.Summary) []string {
 		if difference.Metric != matrix.CPU && !difference.Decided {
 			continue
 		}
-		if difference.Metric == matrix.Mean && closedLoop(s, difference.Part) {
+		if difference.Metric == matrix.Mean && rank.ClosedLoop(s, difference.Part) {
 			continue // the throughput, seen from the other side
 		}
 		sentences = append(sentences, shareSentence(difference))
@@ -93,36 +95,27 @@ func shares(s *analysis.Summary) []string {
 	return sentences
 }
 
-func closedLoop(s *analysis.Summary, part string) bool {
-	for i := range s.Cells {
-		if s.Cells[i].Part == part {
-			return s.Cells[i].Load.Model == "closed"
-		}
-	}
-	return false
-}
-
 func shareSentence(d compare.Shares) string {
-	where := fmt.Sprintf("%s of %s over %s's, %s with %s", shareNames[d.Metric], d.To, d.From, d.Workload, clients(d.Clients))
+	where := fmt.Sprintf("%s of %s over %s's, %s with %s", shareNames[d.Metric], d.To, d.From, d.Workload, words.Clients(d.Clients))
 	switch {
 	case d.Ratio.Interval == nil:
-		return fmt.Sprintf("What makes up %s, is undecided: %s in too few repeats to be sure.", where, times(d.Ratio))
+		return fmt.Sprintf("What makes up %s, is undecided: %s in too few repeats to be sure.", where, words.Times(d.Ratio))
 	case !d.Decided:
-		return fmt.Sprintf("Undecided: %s: %s, which may be none, so there is nothing to share out.", where, times(d.Ratio))
+		return fmt.Sprintf("Undecided: %s: %s, which may be none, so there is nothing to share out.", where, words.Times(d.Ratio))
 	}
 	texts := make([]string, len(d.Steps))
 	for i, step := range d.Steps {
 		texts[i] = step.Change + " "
 		switch {
 		case step.Share.Interval == nil || !step.Decided:
-			texts[i] += fmt.Sprintf("undecided, %s", between(*step.Share, share))
+			texts[i] += fmt.Sprintf("undecided, %s", words.Between(*step.Share, words.Share))
 		case step.Share.Value < 0:
-			texts[i] += fmt.Sprintf("%s, a saving", between(*step.Share, share))
+			texts[i] += fmt.Sprintf("%s, a saving", words.Between(*step.Share, words.Share))
 		default:
-			texts[i] += between(*step.Share, share)
+			texts[i] += words.Between(*step.Share, words.Share)
 		}
 	}
-	return fmt.Sprintf("%s: %s. Of this difference have %s.", upper(where), times(d.Ratio), strings.Join(texts, "; "))
+	return fmt.Sprintf("%s: %s. Of this difference have %s.", words.Upper(where), words.Times(d.Ratio), strings.Join(texts, "; "))
 }
 
 // shareLines say what makes up a difference, in CPU time or else in time.
@@ -133,11 +126,11 @@ func shareLines(s *analysis.Summary) []string {
 				continue
 			}
 			what := map[string]string{matrix.Mean: "time", matrix.CPU: "CPU"}[metric]
-			ratio := timesAs(d.Ratio)
+			ratio := words.Factor(d.Ratio)
 			if d.Ratio.Interval == nil {
-				ratio += " (" + count(d.Pairs, "trial") + ")"
+				ratio += " (" + words.Count(d.Pairs, "trial") + ")"
 			}
-			return filled(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, what, ratio), shareSteps(d.Steps))
+			return words.Fill(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, what, ratio), shareSteps(d.Steps))
 		}
 	}
 	return nil
@@ -153,7 +146,7 @@ func shareSteps(steps []compare.ShareStep) []string {
 		if i == 1 && step.Ratio.Value > 1 {
 			further = "a further "
 		}
-		items[i] = change + " " + further + number(step.Ratio.Value) + "×"
+		items[i] = change + " " + further + words.Number(step.Ratio.Value) + "×"
 	}
 	return items
 }
@@ -173,5 +166,5 @@ func claimCount(s *analysis.Summary) []string {
 			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
 		}
 	}
-	return []string{count(len(s.Claims), "claim") + ": " + strings.Join(texts, ", ") + "."}
+	return []string{words.Count(len(s.Claims), "claim") + ": " + strings.Join(texts, ", ") + "."}
 }

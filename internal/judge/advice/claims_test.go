@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/insight"
@@ -58,15 +59,15 @@ func TestBulkInWords(t *testing.T) {
 		}
 		return c
 	}
-	p := &part{
-		name: "get", variants: []string{"grpc", "file"}, sizes: []record.Payload{{}}, clients: []int{1},
-		cells: []*matrix.Cell{cell("grpc", 1), cell("file", 0.25)},
+	p := &rank.Part{
+		Name: "get", Variants: []string{"grpc", "file"}, Sizes: []record.Payload{{}}, Clients: []int{1},
+		Cells: []*matrix.Cell{cell("grpc", 1), cell("file", 0.25)},
 	}
 	const want = "CPU time of the server for a GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s at 1 GB/s."
 	if got := bulk(p); len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, c := range p.cells {
+	for _, c := range p.Cells {
 		c.Bulk = nil
 	}
 	if got := bulk(p); got != nil {

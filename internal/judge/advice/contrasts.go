@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -33,8 +34,8 @@ func contrasts(s *analysis.Summary) []string {
 	if len(shown) == 0 {
 		return nil
 	}
-	where := atSize(shown[0].Payload) + "with " + clients(shown[0].Clients)
-	return append(sentence(bought, "What keeping or resuming connections buys, %s: %s.", where), sentence(cost, "What a choice costs, %s: %s.", where)...)
+	where := words.AtSize(shown[0].Payload) + "with " + words.Clients(shown[0].Clients)
+	return append(words.Sentence(bought, "What keeping or resuming connections buys, %s: %s.", where), words.Sentence(cost, "What a choice costs, %s: %s.", where)...)
 }
 
 // shownContrasts returns the contrasts with the most clients and the smallest request.
@@ -88,9 +89,9 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 		case e.Verdict == compare.Undecided:
 			open = append(open, metricWords[m])
 		case e.Verdict == compare.Less && m != matrix.Throughput:
-			saved = append(saved, between(saving(e.Ratio), share)+" of "+metricWords[m])
+			saved = append(saved, words.Between(saving(e.Ratio), words.Share)+" of "+metricWords[m])
 		default:
-			changed = append(changed, between(e.Ratio, number)+" times "+metricWords[m])
+			changed = append(changed, words.Between(e.Ratio, words.Number)+" times "+metricWords[m])
 		}
 	}
 	var parts []string
@@ -101,7 +102,7 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 		{"saves", saved}, {"has", changed}, {"equals it in", alike}, {"is not told apart from it in", open},
 	} {
 		if len(part.texts) > 0 {
-			parts = append(parts, part.verb+" "+list(part.texts))
+			parts = append(parts, part.verb+" "+words.List(part.texts))
 		}
 	}
 	return strings.Join(parts, ", ")

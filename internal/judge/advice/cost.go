@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -13,74 +15,67 @@ import (
 
 // cost says what a request costs in CPU time, at the client and at the server, with
 // the most clients, for which a system would be sized.
-func cost(p *part) []string {
+func cost(p *rank.Part) []string {
 	var clauses []string
-	for _, size := range p.sizeEnds() {
-		at := point{size, p.mostClients()}
+	for _, size := range p.SizeEnds() {
+		at := rank.Point{Size: size, Clients: p.MostClients()}
 		var texts []string
-		for _, c := range p.cellsAt(at) {
-			if metricOf(matrix.CPU, c) != nil {
-				texts = append(texts, c.Variant+" "+bothCPUs(c))
+		for _, c := range p.CellsAt(at) {
+			if rank.MetricOf(matrix.CPU, c) != nil {
+				texts = append(texts, c.Variant+" "+words.BothCPUs(c))
 			}
 		}
 		if len(texts) > 0 {
-			clauses = append(clauses, atSize(size)+list(texts)+p.cheapest(at))
+			clauses = append(clauses, words.AtSize(size)+words.List(texts)+cheapest(p, at))
 		}
 	}
-	return sentence(clauses, "CPU time a request, client + server, with %s: %s.", clients(p.mostClients()))
+	return words.Sentence(clauses, "CPU time a request, client + server, with %s: %s.", words.Clients(p.MostClients()))
 }
 
 // cheapest says whose requests cost the least CPU time, as a clause to be added; it
 // is empty where nothing was compared.
-func (p *part) cheapest(at point) string {
-	least, ok := p.rank(matrix.CPU, at)
+func cheapest(p *rank.Part, at rank.Point) string {
+	least, ok := p.Rank(matrix.CPU, at)
 	switch {
-	case !ok || len(least.rivals) == 0:
+	case !ok || len(least.Rivals) == 0:
 		return ""
-	case least.isSure():
-		return ", so " + least.best + " costs least"
+	case least.IsSure():
+		return ", so " + least.Best + " costs least"
 	}
-	return "; " + least.best + " costs least" + least.doubt()
-}
-
-// bothCPUs is what a request costs the client and the server.
-func bothCPUs(c *matrix.Cell) string {
-	return micros(c.ClientCPU.Value) + " + " + micros(c.ServerCPU.Value)
+	return "; " + least.Best + " costs least" + words.DoubtOf(least)
 }
 
 // bulk says what a gigabyte costs the server of a part whose calls carry bulk. In
 // a closed loop it adds how many gigabytes a second there were; otherwise, where
 // the schedule decides that, how many cores they took.
-func bulk(p *part) []string {
-	if len(p.sizes) == 0 || len(p.clients) == 0 {
+func bulk(p *rank.Part) []string {
+	if len(p.Sizes) == 0 || len(p.Clients) == 0 {
 		return nil
 	}
 	var texts []string
-	for _, c := range p.cellsAt(point{p.sizes[0], p.clients[0]}) {
+	for _, c := range p.CellsAt(rank.Point{Size: p.Sizes[0], Clients: p.Clients[0]}) {
 		if c.Bulk == nil || c.Bulk.ServerCPU == nil {
 			continue
 		}
-		text := c.Variant + " " + between(*c.Bulk.ServerCPU, seconds)
-		if p.closed() {
-			text += " at " + number(c.Bulk.Rate.Value) + " GB/s"
+		text := c.Variant + " " + words.Between(*c.Bulk.ServerCPU, words.Seconds)
+		if p.Closed() {
+			text += " at " + words.Number(c.Bulk.Rate.Value) + " GB/s"
 		} else if c.Server.Cores != nil {
-			text += ", " + number(c.Server.Cores.Value) + " cores"
+			text += ", " + words.Number(c.Server.Cores.Value) + " cores"
 		}
 		texts = append(texts, text)
 	}
-	return sentence(texts, "CPU time of the server for a GB in %s, %swith %s: %s.", p.name, p.atSmallest(), clients(p.clients[0]))
+	return words.Sentence(texts, "CPU time of the server for a GB in %s, %swith %s: %s.", p.Name, words.AtSmallest(p), words.Clients(p.Clients[0]))
 }
-
-func seconds(v float64) string { return number(v) + " s" }
 
 // bound says whether CPU or waiting was the limit of a closed loop with the most
 // clients. A throughput that is the number of clients over a sleep says nothing
 // about the wire.
-func bound(p *part) []string {
-	if len(p.sizes) == 0 || !p.closed() {
+func bound(p *rank.Part) []string {
+	if len(p.Sizes) == 0 || !p.Closed() {
 		return nil
 	}
-	cells := p.cellsAt(point{p.sizes[0], p.mostClients()})
+	cells := p.CellsAt(rank.Point{Size: p.Sizes[0], Clients: p.MostClients()})
 	by := byBound(cells)
 	var clauses []string
 	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
@@ -89,19 +84,19 @@ func bound(p *part) []string {
 			busiest = max(busiest, c.Client.Busy.Value, c.Server.Busy.Value)
 		}
 		least, longest := meanSpan(waiting)
-		waits := micros(least)
-		if number(least) != number(longest) {
-			waits += " to " + micros(longest)
+		waits := words.Micros(least)
+		if words.Number(least) != words.Number(longest) {
+			waits += " to " + words.Micros(longest)
 		}
 		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the clients over the %s that a call waits, not what the wire can carry",
-			names(waiting, len(cells)), share(busiest), waits))
+			names(waiting, len(cells)), words.Share(busiest), waits))
 	}
 	for _, end := range cpuBounds {
 		if busy := by[end.bound]; len(busy) > 0 {
 			clauses = append(clauses, end.text+" for "+names(busy, len(cells)))
 		}
 	}
-	return sentence(clauses, "What limits %swith %s is %s.", p.atSmallest(), clients(p.mostClients()))
+	return words.Sentence(clauses, "What limits %swith %s is %s.", words.AtSmallest(p), words.Clients(p.MostClients()))
 }
 
 var cpuBounds = []struct {
@@ -128,14 +123,14 @@ func meanSpan(cells []*matrix.Cell) (least, longest float64) {
 
 // names lists the variants of the cells, or says that they are all.
 func names(cells []*matrix.Cell, all int) string {
-	if len(cells) == all && all > shownRivals {
+	if len(cells) == all && all > words.ShownRivals {
 		return fmt.Sprintf("all %d variants", all)
 	}
 	texts := make([]string, len(cells))
 	for i, c := range cells {
 		texts[i] = c.Variant
 	}
-	return list(texts)
+	return words.List(texts)
 }
 
 // allocations says, part by part, what a call makes the end allocate that
@@ -156,14 +151,14 @@ func allocations(s *analysis.Summary) []string {
 			if a.End != end {
 				continue
 			}
-			text := fmt.Sprintf("%s %s in %s objects", a.Variant, size(a.Bytes), number(a.Objects))
+			text := fmt.Sprintf("%s %s in %s objects", a.Variant, words.Size(a.Bytes), words.Number(a.Objects))
 			if len(a.Functions) > 0 {
 				f := a.Functions[0]
-				text += fmt.Sprintf(" (%s of the bytes by %s)", percent(f.Bytes), f.Function[strings.LastIndexByte(f.Function, '/')+1:])
+				text += fmt.Sprintf(" (%s of the bytes by %s)", words.Percent(f.Bytes), f.Function[strings.LastIndexByte(f.Function, '/')+1:])
 			}
 			texts = append(texts, text)
 		}
-		sentences = append(sentences, sentence(texts, "What a call of %s makes the %s allocate: %s.", all[0].Part, end)...)
+		sentences = append(sentences, words.Sentence(texts, "What a call of %s makes the %s allocate: %s.", all[0].Part, end)...)
 	}
 	return sentences
 }

@@ -10,6 +10,8 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/curves"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -49,9 +51,9 @@ func knees(s *analysis.Summary, by string) []string {
 	case len(at) == 0:
 		return []string{"No point was found where " + begins + ": " + strings.Join(without, "; ") + "."}
 	case len(without) == 0:
-		return []string{upper(begins) + " " + strings.Join(at, "; ") + "."}
+		return []string{words.Upper(begins) + " " + strings.Join(at, "; ") + "."}
 	}
-	return []string{upper(begins) + " " + strings.Join(at, "; ") + ". Elsewhere " + strings.Join(without, "; ") + "."}
+	return []string{words.Upper(begins) + " " + strings.Join(at, "; ") + ". Elsewhere " + strings.Join(without, "; ") + "."}
 }
 
 // tooFewForKnees says that no curve has enough concurrencies for a knee. It says
@@ -75,7 +77,7 @@ func tooFewForKnees(s *analysis.Summary) []string {
 // kneePlace says at how many clients a knee is, with its interval.
 func kneePlace(k curves.Knee) string {
 	i := k.Clients.Interval
-	return fmt.Sprintf("at about %s (%.0f to %.0f)", clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
+	return fmt.Sprintf("at about %s (%.0f to %.0f)", words.Clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
 }
 
 // curvesOf names variants with their sizes, those with equal sizes together.
@@ -85,12 +87,12 @@ func curvesOf(knees []curves.Knee) string {
 	sizes := map[string][]string{}
 	var variants []string
 	for _, k := range knees {
-		variants = withNew(variants, k.Variant)
-		sizes[k.Variant] = withNew(sizes[k.Variant], payloadText(k.Payload))
+		variants = lists.AppendNew(variants, k.Variant)
+		sizes[k.Variant] = lists.AppendNew(sizes[k.Variant], words.PayloadText(k.Payload))
 	}
 	var texts []string
-	for _, same := range lists.GroupBy(variants, func(v string) string { return list(sizes[v]) }) {
-		texts = append(texts, list(same)+" at "+list(sizes[same[0]]))
+	for _, same := range lists.GroupBy(variants, func(v string) string { return words.List(sizes[v]) }) {
+		texts = append(texts, words.List(same)+" at "+words.List(sizes[same[0]]))
 	}
 	return strings.Join(texts, ", ")
 }
@@ -99,10 +101,10 @@ func curvesOf(knees []curves.Knee) string {
 const sweepSizes = 4
 
 // crossovers says which variant overtakes which as messages grow.
-func crossovers(s *analysis.Summary, parts []*part) []string {
+func crossovers(s *analysis.Summary, parts []*rank.Part) []string {
 	var clauses, unclear []string
 	for _, c := range s.Crossovers {
-		pair := fmt.Sprintf("%s and %s near %s with %s", c.A, c.B, size(c.Bytes.Value), clients(c.Clients))
+		pair := fmt.Sprintf("%s and %s near %s with %s", c.A, c.B, words.Size(c.Bytes.Value), words.Clients(c.Clients))
 		if c.Kind == "indistinct" {
 			unclear = append(unclear, pair)
 			continue
@@ -111,9 +113,9 @@ func crossovers(s *analysis.Summary, parts []*part) []string {
 		if c.Kind == "sharp" {
 			how = "sharply, from one size to the next"
 		}
-		clauses = append(clauses, fmt.Sprintf("%s overtakes %s at %s with %s, %s", c.B, c.A, between(c.Bytes, size), clients(c.Clients), how))
+		clauses = append(clauses, fmt.Sprintf("%s overtakes %s at %s with %s, %s", c.B, c.A, words.Between(c.Bytes, words.Size), words.Clients(c.Clients), how))
 	}
-	sentences := append(sentence(clauses, "As messages grow, %s."), sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
+	sentences := append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
 	if len(sentences) > 0 {
 		return sentences
 	}
@@ -122,25 +124,25 @@ func crossovers(s *analysis.Summary, parts []*part) []string {
 
 // withoutCrossover says of every part along whose sizes one could have been found that
 // none was, or that there were too few trials to look.
-func withoutCrossover(parts []*part) []string {
+func withoutCrossover(parts []*rank.Part) []string {
 	var sentences []string
 	for _, p := range parts {
-		same := slices.DeleteFunc(slices.Clone(p.sizes), func(s record.Payload) bool { return s.RequestBytes != s.ResponseBytes || s.RequestBytes == 0 })
-		if len(same) >= sweepSizes && len(p.variants) > 1 {
-			sentences = append(sentences, p.prefixed(parts, []string{p.noCrossover()})...)
+		same := slices.DeleteFunc(slices.Clone(p.Sizes), func(s record.Payload) bool { return s.RequestBytes != s.ResponseBytes || s.RequestBytes == 0 })
+		if len(same) >= sweepSizes && len(p.Variants) > 1 {
+			sentences = append(sentences, words.Prefixed(p, parts, []string{noCrossover(p)})...)
 		}
 	}
 	return sentences
 }
 
 // noCrossover is about those pairs of variants along whose sizes the analysis looks.
-func (p *part) noCrossover() string {
+func noCrossover(p *rank.Part) string {
 	type sweep struct {
 		a, b    string
 		clients int
 	}
 	sizes := map[sweep][]record.Payload{}
-	for _, c := range p.comparisons {
+	for _, c := range p.Comparisons {
 		if c.Metric == matrix.Mean && c.Ratio.Interval != nil && c.RequestBytes == c.ResponseBytes && c.RequestBytes > 0 {
 			s := sweep{c.A, c.B, c.Clients}
 			sizes[s] = append(sizes[s], c.Payload)
@@ -150,9 +152,9 @@ func (p *part) noCrossover() string {
 	if len(sizes) == 0 {
 		return fmt.Sprintf("Where one variant overtakes another as messages grow is not told: that takes three trials of both at %d sizes.", sweepSizes)
 	}
-	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []record.Payload) bool { return len(s) < len(p.sizes) }))
-	if whole == len(p.clients)*len(p.variants)*(len(p.variants)-1)/2 {
-		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", payloadText(p.sizes[0]), payloadText(p.sizes[len(p.sizes)-1]))
+	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []record.Payload) bool { return len(s) < len(p.Sizes) }))
+	if whole == len(p.Clients)*len(p.Variants)*(len(p.Variants)-1)/2 {
+		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", words.PayloadText(p.Sizes[0]), words.PayloadText(p.Sizes[len(p.Sizes)-1]))
 	}
 	return "As messages grow no variant was seen to overtake another, where there were trials enough to look."
 }
@@ -163,16 +165,16 @@ func limits(s *analysis.Summary) []string {
 	for _, l := range s.Limits {
 		ofCall, ofCaller := "", ""
 		if !math.IsNaN(l.TailWithout + l.TailWithService + l.TailWithResponse) { // else too few requests
-			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", number(l.TailWithService), number(l.TailWithout))
-			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", number(l.TailWithResponse), micros(l.P99WithUS), micros(l.P99WithoutUS))
+			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", words.Number(l.TailWithService), words.Number(l.TailWithout))
+			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", words.Number(l.TailWithResponse), words.Micros(l.P99WithUS), words.Micros(l.P99WithoutUS))
 		}
 		sentences = append(sentences, fmt.Sprintf(
 			"At most %d in flight on %s (%s, %s): counted from the permit on, the mean is %s times that without the limit%s;"+
 				" with the wait for the permit, which callers see, the mean is %s times that without%s; throughput is %s times that without.",
-			l.Limit, l.Without, payloadText(l.Payload), clients(l.Clients),
-			between(l.MeanServiceRatio, number), ofCall, between(l.MeanResponseRatio, number), ofCaller, between(l.ThroughputRatio, number)))
+			l.Limit, l.Without, words.PayloadText(l.Payload), words.Clients(l.Clients),
+			words.Between(l.MeanServiceRatio, words.Number), ofCall, words.Between(l.MeanResponseRatio, words.Number), ofCaller, words.Between(l.ThroughputRatio, words.Number)))
 	}
-	if n := len(s.Limits); n > 0 && closedLoop(s, s.Limits[n-1].Part) {
+	if n := len(s.Limits); n > 0 && rank.ClosedLoop(s, s.Limits[n-1].Part) {
 		last := s.Limits[n-1].Clients
 		sentences[n-1] += fmt.Sprintf(" By Little's law the mean that the callers of a closed loop see is their number over the throughput"+
 			" (%d clients here), so a limit lowers it only as far as it raises throughput; the rest moves from the call to the wait before it.", last)
@@ -184,7 +186,7 @@ func crossoverLines(s *analysis.Summary) []string {
 	var lines []string
 	for _, c := range s.Crossovers {
 		if c.Kind != "indistinct" {
-			lines = append(lines, cut(fmt.Sprintf("%s overtakes %s from %s on, with %s.", c.B, c.A, between(c.Bytes, size), clients(c.Clients))))
+			lines = append(lines, words.Cut(fmt.Sprintf("%s overtakes %s from %s on, with %s.", c.B, c.A, words.Between(c.Bytes, words.Size), words.Clients(c.Clients))))
 		}
 	}
 	return lines

@@ -8,6 +8,8 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/curves"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -25,12 +27,12 @@ func partial(s *analysis.Summary) []string {
 
 // missesEnds reports whether a cell without a valid trial lies where the advice
 // looks: at the lowest or the highest concurrency.
-func missesEnds(p *part) bool {
-	low, high := p.cells[0].Clients, p.cells[0].Clients
-	for _, c := range p.cells {
+func missesEnds(p *rank.Part) bool {
+	low, high := p.Cells[0].Clients, p.Cells[0].Clients
+	for _, c := range p.Cells {
 		low, high = min(low, c.Clients), max(high, c.Clients)
 	}
-	return slices.ContainsFunc(p.cells, func(c *matrix.Cell) bool {
+	return slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
 		return !c.IsValid() && (c.Clients == low || c.Clients == high)
 	})
 }
@@ -38,12 +40,12 @@ func missesEnds(p *part) bool {
 // invalid says what was left out, and why.
 func invalid(s *analysis.Summary) []string {
 	var names []string
-	for _, c := range cellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() }) {
+	for _, c := range rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() }) {
 		name := c.Variant
 		if c.Payload != (record.Payload{}) {
-			name += " at " + payloadText(c.Payload)
+			name += " at " + words.PayloadText(c.Payload)
 		}
-		names = append(names, name+" with "+clients(c.Clients))
+		names = append(names, name+" with "+words.Clients(c.Clients))
 	}
 	out := leftOut(s)
 	if out == "" {
@@ -58,7 +60,7 @@ func invalid(s *analysis.Summary) []string {
 	}
 	text := out + why + "."
 	if len(names) > 0 {
-		text += fmt.Sprintf(" No valid trial is left of %s.", list(shortened(names, "%d more")))
+		text += fmt.Sprintf(" No valid trial is left of %s.", words.List(words.Shortened(names, "%d more")))
 	}
 	return []string{text}
 }
@@ -69,12 +71,12 @@ func measuredAgain(s *analysis.Summary) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("Thrown away because of other programs on the machine or too short a warm-up, and measured again later: %s of %s.",
-		count(s.Again.ThrownAway, "measurement"), count(s.Again.Trials, "trial"))}
+		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}
 }
 
 // leftOut says how many trials enter no figure; it is empty where all do.
 func leftOut(s *analysis.Summary) string {
-	trials := count(s.Done, "trial")
+	trials := words.Count(s.Done, "trial")
 	var texts []string
 	switch s.Invalid {
 	case 0:
@@ -86,13 +88,13 @@ func leftOut(s *analysis.Summary) string {
 	if s.Failed > 0 {
 		texts = append(texts, fmt.Sprintf("%d of %s failed", s.Failed, trials))
 	}
-	return list(texts)
+	return words.List(texts)
 }
 
 // caution says what was measured again, and what the checks found that leaves a trial
 // valid.
 func caution(s *analysis.Summary) []string {
-	return append(measuredAgain(s), sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")...)
+	return append(measuredAgain(s), words.Sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")...)
 }
 
 // reasonsOf are the checks with a level, those of the most trials first, each
@@ -100,11 +102,11 @@ func caution(s *analysis.Summary) []string {
 func reasonsOf(s *analysis.Summary, level record.Level) []string {
 	all := reasons(s, level)
 	var texts []string
-	for _, r := range all[:min(len(all), shownItems)] {
-		texts = append(texts, fmt.Sprintf("%s in %s (%s)", r.name, count(r.trials, "trial"), r.example))
+	for _, r := range all[:min(len(all), words.ShownItems)] {
+		texts = append(texts, fmt.Sprintf("%s in %s (%s)", r.name, words.Count(r.trials, "trial"), r.example))
 	}
-	if more := len(all) - shownItems; more > 0 {
-		texts = append(texts, "and "+count(more, "other check"))
+	if more := len(all) - words.ShownItems; more > 0 {
+		texts = append(texts, "and "+words.Count(more, "other check"))
 	}
 	return texts
 }
@@ -156,18 +158,18 @@ func rejudged(s *analysis.Summary) []string {
 		var texts []string
 		for _, c := range r.Changes {
 			if of(c) {
-				texts = append(texts, fmt.Sprintf("%s in %s (%s)", c.Check, count(c.Trials, "trial"), c.Detail))
+				texts = append(texts, fmt.Sprintf("%s in %s (%s)", c.Check, words.Count(c.Trials, "trial"), c.Detail))
 			}
 		}
-		return strings.Join(shortened(texts, "and %d more"), "; ")
+		return strings.Join(words.Shortened(texts, "and %d more"), "; ")
 	}
 	if r.NowInvalid > 0 {
 		sentences = append(sentences, fmt.Sprintf("Invalid by this version's rules, and valid when measured: %s. Why: %s.",
-			count(r.NowInvalid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Level == record.Invalid })))
+			words.Count(r.NowInvalid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Level == record.Invalid })))
 	}
 	if r.NowValid > 0 {
 		sentences = append(sentences, fmt.Sprintf("Valid by this version's rules, and invalid when measured: %s. Why they were not: %s.",
-			count(r.NowValid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Stored == record.Invalid })))
+			words.Count(r.NowValid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Stored == record.Invalid })))
 	}
 	if len(sentences) == 0 && len(r.Changes) > 0 {
 		sentences = append(sentences, fmt.Sprintf("No trial is more or less valid by this version's rules than when measured, but some checks come to another level: %s.",
@@ -175,11 +177,11 @@ func rejudged(s *analysis.Summary) []string {
 	}
 	var kept []string
 	for _, k := range r.Kept {
-		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, count(k.Trials, "trial")))
+		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, words.Count(k.Trials, "trial")))
 	}
 	if len(kept) > 0 {
 		slices.Sort(kept)
-		sentences = append(sentences, "Could not be judged again, because the records lack what the check reads, and stands as when measured: "+list(kept)+".")
+		sentences = append(sentences, "Could not be judged again, because the records lack what the check reads, and stands as when measured: "+words.List(kept)+".")
 	}
 	return sentences
 }
@@ -194,7 +196,7 @@ func judgedAnew(s *analysis.Summary) []string {
 		if n == 0 {
 			return "none"
 		}
-		return count(n, "trial")
+		return words.Count(n, "trial")
 	}
 	return []string{fmt.Sprintf("Judged anew by this version: %s invalid, %s valid that was not.", one(r.NowInvalid), one(r.NowValid))}
 }
@@ -220,11 +222,11 @@ func warmUp(s *analysis.Summary) []string {
 	middle, last := medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.Needed.Value })
 	slowest := []string{last.Variant}
 	if sizes := last.Payload; sizes != (record.Payload{}) {
-		slowest = append(slowest, payloadText(sizes))
+		slowest = append(slowest, words.PayloadText(sizes))
 	}
 	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
-		micros(1e3*middle.Needed.Value), number(middle.NeededCalls.Value), strings.Join(slowest, ", "), clients(last.Clients),
-		micros(1e3*last.Needed.Value), number(last.NeededCalls.Value))
+		words.Micros(1e3*middle.Needed.Value), words.Number(middle.NeededCalls.Value), strings.Join(slowest, ", "), words.Clients(last.Clients),
+		words.Micros(1e3*last.Needed.Value), words.Number(last.NeededCalls.Value))
 	if settled < trials {
 		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
 	}
@@ -245,7 +247,7 @@ func firstMoments(needs []curves.WarmUpNeed) string {
 	}
 	middle, last := medianAndMost(shown, func(n curves.WarmUpNeed) float64 { return n.FirstOver.Value })
 	return fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
-		number(middle.FirstOver.Value), number(last.FirstOver.Value))
+		words.Number(middle.FirstOver.Value), words.Number(last.FirstOver.Value))
 }
 
 func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64) (median, most curves.WarmUpNeed) {

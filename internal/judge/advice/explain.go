@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 )
@@ -32,7 +33,7 @@ func stages(e *insight.Explanation) []string {
 	s := e.Stages[0]
 	if e.Against == nil {
 		return []string{fmt.Sprintf("A call over %s takes %s%s: most is %s.",
-			e.Of.Variant, micros(s.Whole.B), condition(e.Of), largestParts(s, s.Whole.B))}
+			e.Of.Variant, words.Micros(s.Whole.B), condition(e.Of), largestParts(s, s.Whole.B))}
 	}
 	b, a := toldApart(e)
 	more, difference := "longer", s.Whole.Difference()
@@ -40,8 +41,8 @@ func stages(e *insight.Explanation) []string {
 		more = "shorter"
 	}
 	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of it is %s.",
-		b, micros(math.Abs(difference)), more, a, sharedCondition(e),
-		number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
+		b, words.Micros(math.Abs(difference)), more, a, sharedCondition(e),
+		words.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
 }
 
 // toldApart says what tells the two cells apart: mostly their variants.
@@ -55,9 +56,9 @@ func toldApart(e *insight.Explanation) (of, against string) {
 	case a.Workload != b.Workload:
 		return both("of %s", func(i *insight.Insight) any { return i.Workload })
 	case a.Payload != b.Payload:
-		return both("of %s", func(i *insight.Insight) any { return payloadText(i.Payload) })
+		return both("of %s", func(i *insight.Insight) any { return words.PayloadText(i.Payload) })
 	case a.Clients != b.Clients:
-		return both("with %s", func(i *insight.Insight) any { return clients(i.Clients) })
+		return both("with %s", func(i *insight.Insight) any { return words.Clients(i.Clients) })
 	}
 	return both("in %s", func(i *insight.Insight) any { return i.Part })
 }
@@ -74,9 +75,9 @@ func sharedCondition(e *insight.Explanation) string {
 func condition(i *insight.Insight) string {
 	text := ""
 	if i.Payload != (record.Payload{}) {
-		text = " at " + payloadText(i.Payload)
+		text = " at " + words.PayloadText(i.Payload)
 	}
-	return text + " with " + clients(i.Clients)
+	return text + " with " + words.Clients(i.Clients)
 }
 
 // cpuTimes is about what a call costs both ends.
@@ -85,7 +86,7 @@ func cpuTimes(e *insight.Explanation) []string {
 	for _, cpu := range e.CPU {
 		whole := cpu.Whole
 		if e.Against == nil {
-			clauses = append(clauses, fmt.Sprintf("%s on the %s, most of it %s", micros(whole.B), cpu.End, largestParts(cpu, whole.B)))
+			clauses = append(clauses, fmt.Sprintf("%s on the %s, most of it %s", words.Micros(whole.B), cpu.End, largestParts(cpu, whole.B)))
 			continue
 		}
 		more := "more"
@@ -93,13 +94,13 @@ func cpuTimes(e *insight.Explanation) []string {
 			more = "less"
 		}
 		clauses = append(clauses, fmt.Sprintf("%s %s on the %s, most of it %s",
-			micros(math.Abs(whole.Difference())), more, cpu.End, largestParts(cpu, whole.Difference())))
+			words.Micros(math.Abs(whole.Difference())), more, cpu.End, largestParts(cpu, whole.Difference())))
 	}
 	if e.Against == nil {
-		return sentence(clauses, "CPU time of a call over %s: %s.", e.Of.Variant)
+		return words.Sentence(clauses, "CPU time of a call over %s: %s.", e.Of.Variant)
 	}
 	b, a := toldApart(e)
-	return sentence(clauses, "CPU time of a call %s, against one %s: %s.", b, a)
+	return words.Sentence(clauses, "CPU time of a call %s, against one %s: %s.", b, a)
 }
 
 // largestParts names those that have half of a difference together, three at most. What may be
@@ -108,19 +109,19 @@ func largestParts(e insight.Explained, difference float64) string {
 	var named []string
 	explained := 0.0
 	for _, part := range e.Parts {
-		if len(named) == shownItems || explained >= difference/2 && len(named) > 0 && difference > 0 {
+		if len(named) == words.ShownItems || explained >= difference/2 && len(named) > 0 && difference > 0 {
 			break
 		}
 		if !part.IsClear() || math.Signbit(part.Difference()) != math.Signbit(difference) {
 			continue
 		}
 		explained += part.Difference()
-		named = append(named, fmt.Sprintf("%s (%s)", part.Name, micros(math.Abs(part.Difference()))))
+		named = append(named, fmt.Sprintf("%s (%s)", part.Name, words.Micros(math.Abs(part.Difference()))))
 	}
 	if len(named) == 0 {
 		return "in parts that may be chance"
 	}
-	return list(named)
+	return words.List(named)
 }
 
 // manyCalls is how many system calls a call there must be more or fewer for a word.
@@ -130,18 +131,18 @@ const manyCalls = 0.2
 func systemCalls(e *insight.Explanation) []string {
 	var clauses []string
 	for _, c := range e.Syscalls {
-		if len(clauses) == shownItems || math.Abs(c.Difference()) < manyCalls {
+		if len(clauses) == words.ShownItems || math.Abs(c.Difference()) < manyCalls {
 			break
 		}
 		if e.Against == nil {
-			clauses = append(clauses, fmt.Sprintf("%s %s on the %s", number(c.B), c.Name, c.End))
+			clauses = append(clauses, fmt.Sprintf("%s %s on the %s", words.Number(c.B), c.Name, c.End))
 		} else {
-			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", number(c.B), c.Name, c.End, number(c.A)))
+			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", words.Number(c.B), c.Name, c.End, words.Number(c.A)))
 		}
 	}
 	if e.Against == nil {
-		return sentence(clauses, "System calls of a call over %s: %s.", e.Of.Variant)
+		return words.Sentence(clauses, "System calls of a call over %s: %s.", e.Of.Variant)
 	}
 	b, a := toldApart(e)
-	return sentence(clauses, "System calls of a call %s, against one %s: %s.", b, a)
+	return words.Sentence(clauses, "System calls of a call %s, against one %s: %s.", b, a)
 }

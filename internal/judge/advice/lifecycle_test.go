@@ -6,6 +6,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -18,8 +19,8 @@ func reconnecting() *analysis.Summary {
 	y := sampleRun{
 		part: "storm", sizes: both(256), clients: []int{10, 500}, trials: 3, model: "closed", warmUpMS: 300,
 		variants: []string{"h1:conn=new,tls=on", "h1:conn=resumed,tls=on", "h3:conn=new", "h3:conn=resumed", "tcp:client=naive,conn=new"},
-		mean:     func(v string, at point) float64 { return cpu[v] * float64(at.clients) / 2 },
-		p99:      func(v string, at point) float64 { return 2 * cpu[v] * float64(at.clients) / 2 },
+		mean:     func(v string, at rank.Point) float64 { return cpu[v] * float64(at.Clients) / 2 },
+		p99:      func(v string, at rank.Point) float64 { return 2 * cpu[v] * float64(at.Clients) / 2 },
 	}
 	s := &analysis.Summary{}
 	y.addTo(s)

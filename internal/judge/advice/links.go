@@ -9,6 +9,8 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -16,7 +18,7 @@ import (
 // linkLines are what links did: who is fastest over them, whose calls lost packets make
 // longer, and how many round trips a new connection takes to its first answer.
 func linkLines(s *analysis.Summary) []string {
-	linked := cellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
+	linked := rank.CellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
 	return slices.Concat(fastestByLink(s, linked), lengthenedByLoss(linked), tripsOfNew(linked))
 }
 
@@ -51,25 +53,25 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 	var names []string
 	for _, c := range most {
 		if wins[c.Variant] > 0 {
-			names = withNew(names, c.Variant)
+			names = lists.AppendNew(names, c.Variant)
 		}
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return wins[b] - wins[a] })
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%s on %d", name, wins[name])
 	}
-	return filled(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure), names)
+	return words.Fill(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure), names)
 }
 
 // fastestOverEach is for one kind of call over some links, or the loopback beside them.
-func fastestOverEach(s *analysis.Summary, main *part, parts []*part) []string {
-	networks := lists.GroupBy(parts, func(p *part) record.Network { return p.cells[0].Network })
-	if len(networks) < 2 || len(main.sizes)*len(main.clients) != 1 {
+func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) []string {
+	networks := lists.GroupBy(parts, func(p *rank.Part) record.Network { return p.Cells[0].Network })
+	if len(networks) < 2 || len(main.Sizes)*len(main.Clients) != 1 {
 		return nil
 	}
 	var items []string
 	for _, p := range parts {
-		valid := slices.DeleteFunc(slices.Clone(p.cells), func(c *matrix.Cell) bool { return !c.IsValid() })
+		valid := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool { return !c.IsValid() })
 		if len(valid) < 2 {
 			continue
 		}
@@ -79,7 +81,7 @@ func fastestOverEach(s *analysis.Summary, main *part, parts []*part) []string {
 		}
 		items = append(items, item)
 	}
-	return filled("Fastest: ", items)
+	return words.Fill("Fastest: ", items)
 }
 
 func shortestMean(cells []*matrix.Cell) *matrix.Cell {
@@ -118,9 +120,9 @@ func lengthenedByLoss(linked []*matrix.Cell) []string {
 	slices.SortStableFunc(all, func(a, b longer) int { return cmp.Compare(b.times, a.times) })
 	var items []string
 	for _, l := range all {
-		items = append(items, fmt.Sprintf("%s %s×", l.variant, number(l.times)))
+		items = append(items, fmt.Sprintf("%s %s×", l.variant, words.Number(l.times)))
 	}
-	return filled("Longer with "+percent(loss)+" loss: ", items)
+	return words.Fill("Longer with "+words.Percent(loss)+" loss: ", items)
 }
 
 // isSameWithoutLoss reports whether a cell is another's, over a link that loses nothing.
@@ -152,5 +154,5 @@ func tripsOfNew(linked []*matrix.Cell) []string {
 	for _, c := range cells {
 		items = append(items, fmt.Sprintf("%s %.1f", c.Variant, trips(c)))
 	}
-	return filled("Round trips to a new connection's answer: ", items)
+	return words.Fill("Round trips to a new connection's answer: ", items)
 }

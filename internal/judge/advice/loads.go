@@ -9,32 +9,29 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cellsUnder returns the cells of a load model for which has returns true.
-func cellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
-	return cellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })
-}
-
 // searches says of every search which rate kept the goal, how exactly that is known,
 // and who keeps more than the one before it.
 func searches(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	cells := rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int {
 		return cmp.Or(cmp.Compare(a.Part, b.Part), a.Payload.Compare(b.Payload), cmp.Compare(a.Clients, b.Clients),
 			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
 	})
-	parts := partsOf(s)
+	parts := rank.PartsOf(s)
 	var sentences []string
 	for i, c := range cells {
 		text := highestRate(c)
 		if i > 0 && sameSpot(cells[i-1], c) {
-			at := slices.IndexFunc(parts, func(p *part) bool { return p.name == c.Part })
-			if lead, ok := parts[at].against(c.Variant, cells[i-1].Variant, matrix.Throughput, point{c.Payload, c.Clients}); ok {
-				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, times(lead.times), rateDoubt(lead))
+			at := slices.IndexFunc(parts, func(p *rank.Part) bool { return p.Name == c.Part })
+			if lead, ok := parts[at].Against(c.Variant, cells[i-1].Variant, matrix.Throughput, rank.Point{Size: c.Payload, Clients: c.Clients}); ok {
+				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, words.Times(lead.Times), rateDoubt(lead))
 			}
 		}
 		sentences = append(sentences, text+".")
@@ -47,13 +44,13 @@ func sameSpot(a, b *matrix.Cell) bool {
 }
 
 // rateDoubt is what keeps a ratio of rates from being a verdict.
-func rateDoubt(s rival) string {
+func rateDoubt(s rank.Rival) string {
 	switch {
-	case s.times.Interval == nil:
+	case s.Times.Interval == nil:
 		return ", in too few trials to be sure"
-	case s.verdict == compare.Equivalent:
+	case s.Verdict == compare.Equivalent:
 		return ", which is the same within 5 %"
-	case s.verdict == compare.Undecided:
+	case s.Verdict == compare.Undecided:
 		return ", though not beyond doubt"
 	}
 	return ""
@@ -62,12 +59,12 @@ func rateDoubt(s rival) string {
 func highestRate(c *matrix.Cell) string {
 	found := c.Search
 	text := fmt.Sprintf("%s with %s: the highest rate that kept %s in two of up to three tries is %s",
-		c.Variant, clients(c.Clients), c.Load.Goal, rate(found.Kept.Value))
+		c.Variant, words.Clients(c.Clients), c.Load.Goal, words.Rate(found.Kept.Value))
 	if i := found.Kept.Interval; i != nil {
-		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, number(i.Low), rate(i.High))
+		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, words.Number(i.Low), words.Rate(i.High))
 	}
 	if half := found.Threshold; half.Interval != nil {
-		text += fmt.Sprintf("; half of the tries keep it at %s (%s to %s)", rate(half.Value), number(half.Interval.Low), rate(half.Interval.High))
+		text += fmt.Sprintf("; half of the tries keep it at %s (%s to %s)", words.Rate(half.Value), words.Number(half.Interval.Low), words.Rate(half.Interval.High))
 	}
 	if found.Why != "" {
 		text += ", no closer because " + found.Why
@@ -76,17 +73,17 @@ func highestRate(c *matrix.Cell) string {
 	if !knee.Found {
 		return text + fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
 	}
-	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, rate(*knee.Rate), number(*knee.Low), rate(*knee.High))
+	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, words.Rate(*knee.Rate), words.Number(*knee.Low), words.Rate(*knee.High))
 }
 
 // overloads names the cells that were offered more than can be served.
 func overloads(s *analysis.Summary) []string {
-	cells := cellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() && c.Capacity != nil })
+	cells := rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() && c.Capacity != nil })
 	var texts []string
 	for _, c := range cells {
-		texts = append(texts, fmt.Sprintf("%s was offered %s and can do about %s", under(c, cells), rate(c.Load.RatePerSecond), rate(c.Capacity.Value)))
+		texts = append(texts, fmt.Sprintf("%s was offered %s and can do about %s", words.Under(c, cells), words.Rate(c.Load.RatePerSecond), words.Rate(c.Capacity.Value)))
 	}
-	return sentence(shortened(texts, "%d more were too"), "Beyond capacity, so that response times only tell how long it lasted: %s.")
+	return words.Sentence(words.Shortened(texts, "%d more were too"), "Beyond capacity, so that response times only tell how long it lasted: %s.")
 }
 
 // shownLoads is up to how many cells each gets a sentence of its own.
@@ -94,7 +91,7 @@ const shownLoads = 4
 
 // bursts says how long bursts took to be answered, and whether all requests were.
 func bursts(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.HasFigures() && c.Drain != nil })
+	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.HasFigures() && c.Drain != nil })
 	drained := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return !c.IsValid() })
 	if len(drained) == 0 {
 		return nil
@@ -104,36 +101,18 @@ func bursts(s *analysis.Summary) []string {
 		for _, c := range drained {
 			middle := ""
 			if median := c.ResponseTimes().P50.Value; !math.IsNaN(median) {
-				middle = "; the one in the middle had its answer after " + micros(median)
+				middle = "; the one in the middle had its answer after " + words.Micros(median)
 			}
 			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s%s; %s.",
-				under(c, drained), number(float64(c.Load.Burst)), between(*c.Drain, micros), middle, lost(c)))
+				words.Under(c, drained), words.Number(float64(c.Load.Burst)), words.Between(*c.Drain, words.Micros), middle, lost(c)))
 		}
 		return sentences
 	}
 	slices.SortStableFunc(drained, func(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
 	first, last := drained[0], drained[len(drained)-1]
 	return []string{fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
-		len(drained), number(float64(first.Load.Burst)), under(first, drained), micros(first.Drain.Value),
-		number(float64(last.Load.Burst)), under(last, drained), micros(last.Drain.Value), lostOf(cells))}
-}
-
-// under names a cell by what it does not share with the others.
-func under(c *matrix.Cell, others []*matrix.Cell) string {
-	text := c.Variant
-	differs := func(of func(*matrix.Cell) any) bool {
-		return slices.ContainsFunc(others, func(o *matrix.Cell) bool { return of(o) != of(c) })
-	}
-	if differs(func(c *matrix.Cell) any { return c.Workload }) {
-		text += " " + c.Workload
-	}
-	if differs(func(c *matrix.Cell) any { return c.Payload }) {
-		text += " at " + payloadText(c.Payload)
-	}
-	if differs(func(c *matrix.Cell) any { return c.Clients }) {
-		text += " with " + clients(c.Clients)
-	}
-	return text
+		len(drained), words.Number(float64(first.Load.Burst)), words.Under(first, drained), words.Micros(first.Drain.Value),
+		words.Number(float64(last.Load.Burst)), words.Under(last, drained), words.Micros(last.Drain.Value), lostOf(cells))}
 }
 
 func lost(c *matrix.Cell) string {
@@ -145,23 +124,14 @@ func lost(c *matrix.Cell) string {
 	if missing == 1 {
 		verb = "was"
 	}
-	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + worstFailure(c)
-}
-
-// worstFailure is what most of a cell's failed requests met, in brackets.
-func worstFailure(c *matrix.Cell) string {
-	if len(c.Survival.Failures) == 0 {
-		return ""
-	}
-	worst := c.Survival.Failures[0]
-	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
+	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + words.WorstFailure(c)
 }
 
 func lostOf(cells []*matrix.Cell) string {
 	var texts []string
 	for _, c := range cells {
 		if c.Survival.Succeeded < c.Survival.Requests {
-			texts = append(texts, under(c, cells)+": "+lost(c))
+			texts = append(texts, words.Under(c, cells)+": "+lost(c))
 		}
 	}
 	return cmp.Or(strings.Join(texts, ", "), "none was lost")
@@ -170,7 +140,7 @@ func lostOf(cells []*matrix.Cell) string {
 // sustained says whether every request of a load that may lose none was
 // answered.
 func sustained(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
+	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
 	some := slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Survival.Succeeded < c.Survival.Requests })
 	if !some && len(cells) > shownLoads {
 		return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
@@ -180,18 +150,18 @@ func sustained(s *analysis.Summary) []string {
 		if len(cells) > shownLoads && len(c.Survival.Failures) == 0 {
 			continue // the sentence is of those that lost some
 		}
-		texts = append(texts, under(c, cells)+" "+answered(c)+worstFailure(c))
+		texts = append(texts, words.Under(c, cells)+" "+answered(c)+words.WorstFailure(c))
 	}
-	return sentence(texts, "Sustained load, answered: %s.")
+	return words.Sentence(texts, "Sustained load, answered: %s.")
 }
 
 func answered(c *matrix.Cell) string {
-	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), rate(c.Load.RatePerSecond))
+	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.Rate(c.Load.RatePerSecond))
 }
 
 // burstLines say who drains a burst first, a line a size of burst.
 func burstLines(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
+	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
 	var lines []string
 	for _, same := range lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }) {
 		cases := lists.GroupBy(same, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
@@ -202,35 +172,35 @@ func burstLines(s *analysis.Summary) []string {
 				lost += c.Survival.Requests - c.Survival.Succeeded
 			}
 		}
-		line := fmt.Sprintf("%s at once, first drained: %s", number(float64(same[0].Load.Burst)), strings.Join(shortened(counted(wins, len(cases), "case"), "%d more"), ", "))
-		lines = append(lines, cut(line+"; "+units.Thousands(lost)+" requests lost."))
+		line := fmt.Sprintf("%s at once, first drained: %s", words.Number(float64(same[0].Load.Burst)), strings.Join(words.Shortened(words.Counted(wins, len(cases), "case"), "%d more"), ", "))
+		lines = append(lines, words.Cut(line+"; "+units.Thousands(lost)+" requests lost."))
 	}
 	return lines
 }
 
 func sustainedLine(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
+	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
 	if len(cells) == 0 {
 		return nil
 	}
 	losing := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
-	head := fmt.Sprintf("Sustained %s: ", rate(cells[0].Load.RatePerSecond))
+	head := fmt.Sprintf("Sustained %s: ", words.Rate(cells[0].Load.RatePerSecond))
 	if len(losing) == 0 {
-		return []string{head + "every request answered in " + count(len(cells), "cell") + "."}
+		return []string{head + "every request answered in " + words.Count(len(cells), "cell") + "."}
 	}
-	return filled(head, lists.Map(losing, func(c *matrix.Cell) string {
-		return fmt.Sprintf("%s answered %s", under(c, cells), percent(kept(c)))
+	return words.Fill(head, lists.Map(losing, func(c *matrix.Cell) string {
+		return fmt.Sprintf("%s answered %s", words.Under(c, cells), words.Percent(words.Kept(c)))
 	}))
 }
 
 // searchLines are the highest rates that kept a goal.
 func searchLines(s *analysis.Summary) []string {
-	cells := cellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	cells := rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	var lines []string
 	for _, same := range lists.GroupBy(cells, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
 		slices.SortStableFunc(same, func(a, b *matrix.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
-		lines = append(lines, filled(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, where(point{same[0].Payload, same[0].Clients})),
-			lists.Map(same, func(c *matrix.Cell) string { return c.Variant + " " + between(c.Search.Kept, rate) }))...)
+		lines = append(lines, words.Fill(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, words.Where(rank.Point{Size: same[0].Payload, Clients: same[0].Clients})),
+			lists.Map(same, func(c *matrix.Cell) string { return c.Variant + " " + words.Between(c.Search.Kept, words.Rate) }))...)
 	}
 	return lines
 }

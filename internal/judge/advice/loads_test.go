@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -16,7 +17,7 @@ func searching() *analysis.Summary {
 	s := &analysis.Summary{}
 	sampleRun{
 		part: "search", sizes: both(64), clients: []int{100}, variants: []string{"rest", "grpc"}, trials: 3, model: "search",
-		mean: func(string, point) float64 { return 1000 }, p99: func(string, point) float64 { return 2000 },
+		mean: func(string, rank.Point) float64 { return 1000 }, p99: func(string, rank.Point) float64 { return 2000 },
 	}.addTo(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]

@@ -6,6 +6,8 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/curves"
@@ -14,7 +16,7 @@ import (
 
 // nextStep is to measure more, or to choose.
 func nextStep(s *analysis.Summary) []string {
-	parts := partsOf(s)
+	parts := rank.PartsOf(s)
 	if len(parts) == 0 {
 		return nil
 	}
@@ -32,7 +34,7 @@ func nextStep(s *analysis.Summary) []string {
 	case s.Report.Cases:
 		return nil
 	}
-	return chosen(mainPart(parts))
+	return chosen(rank.MainPart(parts))
 }
 
 // withoutVerdict asks for more trials, or for a quieter machine, where most cells have too
@@ -53,7 +55,7 @@ func withoutVerdict(s *analysis.Summary) string {
 	case 2*planned > few && 2*s.Again.Spoiled >= s.Invalid:
 		return fmt.Sprintf("Do: measure on a quieter machine: %d of %d cells have too few valid trials.", few, len(s.Cells))
 	case 2*planned > few:
-		return cut(fmt.Sprintf("Do: see to what makes trials invalid (%s): %d of %d cells have too few.", worst(s), few, len(s.Cells)))
+		return words.Cut(fmt.Sprintf("Do: see to what makes trials invalid (%s): %d of %d cells have too few.", worst(s), few, len(s.Cells)))
 	}
 	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
 }
@@ -87,12 +89,12 @@ func openClaims(s *analysis.Summary) []string {
 	half := (open + 1) / 2
 	switch {
 	case few >= half:
-		return []string{cut(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", howToGetMore(s), few, count(open, "open claim")))}
+		return []string{words.Cut(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", howToGetMore(s), few, words.Count(open, "open claim")))}
 	case len(needed) < half:
-		return []string{fmt.Sprintf("Do: nothing: most of the %s lie on a border, which more repeats may not decide.", count(open, "open claim"))}
+		return []string{fmt.Sprintf("Do: nothing: most of the %s lie on a border, which more repeats may not decide.", words.Count(open, "open claim"))}
 	}
 	slices.Sort(needed)
-	return []string{fmt.Sprintf("Do: take about %s: that decides %d of the %s.", count(needed[half-1], "repeat"), half, count(open, "open claim"))}
+	return []string{fmt.Sprintf("Do: take about %s: that decides %d of the %s.", words.Count(needed[half-1], "repeat"), half, words.Count(open, "open claim"))}
 }
 
 // howToGetMore valid repeats.
@@ -111,38 +113,38 @@ func morePaths(s *analysis.Summary) []string {
 	var items []string
 	for _, c := range s.Scalings {
 		if d := c.Diagnosis; d.Bottleneck == curves.OnConnection {
-			items = append(items, fmt.Sprintf("%s for %s, %s %s's", d.Better, c.Workload, timesAs(*d.Gain), c.Variant))
+			items = append(items, fmt.Sprintf("%s for %s, %s %s's", d.Better, c.Workload, words.Factor(*d.Gain), c.Variant))
 		}
 	}
 	if len(items) == 0 {
 		return []string{"Do: nothing: no connection holds its callers back."}
 	}
-	return filled("Do: use ", items)
+	return words.Fill("Do: use ", items)
 }
 
 // chosen is the rule for choosing by the mean, with the fewest and with the most clients.
-func chosen(p *part) []string {
-	if len(p.variants) < 2 || p.searched() || len(p.sizes) == 0 {
+func chosen(p *rank.Part) []string {
+	if len(p.Variants) < 2 || p.Searched() || len(p.Sizes) == 0 {
 		return nil
 	}
-	if !slices.ContainsFunc(p.comparisons, isDecided) {
+	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
 		return []string{"Do: choose by other merits: no difference is beyond doubt."}
 	}
 	var rules []string
-	for _, n := range p.clientEnds() {
-		ranges := p.ranges(matrix.Mean, n)
+	for _, n := range p.ClientEnds() {
+		ranges := p.Ranges(matrix.Mean, n)
 		rule := "any"
-		if !p.allCandidates(ranges) {
-			rule = p.bySize(ranges)
+		if !p.AllCandidates(ranges) {
+			rule = bySize(p, ranges)
 		}
 		rules = append(rules, rule)
 	}
 	if len(rules) == 1 || rules[0] == rules[1] {
-		return []string{cut("Do: by the mean, choose " + rules[0] + ".")}
+		return []string{words.Cut("Do: by the mean, choose " + rules[0] + ".")}
 	}
-	long := fmt.Sprintf("Do: by the mean, choose with %s %s; with %d %s.", clients(p.clients[0]), rules[0], p.mostClients(), rules[1])
-	if short := fmt.Sprintf("Do: by the mean, choose with %s %s.", clients(p.mostClients()), rules[1]); len([]rune(long)) > LongestLine {
-		return []string{cut(short)}
+	long := fmt.Sprintf("Do: by the mean, choose with %s %s; with %d %s.", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
+	if short := fmt.Sprintf("Do: by the mean, choose with %s %s.", words.Clients(p.MostClients()), rules[1]); len([]rune(long)) > words.LongestLine {
+		return []string{words.Cut(short)}
 	}
 	return []string{long}
 }
@@ -161,5 +163,5 @@ func trust(s *analysis.Summary) []string {
 	if len(care) == 0 {
 		return []string{line + "."}
 	}
-	return filled(line+"; with care: ", care[:min(len(care), shownItems)])
+	return words.Fill(line+"; with care: ", care[:min(len(care), words.ShownItems)])
 }

@@ -8,6 +8,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -15,14 +17,14 @@ import (
 
 // reconnections says which variants lose no request when every request opens a
 // connection of its own, with the most clients that do so, and at what price.
-func reconnections(p *part) []string {
+func reconnections(p *rank.Part) []string {
 	var most int
-	for _, c := range p.cells {
+	for _, c := range p.Cells {
 		if c.Connections.PerRequest && c.Survival.Requests > 0 {
 			most = max(most, c.Clients)
 		}
 	}
-	cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *matrix.Cell) bool {
+	cells := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool {
 		return !c.Connections.PerRequest || c.Clients != most || c.Survival.Requests == 0
 	})
 	variants := lists.GroupBy(cells, func(c *matrix.Cell) string { return c.Variant })
@@ -37,7 +39,7 @@ func reconnections(p *part) []string {
 		}
 		for _, c := range losing {
 			partly = append(partly, fmt.Sprintf("%s answers %s of %s%s",
-				under(c, cells), units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), worstFailure(c)))
+				words.Under(c, cells), units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.WorstFailure(c)))
 		}
 	}
 	var clauses []string
@@ -45,59 +47,59 @@ func reconnections(p *part) []string {
 		clauses = append(clauses, survive(whole, len(variants))+" without losing a request")
 	}
 	if len(partly) > 0 {
-		clauses = append(clauses, list(partly))
+		clauses = append(clauses, words.List(partly))
 	}
-	return append(sentence(clauses, "With %s and a connection a request %s.", clients(most)), p.price(most)...)
+	return append(words.Sentence(clauses, "With %s and a connection a request %s.", words.Clients(most)), priceOf(p, most)...)
 }
 
 // survive is a clause about the variants that do, of so many.
 func survive(variants []string, of int) string {
 	switch {
-	case len(variants) == of && of > shownRivals:
+	case len(variants) == of && of > words.ShownRivals:
 		return fmt.Sprintf("all %d variants survive", of)
 	case len(variants) == 1:
 		return variants[0] + " survives"
 	}
-	return list(variants) + " survive"
+	return words.List(variants) + " survive"
 }
 
-// price says what a request with a connection of its own costs both ends, for the
+// priceOf says what a request with a connection of its own costs both ends, for the
 // variants that begin each connection with a full handshake.
-func (p *part) price(clients int) []string {
-	if len(p.sizes) == 0 {
+func priceOf(p *rank.Part, clients int) []string {
+	if len(p.Sizes) == 0 {
 		return nil
 	}
-	at := point{p.sizes[0], clients}
+	at := rank.Point{Size: p.Sizes[0], Clients: clients}
 	fresh := *p
-	fresh.variants = nil
-	for _, c := range p.cellsAt(at) {
+	fresh.Variants = nil
+	for _, c := range p.CellsAt(at) {
 		if c.Connection == string(scenario.New) {
-			fresh.variants = append(fresh.variants, c.Variant)
+			fresh.Variants = append(fresh.Variants, c.Variant)
 		}
 	}
-	least, ok := fresh.rank(matrix.CPU, at)
-	if !ok || len(least.rivals) == 0 {
+	least, ok := fresh.Rank(matrix.CPU, at)
+	if !ok || len(least.Rivals) == 0 {
 		return nil
 	}
-	texts := make([]string, 0, shownRivals)
-	for _, other := range least.rivals[:min(len(least.rivals), shownRivals)] {
-		texts = append(texts, other.variant+" "+times(other.times))
+	texts := make([]string, 0, words.ShownRivals)
+	for _, other := range least.Rivals[:min(len(least.Rivals), words.ShownRivals)] {
+		texts = append(texts, other.Variant+" "+words.Times(other.Times))
 	}
 	return []string{fmt.Sprintf("With conn=new such a request %scosts %s least%s: %s of CPU time at the client and the server; %s that.",
-		p.atSmallest(), least.best, least.doubt(), bothCPUs(p.cell(least.best, at)), list(texts))}
+		words.AtSmallest(p), least.Best, words.DoubtOf(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(texts))}
 }
 
 // otherConnections names the cells whose connections were not what was asked for,
 // unless a check says so already.
 func otherConnections(s *analysis.Summary) []string {
 	var texts []string
-	for _, c := range cellsOf(s, func(c *matrix.Cell) bool { return c.Connections.Differs }) {
+	for _, c := range rank.CellsOf(s, func(c *matrix.Cell) bool { return c.Connections.Differs }) {
 		if slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" }) {
 			continue
 		}
-		text := c.Variant + " with " + clients(c.Clients)
+		text := c.Variant + " with " + words.Clients(c.Clients)
 		if c.Connections.Achieved != nil {
-			text += fmt.Sprintf(" began %s of its connections as %s", percent(*c.Connections.Achieved), c.Connection)
+			text += fmt.Sprintf(" began %s of its connections as %s", words.Percent(*c.Connections.Achieved), c.Connection)
 		} else {
 			text += " did not keep its connections"
 		}
@@ -106,40 +108,35 @@ func otherConnections(s *analysis.Summary) []string {
 	if len(texts) == 0 {
 		return nil
 	}
-	if more := len(texts) - shownItems; more > 0 {
-		texts = append(texts[:shownItems:shownItems], count(more, "cell")+" more")
+	if more := len(texts) - words.ShownItems; more > 0 {
+		texts = append(texts[:words.ShownItems:words.ShownItems], words.Count(more, "cell")+" more")
 	}
-	return []string{"Not the connections that were asked for: " + list(texts) + "."}
+	return []string{"Not the connections that were asked for: " + words.List(texts) + "."}
 }
 
 // lifecycleLines say which variants lose requests when each opens a connection of its own,
 // and what keeping the connection buys.
-func lifecycleLines(s *analysis.Summary, parts []*part) []string {
+func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	var lines, whole []string
 	n := 0
 	for _, p := range parts {
-		cells := slices.DeleteFunc(slices.Clone(p.cells), func(c *matrix.Cell) bool {
+		cells := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool {
 			return !c.Connections.PerRequest || c.Survival.Requests == 0
 		})
 		losing := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
 		switch {
 		case len(losing) > 0:
-			slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(kept(a), kept(b)) })
-			lines = append(lines, filled("Answered in "+p.name+": ", lists.Map(losing, func(c *matrix.Cell) string { return under(c, cells) + " " + percent(kept(c)) }))...)
+			slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(words.Kept(a), words.Kept(b)) })
+			lines = append(lines, words.Fill("Answered in "+p.Name+": ", lists.Map(losing, func(c *matrix.Cell) string { return words.Under(c, cells) + " " + words.Percent(words.Kept(c)) }))...)
 		case len(cells) > 0:
-			whole, n = append(whole, p.name), n+len(cells)
+			whole, n = append(whole, p.Name), n+len(cells)
 		}
 	}
 	lines = append(lines, keepingBuys(s)...)
 	if n > 0 {
-		lines = append(lines, filled(fmt.Sprintf("No request lost with a connection a request, in %s: ", count(n, "cell")), whole)...)
+		lines = append(lines, words.Fill(fmt.Sprintf("No request lost with a connection a request, in %s: ", words.Count(n, "cell")), whole)...)
 	}
 	return lines
-}
-
-// kept is the share of requests that were answered.
-func kept(c *matrix.Cell) float64 {
-	return float64(c.Survival.Succeeded) / float64(c.Survival.Requests)
 }
 
 // keepingBuys is of the stack that gains most by keeping its connections.
@@ -162,9 +159,9 @@ func keepingBuys(s *analysis.Summary) []string {
 	if !measured {
 		return nil
 	}
-	line := fmt.Sprintf("%s %s, not %s, %s: %s the throughput", best.Stack, best.To, best.From, clients(best.Clients), timesAs(rate.Ratio))
+	line := fmt.Sprintf("%s %s, not %s, %s: %s the throughput", best.Stack, best.To, best.From, words.Clients(best.Clients), words.Factor(rate.Ratio))
 	if cpu, measured := best.Of(matrix.CPU); measured {
-		line += ", " + number(cpu.Ratio.Value) + "× the CPU"
+		line += ", " + words.Number(cpu.Ratio.Value) + "× the CPU"
 	}
-	return []string{cut(line + ".")}
+	return []string{words.Cut(line + ".")}
 }

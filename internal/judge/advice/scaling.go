@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/curves"
-	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // bottlenecks says of every curve, in a sentence each, what keeps it from its
@@ -33,23 +33,23 @@ func Bottleneck(s curves.Scaling) string {
 	switch d.Bottleneck {
 	case curves.OnConnection:
 		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much.",
-			name, connectionsOf(d), serialises(d), d.Better, times(*d.Gain))
+			name, connectionsOf(d), serialises(d), d.Better, words.Times(*d.Gain))
 	case curves.MaybeConnection:
 		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure.",
-			name, connectionsOf(d), d.Clients, share(*d.Share))
+			name, connectionsOf(d), d.Clients, words.Share(*d.Share))
 	case curves.OnClientCPU, curves.OnServerCPU:
 		end, busy := "client", d.Client
 		if d.Bottleneck == curves.OnServerCPU {
 			end, busy = "server", d.Server
 		}
 		return fmt.Sprintf("%s: no bottleneck found in its connections; the %s's CPU is the limit, %s busy with %d in flight%s.",
-			name, end, share(busy.Value), d.Clients, moreDidNotHelp(d))
+			name, end, words.Share(busy.Value), d.Clients, moreDidNotHelp(d))
 	case curves.OnBothCPUs:
 		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s.",
 			name, d.Clients, moreDidNotHelp(d))
 	case curves.NoBottleneck:
 		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.",
-			name, d.Clients, share(*d.Share), moreDidNotHelp(d))
+			name, d.Clients, words.Share(*d.Share), moreDidNotHelp(d))
 	default:
 		return fmt.Sprintf("%s: what holds it is not told, because one call in flight alone was not measured.", name)
 	}
@@ -72,20 +72,14 @@ func connectionsOf(d curves.Diagnosis) string {
 	if d.Connections.Value == 1 {
 		return "one connection"
 	}
-	return fmt.Sprintf("%s connections", number(d.Connections.Value))
+	return fmt.Sprintf("%s connections", words.Number(d.Connections.Value))
 }
 
 func moreDidNotHelp(d curves.Diagnosis) string {
 	if d.Gain == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%s carries %s as much)", d.Better, times(*d.Gain))
-}
-
-func share(v float64) string { return number(100*v) + " %" }
-
-func times(f matrix.Figure) string {
-	return between(f, number) + " times"
+	return fmt.Sprintf(" (%s carries %s as much)", d.Better, words.Times(*d.Gain))
 }
 
 // bestInFlight is who carries most with the most calls in flight, a line a workload.
@@ -101,12 +95,12 @@ func bestInFlight(s *analysis.Summary) []string {
 		}
 		carries := func(c curves.Scaling) float64 { return c.Points[len(c.Points)-1].Throughput.Value }
 		slices.SortStableFunc(all, func(a, b curves.Scaling) int { return cmp.Compare(carries(b), carries(a)) })
-		over, names := brief(lists.Map(all, func(c curves.Scaling) string { return c.Variant }))
+		over, names := words.Brief(lists.Map(all, func(c curves.Scaling) string { return c.Variant }))
 		items := make([]string, len(all))
 		for i, c := range all {
-			items[i] = names[i] + " " + rate(carries(c))
+			items[i] = names[i] + " " + words.Rate(carries(c))
 		}
-		lines = append(lines, filled(fmt.Sprintf("%s%s, %d in flight: ", over, ofWork[0].Workload, most), items)...)
+		lines = append(lines, words.Fill(fmt.Sprintf("%s%s, %d in flight: ", over, ofWork[0].Workload, most), items)...)
 	}
 	return lines
 }

@@ -6,43 +6,40 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// isService reports whether a run loaded a service of the user's own.
-func isService(s *analysis.Summary) bool {
-	return len(s.Cells) > 0 && s.Cells[0].IsService()
-}
-
 // served says how the service stands with the fewest and the most clients.
 func served(s *analysis.Summary) []string {
 	var lines []string
-	for _, p := range partsOf(s) {
+	for _, p := range rank.PartsOf(s) {
 		lines = append(lines, servedWith(p)...)
 	}
-	return ends(lines)
+	return rank.Ends(lines)
 }
 
 // servedWith says how the service stands with each number of clients.
-func servedWith(p *part) []string {
+func servedWith(p *rank.Part) []string {
 	var lines []string
-	for _, c := range p.cells {
+	for _, c := range p.Cells {
 		if !c.IsValid() {
 			continue
 		}
 		times := c.ResponseTimes()
-		line := fmt.Sprintf("%s: %s answered well", clients(c.Clients), rate(c.Throughput.Value))
+		line := fmt.Sprintf("%s: %s answered well", words.Clients(c.Clients), words.Rate(c.Throughput.Value))
 		if !math.IsNaN(times.P50.Value) {
-			line += ", half within " + micros(times.P50.Value)
+			line += ", half within " + words.Micros(times.P50.Value)
 		}
 		if !math.IsNaN(times.P99.Value) {
-			line += ", 99 of 100 within " + micros(times.P99.Value)
+			line += ", 99 of 100 within " + words.Micros(times.P99.Value)
 		}
 		if c.Survival.Requests == c.Survival.Succeeded {
 			line += "; none failed"
 		}
-		lines = append(lines, cut(line+"."))
+		lines = append(lines, words.Cut(line+"."))
 	}
 	return lines
 }
@@ -68,19 +65,19 @@ func setbacks(s *analysis.Summary) []string {
 	var lines []string
 	with := ""
 	if len(s.Cells) > 1 {
-		with = "With " + clients(worst.Clients) + ": "
+		with = "With " + words.Clients(worst.Clients) + ": "
 	}
 	if failed := worst.Survival.Requests - worst.Survival.Succeeded; failed > 0 {
 		most := worst.Survival.Failures[0]
 		share := float64(failed) / float64(worst.Survival.Requests)
-		lines = append(lines, cut(fmt.Sprintf("%s%s of the calls failed, mostly so: %s", with, percent(share), most.Example)))
+		lines = append(lines, words.Cut(fmt.Sprintf("%s%s of the calls failed, mostly so: %s", with, words.Percent(share), most.Example)))
 	}
 	if n, longest := worst.Standstills(); n > 0 {
 		times := "once, for"
 		if n > 1 {
 			times = fmt.Sprintf("%d times, for up to", n)
 		}
-		lines = append(lines, fmt.Sprintf("%shardly anything was answered %s about %s.", with, times, micros(1e6*longest)))
+		lines = append(lines, fmt.Sprintf("%shardly anything was answered %s about %s.", with, times, words.Micros(1e6*longest)))
 	}
 	for i, line := range lines {
 		lines[i] = strings.ToUpper(line[:1]) + line[1:]
@@ -93,5 +90,5 @@ func refusal(s *analysis.Summary) []string {
 	if slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
 		return nil
 	}
-	return []string{cut("These figures cannot be believed: " + s.Cells[0].Findings[0].Detail)}
+	return []string{words.Cut("These figures cannot be believed: " + s.Cells[0].Findings[0].Detail)}
 }

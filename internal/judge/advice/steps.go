@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
-	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 )
@@ -25,23 +25,23 @@ func steps(s *analysis.Summary) []string {
 // stepSentences are about one jump; the first of the steps is that of the part's first variant.
 func stepSentences(all []compare.Step) []string {
 	first := all[0]
-	where := fmt.Sprintf("%s: from %s to %s", first.Part, exactSize(first.From), exactSize(first.To))
+	where := fmt.Sprintf("%s: from %s to %s", first.Part, words.ExactSize(first.From), words.ExactSize(first.To))
 	switch first.Outcome {
 	case compare.HasStep:
-		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, between(first.Time, number), moreFaults(first), cause(all))}
+		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, words.Between(first.Time, words.Number), moreFaults(first), cause(all))}
 		for _, kind := range []struct {
 			kind compare.StepKind
 			says string
 		}{{compare.StepGone, "that step is gone with %s."}, {compare.StepStays, "it stays with %s."}, {compare.StepUndecided, "it is undecided with %s."}} {
 			if with := factors(all, kind.kind); len(with) > 0 {
-				sentences = append(sentences, fmt.Sprintf(first.Part+": "+kind.says, list(with)))
+				sentences = append(sentences, fmt.Sprintf(first.Part+": "+kind.says, words.List(with)))
 			}
 		}
 		return sentences
 	case compare.NoStep:
-		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, between(first.Time, number), appearing(all))}
+		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, words.Between(first.Time, words.Number), appearing(all))}
 	}
-	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, between(first.Time, number), appearing(all))}
+	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, words.Between(first.Time, words.Number), appearing(all))}
 }
 
 // appearing are the variants that have a step of their own.
@@ -50,7 +50,7 @@ func appearing(all []compare.Step) string {
 	if len(with) == 0 {
 		return ""
 	}
-	return "; one appears with " + list(with)
+	return "; one appears with " + words.List(with)
 }
 
 // cause is what takes the step away, and what does not.
@@ -60,9 +60,9 @@ func cause(all []compare.Step) string {
 	case len(gone) == 0:
 		return ": a step"
 	case len(stays) == 0:
-		return ": a step, which comes from what " + joined(gone, "or") + " changes"
+		return ": a step, which comes from what " + words.Joined(gone, "or") + " changes"
 	}
-	return fmt.Sprintf(": a step, which comes from what %s changes, and not from what %s changes", joined(gone, "or"), joined(stays, "or"))
+	return fmt.Sprintf(": a step, which comes from what %s changes, and not from what %s changes", words.Joined(gone, "or"), words.Joined(stays, "or"))
 }
 
 // moreFaults are those that the larger message has beyond chance.
@@ -70,7 +70,7 @@ func moreFaults(s compare.Step) string {
 	if s.Faults == nil || s.Faults.Interval == nil || s.Faults.Interval.Low <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", with %s page faults more", between(*s.Faults, number))
+	return fmt.Sprintf(", with %s page faults more", words.Between(*s.Faults, words.Number))
 }
 
 // factors name the variants of a kind by what differs from the first, with their ratios.
@@ -78,7 +78,7 @@ func factors(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
 		if step.Outcome == kind {
-			names = append(names, fmt.Sprintf("%s (%s)", factor(step), between(step.Time, number)))
+			names = append(names, fmt.Sprintf("%s (%s)", factor(step), words.Between(step.Time, words.Number)))
 		}
 	}
 	return names
@@ -104,9 +104,6 @@ func factor(step compare.Step) string {
 	return step.Variant
 }
 
-// exactSize has every byte: steps lie between sizes that round to the same.
-func exactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
-
 // stepLines say where the time jumps, and what takes the jump away.
 func stepLines(s *analysis.Summary) []string {
 	var lines []string
@@ -114,21 +111,21 @@ func stepLines(s *analysis.Summary) []string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
 	}) {
 		first := all[0]
-		head := fmt.Sprintf("%s to %s over %s: %s, ", exactSize(first.From), exactSize(first.To), first.Variant, timesAs(first.Time))
+		head := fmt.Sprintf("%s to %s over %s: %s, ", words.ExactSize(first.From), words.ExactSize(first.To), first.Variant, words.Factor(first.Time))
 		switch first.Outcome {
 		case compare.HasStep:
 			var items []string
 			if gone := changed(all, compare.StepGone); len(gone) > 0 {
-				items = append(items, "gone with "+joined(gone, "or"))
+				items = append(items, "gone with "+words.Joined(gone, "or"))
 			}
 			if stays := changed(all, compare.StepStays); len(stays) > 0 {
-				items = append(items, "not with "+joined(stays, "or"))
+				items = append(items, "not with "+words.Joined(stays, "or"))
 			}
-			lines = append(lines, filled(head+"a step; ", append(items, ""))...)
+			lines = append(lines, words.Fill(head+"a step; ", append(items, ""))...)
 		case compare.NoStep:
-			lines = append(lines, cut(head+"no step."))
+			lines = append(lines, words.Cut(head+"no step."))
 		default:
-			lines = append(lines, cut(head+"undecided."))
+			lines = append(lines, words.Cut(head+"undecided."))
 		}
 	}
 	return lines

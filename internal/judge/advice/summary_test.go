@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/curves"
@@ -19,8 +20,8 @@ type sampleRun struct {
 	trials   int
 	model    string
 	// mean and p99 are in microseconds.
-	mean, p99 func(variant string, at point) float64
-	cpu       func(variant string, at point) float64 // of both ends; nil for as much as the mean
+	mean, p99 func(variant string, at rank.Point) float64
+	cpu       func(variant string, at rank.Point) float64 // of both ends; nil for as much as the mean
 	warmUpMS  float64
 }
 
@@ -45,7 +46,7 @@ func (y sampleRun) addTo(s *analysis.Summary) {
 	}
 	for _, size := range y.sizes {
 		for _, n := range y.clients {
-			at := point{size, n}
+			at := rank.Point{Size: size, Clients: n}
 			for _, v := range y.variants {
 				s.Cells = append(s.Cells, y.cell(v, at))
 			}
@@ -68,19 +69,19 @@ func both(sizes ...int) []record.Payload {
 	return all
 }
 
-func (y sampleRun) cell(variant string, at point) matrix.Cell {
+func (y sampleRun) cell(variant string, at rank.Point) matrix.Cell {
 	mean, p99 := y.mean(variant, at), y.p99(variant, at)
-	cpu := y.figure(mean / float64(at.clients) / 4)
+	cpu := y.figure(mean / float64(at.Clients) / 4)
 	if y.cpu != nil {
 		cpu = y.figure(y.cpu(variant, at) / 2)
 	}
 	c := matrix.Cell{
 		Cell: record.Cell{
-			Part: y.part, Variant: variant, Place: record.Place{Payload: at.size, Clients: at.clients},
+			Part: y.part, Variant: variant, Place: record.Place{Payload: at.Size, Clients: at.Clients},
 			Load: record.Load{Model: y.model},
 		},
 		Trials: y.trials, Valid: y.trials,
-		Throughput: y.figure(float64(at.clients) / mean * 1e6),
+		Throughput: y.figure(float64(at.Clients) / mean * 1e6),
 		P99OverP50: y.figure(p99 / (0.9 * mean)),
 		WarmUp:     y.figure(y.warmUpMS),
 		ClientCPU:  &cpu, ServerCPU: &cpu,
@@ -94,10 +95,10 @@ func (y sampleRun) cell(variant string, at point) matrix.Cell {
 
 // compare calls equal what differs by less than a hundredth, undecided what
 // differs by less than a tenth, and the rest a difference.
-func (y sampleRun) compare(metric string, of func(string, point) float64, a, b string, at point) compare.Comparison {
+func (y sampleRun) compare(metric string, of func(string, rank.Point) float64, a, b string, at rank.Point) compare.Comparison {
 	ratio := of(a, at) / of(b, at)
 	c := compare.Comparison{
-		Part: y.part, A: a, B: b, Place: record.Place{Payload: at.size, Clients: at.clients},
+		Part: y.part, A: a, B: b, Place: record.Place{Payload: at.Size, Clients: at.Clients},
 		Metric: metric, Ratio: y.figure(ratio), Verdict: compare.Undecided, Margin: 0.05, Pairs: y.trials,
 	}
 	less, more := compare.Faster, compare.Slower
@@ -123,18 +124,18 @@ func usual() sampleRun {
 	return sampleRun{
 		part: "compare", sizes: both(64, 4096), clients: []int{1, 4, 16, 50, 100, 200},
 		variants: []string{"tcp", "rest", "grpc"}, trials: 3, model: "closed", warmUpMS: 250,
-		mean: func(variant string, at point) float64 {
-			if variant == "rest" && at.clients == 1 && at.size.RequestBytes == 4096 {
+		mean: func(variant string, at rank.Point) float64 {
+			if variant == "rest" && at.Clients == 1 && at.Size.RequestBytes == 4096 {
 				return 50.2
 			}
-			return 50 * factor[variant] * float64(max(at.clients, 16)) / 16
+			return 50 * factor[variant] * float64(max(at.Clients, 16)) / 16
 		},
-		p99: func(variant string, at point) float64 {
-			mean := 50 * factor[variant] * float64(max(at.clients, 16)) / 16
+		p99: func(variant string, at rank.Point) float64 {
+			mean := 50 * factor[variant] * float64(max(at.Clients, 16)) / 16
 			switch {
 			case variant == "grpc":
 				return 1.4 * mean
-			case variant == "tcp" && at.size.RequestBytes == 4096 && at.clients == 200:
+			case variant == "tcp" && at.Size.RequestBytes == 4096 && at.Clients == 200:
 				return 3 * mean
 			default:
 				return 2 * mean

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/curves"
@@ -40,7 +41,7 @@ func holdsNone(t *testing.T, text string, falsehoods ...string) {
 func alike() sampleRun {
 	y := usual()
 	y.variants = []string{"tcp", "rest"}
-	y.mean = func(string, point) float64 { return 100 }
+	y.mean = func(string, rank.Point) float64 { return 100 }
 	y.p99 = y.mean
 	return y
 }
@@ -49,8 +50,8 @@ func alike() sampleRun {
 func TestBothSizesAreNamed(t *testing.T) {
 	y := usual()
 	y.sizes, y.clients = []record.Payload{{RequestBytes: 64, ResponseBytes: 64}, {RequestBytes: 64, ResponseBytes: 262144}}, []int{10}
-	y.mean = func(variant string, at point) float64 {
-		if (variant == "tcp") == (at.size.ResponseBytes == 64) {
+	y.mean = func(variant string, at rank.Point) float64 {
+		if (variant == "tcp") == (at.Size.ResponseBytes == 64) {
 			return 1000
 		}
 		return 4670
@@ -90,7 +91,7 @@ func TestKneesAndLimitsNameBothSizes(t *testing.T) {
 // Equal times do not make a choice open where one variant takes three times the CPU.
 func TestCPUTimeIsAReasonToChoose(t *testing.T) {
 	y := alike()
-	y.cpu = func(variant string, _ point) float64 { return map[string]float64{"tcp": 10, "rest": 30}[variant] }
+	y.cpu = func(variant string, _ rank.Point) float64 { return map[string]float64{"tcp": 10, "rest": 30}[variant] }
 	text := advised(y)
 	holds(t, text,
 		"To choose: no mean is lowest beyond doubt, with 1 client as with 200; no P99 with 200 clients is lowest beyond doubt; where CPU time with 200 clients matters, tcp.",
@@ -105,7 +106,7 @@ func TestCPUTimeIsAReasonToChoose(t *testing.T) {
 func TestNoneOfEqualsCostsLeast(t *testing.T) {
 	for name, ratio := range map[string]float64{"which rest equals within 5 %": 1.005, "though not beyond doubt against rest": 1.05} {
 		y := alike()
-		y.cpu = func(variant string, _ point) float64 {
+		y.cpu = func(variant string, _ rank.Point) float64 {
 			return map[string]float64{"tcp": 10, "rest": 10 * ratio}[variant]
 		}
 		text := advised(y)
@@ -118,8 +119,8 @@ func TestNoneOfEqualsCostsLeast(t *testing.T) {
 func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
 	y := usual()
 	y.sizes, y.clients = []record.Payload{{RequestBytes: 64, ResponseBytes: 64}, {RequestBytes: 64, ResponseBytes: 640}, {RequestBytes: 64, ResponseBytes: 4096}, {RequestBytes: 64, ResponseBytes: 16384}, {RequestBytes: 64, ResponseBytes: 262144}}, []int{10}
-	y.mean = func(variant string, at point) float64 {
-		if variant == "tcp" && at.size.ResponseBytes == 262144 {
+	y.mean = func(variant string, at rank.Point) float64 {
+		if variant == "tcp" && at.Size.ResponseBytes == 262144 {
 			return 2100
 		}
 		return 100

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -13,7 +14,7 @@ func (t *loadText) fleet(run *Run) {
 	if f == nil {
 		return
 	}
-	t.line("fleet", "%s", advice.FleetLine(f, advice.LongestLine))
+	t.line("fleet", "%s", advice.FleetLine(f, words.LongestLine))
 	for i := range run.Summary.Cells {
 		for _, c := range run.Summary.Cells[i].FleetClients {
 			t.line("fleet", "%s", fleetClientLine(&c))

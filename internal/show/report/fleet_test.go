@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -17,8 +18,8 @@ import (
 func TestFleetIsSaidInOneLine(t *testing.T) {
 	run := fixtureFleet(t)
 	const want = "Fleet: 4 client agents (client-1, 3 more) against server-1; clocks ±38 µs, windows within 52 µs."
-	if !slices.Contains(run.Answer, want) || len(run.Answer) > advice.MostLines {
-		t.Errorf("%q: want a line %q, of %d at most", run.Answer, want, advice.MostLines)
+	if !slices.Contains(run.Answer, want) || len(run.Answer) > words.MostLines {
+		t.Errorf("%q: want a line %q, of %d at most", run.Answer, want, words.MostLines)
 	}
 	for i := range run.Summary.Fleet.Agents {
 		run.Summary.Fleet.Agents[i].Name = string(rune('a' + i))
@@ -29,7 +30,7 @@ func TestFleetIsSaidInOneLine(t *testing.T) {
 	}
 	run.Summary.Fleet.Agents[1].Name = strings.Repeat("long", 20)
 	for _, line := range advice.Answer(run.Summary) {
-		if utf8.RuneCountInString(line) > advice.LongestLine {
+		if utf8.RuneCountInString(line) > words.LongestLine {
 			t.Errorf("the line is too long: %q", line)
 		}
 	}

@@ -1,0 +1,226 @@
+// Package rank puts the variants of a part in order at each place, by the verdicts of
+// comparisons: who is best there, who equals it, who is behind, and at which sizes the
+// same variants may be chosen.
+//
+// It reads an analysis and writes no text.
+package rank
+
+import (
+	"cmp"
+	"slices"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+// part is a part of the scenario: variants at sizes and concurrencies. Its axes
+// hold what has a valid trial.
+type Part struct {
+	Name        string
+	Cells       []*matrix.Cell   // valid or not
+	Variants    []string         // in the order of the cells
+	Sizes       []record.Payload // ascending
+	Clients     []int            // ascending
+	Comparisons []*compare.Comparison
+}
+
+// point is where variants of a part are compared.
+type Point struct {
+	Size    record.Payload
+	Clients int
+}
+
+// partsOf leaves out cells whose calls were made by another program: that is a
+// measure for wirelab's own client, and nothing to choose.
+func PartsOf(s *analysis.Summary) []*Part {
+	own := CellsOf(s, func(c *matrix.Cell) bool { return !c.ForeignClient })
+	var parts []*Part
+	for _, cells := range lists.GroupBy(own, func(c *matrix.Cell) string { return c.Part }) {
+		var compared []*compare.Comparison
+		for i := range s.Comparisons {
+			if c := &s.Comparisons[i]; c.Part == cells[0].Part {
+				compared = append(compared, c)
+			}
+		}
+		parts = append(parts, newPart(cells[0].Part, cells, compared))
+	}
+	return parts
+}
+
+func newPart(name string, cells []*matrix.Cell, compared []*compare.Comparison) *Part {
+	p := &Part{Name: name, Cells: cells, Comparisons: compared}
+	for _, c := range cells {
+		if c.IsValid() {
+			p.Variants, p.Sizes, p.Clients = lists.AppendNew(p.Variants, c.Variant), lists.AppendNew(p.Sizes, c.Payload), lists.AppendNew(p.Clients, c.Clients)
+		}
+	}
+	slices.SortFunc(p.Sizes, record.Payload.Compare)
+	slices.Sort(p.Clients)
+	return p
+}
+
+// cellsOf returns the cells that can is true of.
+func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
+	var cells []*matrix.Cell
+	for i := range s.Cells {
+		if c := &s.Cells[i]; can(c) {
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
+// cell is nil where it has no valid trial.
+func (p *Part) Cell(variant string, at Point) *matrix.Cell {
+	for _, c := range p.Cells {
+		if c.IsValid() && c.Variant == variant && c.Payload == at.Size && c.Clients == at.Clients {
+			return c
+		}
+	}
+	return nil
+}
+
+// cellsAt are the cells of all variants at a point that have a valid trial.
+func (p *Part) CellsAt(at Point) []*matrix.Cell {
+	var cells []*matrix.Cell
+	for _, v := range p.Variants {
+		if c := p.Cell(v, at); c != nil {
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
+// clientEnds are the lowest and the highest concurrency, or the only one.
+func (p *Part) ClientEnds() []int { return Ends(p.Clients) }
+
+// sizesAscend reports whether neither requests nor responses become smaller along the
+// sizes, so that a range of them may be named by its ends.
+func (p *Part) SizesAscend() bool {
+	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
+}
+
+// sizeEnds are the smallest and the largest size, or the only one.
+func (p *Part) SizeEnds() []record.Payload { return Ends(p.Sizes) }
+
+func Ends[T any](axis []T) []T {
+	if len(axis) < 2 {
+		return axis
+	}
+	return []T{axis[0], axis[len(axis)-1]}
+}
+
+func (p *Part) MostClients() int { return p.Clients[len(p.Clients)-1] }
+
+// cold reports whether the part was measured without warm-up, so that its
+// figures are of the start.
+func (p *Part) Cold() bool {
+	return !slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool { return !c.IsValid() || c.WarmUp.Value > 0 })
+}
+
+// closed reports whether clients wait for their answers before they ask again.
+func (p *Part) Closed() bool { return p.Cells[0].Load.Model == "closed" }
+
+// searched reports whether the rate of each cell was searched for.
+func (p *Part) Searched() bool { return p.Cells[0].Load.Model == "search" }
+
+// repeated reports whether most cells have the trials that a verdict takes.
+func (p *Part) Repeated() bool {
+	enough := 0
+	for _, c := range p.Cells {
+		if c.Throughput.Interval != nil {
+			enough++
+		}
+	}
+	return 2*enough > len(p.Cells)
+}
+
+func Opposite(v compare.Verdict) compare.Verdict {
+	switch v {
+	case compare.Faster:
+		return compare.Slower
+	case compare.Slower:
+		return compare.Faster
+	case compare.Less:
+		return compare.More
+	case compare.More:
+		return compare.Less
+	}
+	return v
+}
+
+func MainPart(parts []*Part) *Part {
+	return slices.MaxFunc(parts, func(a, b *Part) int { return len(a.Cells) - len(b.Cells) })
+}
+
+// isDecided reports whether a difference is beyond doubt.
+func IsDecided(c *compare.Comparison) bool {
+	return c.Verdict != compare.Undecided && c.Verdict != compare.Equivalent
+}
+
+func ClosedLoop(s *analysis.Summary, part string) bool {
+	for i := range s.Cells {
+		if s.Cells[i].Part == part {
+			return s.Cells[i].Load.Model == "closed"
+		}
+	}
+	return false
+}
+
+// isService reports whether a run loaded a service of the user's own.
+func IsService(s *analysis.Summary) bool {
+	return len(s.Cells) > 0 && s.Cells[0].IsService()
+}
+
+// cellsUnder returns the cells of a load model for which has returns true.
+func CellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
+	return CellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })
+}
+
+// only is the part with some of its cells alone.
+func (p *Part) Only(keep func(*matrix.Cell) bool) *Part {
+	cells := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool { return !keep(c) })
+	return newPart(p.Name, cells, p.Comparisons)
+}
+
+// around is the part at the sizes and the concurrencies that were measured nearest to those
+// wished for, below and above; nil where these lie outside.
+func (p *Part) Around(size record.Payload, callers int) *Part {
+	sizes, clients := p.Sizes, p.Clients
+	if size != (record.Payload{}) {
+		sizes = bracket(sizes, func(other record.Payload) int { return other.Compare(size) })
+		if len(sizes) == 2 && (sizes[0].RequestBytes > size.RequestBytes || sizes[0].ResponseBytes > size.ResponseBytes || sizes[1].RequestBytes < size.RequestBytes || sizes[1].ResponseBytes < size.ResponseBytes) {
+			return nil
+		}
+	}
+	if callers > 0 {
+		clients = bracket(clients, func(other int) int { return other - callers })
+	}
+	if len(sizes) == 0 || len(clients) == 0 {
+		return nil
+	}
+	q := *p
+	q.Sizes, q.Clients = sizes, clients
+	return &q
+}
+
+// bracket is the value that is meant, or those next to it below and above; none if it lies
+// outside. The values ascend.
+func bracket[T any](values []T, compare func(T) int) []T {
+	i := slices.IndexFunc(values, func(v T) bool { return compare(v) >= 0 })
+	switch {
+	case i < 0, i == 0 && compare(values[0]) > 0:
+		return nil
+	case compare(values[i]) == 0:
+		return values[i : i+1]
+	}
+	return values[i-1 : i+1]
+}
+
+// within reports whether all variants are also another part's.
+func (p *Part) Within(other *Part) bool {
+	return !slices.ContainsFunc(p.Variants, func(v string) bool { return !slices.Contains(other.Variants, v) })
+}

@@ -1,0 +1,193 @@
+package rank
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+// ranking is who leads at a point, and how far that is beyond doubt.
+type Ranking struct {
+	At     Point
+	Best   string
+	Equal  []string // to the best, within the margin
+	Unsure []string // cannot be told from it
+	behind []string // beyond doubt
+	TooFew bool     // too few trials for any verdict
+	Rivals []Rival  // of the best, the nearest first
+	Value  matrix.Figure
+}
+
+// metricOf is a cell's figure for one of the analysis' metrics that are better
+// where they are lower; nil where it was not measured, or of too few requests.
+func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
+	switch metric {
+	case matrix.P99:
+		if math.IsNaN(c.ResponseTimes().P99.Value) {
+			return nil
+		}
+		return &c.ResponseTimes().P99
+	case matrix.CPU:
+		return c.BothCPU()
+	}
+	return &c.ResponseTimes().Mean
+}
+
+// rank ranks the variants at a point. The best is the one with the lowest figure
+// of those that no other is faster than beyond doubt.
+func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
+	var best *matrix.Cell
+	for _, variant := range p.Variants {
+		c := p.Cell(variant, at)
+		if c == nil || MetricOf(metric, c) == nil || p.beaten(variant, metric, at) {
+			continue
+		}
+		if best == nil || MetricOf(metric, c).Value < MetricOf(metric, best).Value {
+			best = c
+		}
+	}
+	if best == nil {
+		return Ranking{}, false
+	}
+	r := Ranking{At: at, Best: best.Variant, Value: *MetricOf(metric, best), TooFew: true}
+	for _, other := range p.Variants {
+		view, compared := p.Against(r.Best, other, metric, at)
+		if !compared {
+			continue
+		}
+		r.Rivals = append(r.Rivals, view)
+		r.TooFew = r.TooFew && view.Times.Interval == nil
+		switch view.Verdict {
+		case compare.Faster, compare.Less:
+			r.behind = append(r.behind, other)
+		case compare.Equivalent:
+			r.Equal = append(r.Equal, other)
+		default:
+			r.Unsure = append(r.Unsure, other)
+		}
+	}
+	slices.SortStableFunc(r.Rivals, func(a, b Rival) int { return cmp.Compare(a.Times.Value, b.Times.Value) })
+	return r, true
+}
+
+func (p *Part) beaten(variant, metric string, at Point) bool {
+	return slices.ContainsFunc(p.Variants, func(other string) bool {
+		view, compared := p.Against(variant, other, metric, at)
+		return compared && (view.Verdict == compare.Slower || view.Verdict == compare.More)
+	})
+}
+
+// candidates are the variants that no measurement speaks against.
+func (r Ranking) candidates() []string {
+	return slices.Concat([]string{r.Best}, r.Equal, r.Unsure)
+}
+
+// sizeGroups ranks the variants with so many clients at every size, and puts the
+// sizes with equal rankings together.
+func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
+	var all []Ranking
+	for _, size := range p.Sizes {
+		if r, ok := p.Rank(metric, Point{size, clients}); ok {
+			all = append(all, r)
+		}
+	}
+	return lists.GroupBy(all, func(r Ranking) string { return fmt.Sprint(r.Best, r.TooFew, r.Equal, r.Unsure, r.behind) })
+}
+
+// isSure reports whether the best one is best beyond doubt.
+func (r Ranking) IsSure() bool { return !r.TooFew && len(r.Equal)+len(r.Unsure) == 0 }
+
+// rival is a variant as compared with another one.
+type Rival struct {
+	Variant string
+	Times   matrix.Figure   // the rival's figure over the other's
+	Verdict compare.Verdict // on the other
+}
+
+// against compares one variant with another, the rival.
+func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
+	for _, c := range p.Comparisons {
+		if c.Metric != metric || c.Payload != at.Size || c.Clients != at.Clients {
+			continue
+		}
+		switch {
+		case c.A == one && c.B == other:
+			return Rival{Variant: other, Times: c.Ratio.Inverse(), Verdict: c.Verdict}, true
+		case c.A == other && c.B == one:
+			return Rival{Variant: other, Times: c.Ratio, Verdict: Opposite(c.Verdict)}, true
+		}
+	}
+	return Rival{}, false
+}
+
+// sizeRange is sizes that follow each other and have candidates in common.
+type SizeRange struct {
+	Sizes      []record.Payload
+	Candidates []string
+}
+
+func (p *Part) Ranges(metric string, n int) []SizeRange {
+	var all []SizeRange
+	for _, size := range p.Sizes {
+		r, ok := p.Rank(metric, Point{size, n})
+		if !ok || len(r.Rivals) == 0 {
+			continue
+		}
+		candidates := r.candidates()
+		if len(all) > 0 {
+			last := &all[len(all)-1]
+			common := slices.DeleteFunc(slices.Clone(last.Candidates), func(v string) bool { return !slices.Contains(candidates, v) })
+			if len(common) > 0 {
+				last.Sizes, last.Candidates = append(last.Sizes, size), common
+				continue
+			}
+		}
+		all = append(all, SizeRange{[]record.Payload{size}, candidates})
+	}
+	return all
+}
+
+// allCandidates reports whether every variant is a candidate everywhere.
+func (p *Part) AllCandidates(ranges []SizeRange) bool {
+	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) < len(p.Variants) })
+}
+
+// peaks are the cells in which each variant is at its best, the highest first.
+func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
+	var peaks []*matrix.Cell
+	for _, variant := range p.Variants {
+		var peak *matrix.Cell
+		for _, n := range p.Clients {
+			if c := p.Cell(variant, Point{size, n}); c != nil && (peak == nil || c.Throughput.Value > peak.Throughput.Value) {
+				peak = c
+			}
+		}
+		if peak != nil {
+			peaks = append(peaks, peak)
+		}
+	}
+	slices.SortStableFunc(peaks, func(a, b *matrix.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) })
+	return peaks
+}
+
+func Apart(higher, lower matrix.Figure) bool {
+	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
+}
+
+// steadiest is the cell with the lowest P99/P50, or low, the cell with the lowest
+// P99, if no other is lower by more than 5 %.
+func (p *Part) Steadiest(low *matrix.Cell, at Point) *matrix.Cell {
+	steadiest := low
+	for _, c := range p.CellsAt(at) {
+		if c.P99OverP50.Value < 0.95*low.P99OverP50.Value && c.P99OverP50.Value < steadiest.P99OverP50.Value {
+			steadiest = c
+		}
+	}
+	return steadiest
+}

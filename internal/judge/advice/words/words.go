@@ -1,0 +1,188 @@
+// Package words writes what sentences and lines are made of: figures with their units,
+// lists, places and cells, and lines that fit a terminal.
+//
+// It must not know which sentence they stand in.
+package words
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+func Number(v float64) string { return units.Number(v) }
+
+// micros is a time in the unit that suits it.
+func Micros(us float64) string { return units.Time(us * 1e3) }
+
+func Size(bytes float64) string {
+	switch {
+	case bytes >= 1<<20:
+		return Number(bytes/(1<<20)) + " MiB"
+	case bytes >= 1<<10:
+		return Number(bytes/(1<<10)) + " KiB"
+	default:
+		return Number(bytes) + " B"
+	}
+}
+
+// payloadText has both sizes where they differ.
+func PayloadText(p record.Payload) string {
+	return p.Text(func(bytes int) string { return Size(float64(bytes)) }, " → ")
+}
+
+// percent shows a share in whole percents, or in hundredths of them where it is
+// nearly all: it is cut and not rounded, so that 100 % is all.
+func Percent(share float64) string {
+	scale := 1.0
+	if share > 0.99 {
+		scale = 100
+	}
+	return strconv.FormatFloat(math.Floor(share*100*scale+1e-9)/scale, 'f', -1, 64) + " %"
+}
+
+func Rate(perSecond float64) string { return Number(perSecond) + "/s" }
+
+func Clients(n int) string { return Count(n, "client") }
+
+// between adds the interval, if there is one.
+func Between(f matrix.Figure, show func(float64) string) string {
+	if f.Interval == nil {
+		return show(f.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
+}
+
+// sentence puts the clauses into a format as its last argument. It is no sentence
+// if there are no clauses.
+func Sentence(clauses []string, format string, args ...any) []string {
+	if len(clauses) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf(format, append(args, strings.Join(clauses, "; "))...)}
+}
+
+// shownItems bounds how many cells or checks a sentence names.
+const ShownItems = 3
+
+// shortened keeps the first texts, and says by the format how many more there are.
+func Shortened(texts []string, more string) []string {
+	n := len(texts) - ShownItems
+	if n <= 0 {
+		return texts
+	}
+	return append(texts[:ShownItems:ShownItems], fmt.Sprintf(more, n))
+}
+
+// list is a, b and c.
+func List(items []string) string { return Joined(items, "and") }
+
+func Joined(items []string, last string) string {
+	if n := len(items); n > 1 {
+		return strings.Join(items[:n-1], ", ") + " " + last + " " + items[n-1]
+	}
+	return strings.Join(items, "")
+}
+
+// upper begins a sentence.
+func Upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// count is a number with its noun in the right form.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// filled puts as many items as fit behind a line's head, and says how many more there are.
+func Fill(head string, items []string) []string {
+	if len(items) == 0 {
+		return nil
+	}
+	for n := len(items); n > 0; n-- {
+		line := head + strings.Join(items[:n], ", ")
+		if more := len(items) - n; more > 0 {
+			line += fmt.Sprintf(", %d more", more)
+		}
+		if utf8.RuneCountInString(line) <= LongestLine {
+			return []string{line}
+		}
+	}
+	return []string{Cut(head + items[0])}
+}
+
+// cut shortens a line that names make too long.
+func Cut(line string) string {
+	if utf8.RuneCountInString(line) <= LongestLine {
+		return line
+	}
+	return string([]rune(line)[:LongestLine-1]) + "…"
+}
+
+// counted are names with how often they lead of so many things, those that do most first.
+func Counted(leads map[string]int, of int, thing string) []string {
+	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
+	return lists.Map(names, func(name string) string {
+		switch {
+		case of == 1:
+			return name
+		case leads[name] == of:
+			return fmt.Sprintf("%s at all %d %ss", name, of, thing)
+		case name == names[0]:
+			return fmt.Sprintf("%s at %d of %d %ss", name, leads[name], of, thing)
+		}
+		return fmt.Sprintf("%s at %d", name, leads[name])
+	})
+}
+
+// timesAs is how many times as much, as short as can be.
+func Factor(f matrix.Figure) string {
+	if f.Interval == nil {
+		return Number(f.Value) + "×"
+	}
+	return fmt.Sprintf("%s× (%s to %s)", Number(f.Value), Number(f.Interval.Low), Number(f.Interval.High))
+}
+
+// brief takes the stack and the options that all names begin with out of them.
+func Brief(names []string) (over string, short []string) {
+	first := names[0]
+	for i := len(first) - 1; i > 0; i-- {
+		begins := func(n string) bool { return len(n) > i+1 && strings.HasPrefix(n, first[:i+1]) }
+		if strings.ContainsRune(":,", rune(first[i])) && len(names) > 1 && !slices.ContainsFunc(names, func(n string) bool { return !begins(n) }) {
+			return first[:i] + ", ", lists.Map(names, func(n string) string { return n[i+1:] })
+		}
+	}
+	return "", names
+}
+
+func Share(v float64) string { return Number(100*v) + " %" }
+
+func Times(f matrix.Figure) string {
+	return Between(f, Number) + " times"
+}
+
+const (
+	// LongestLine of an answer, in characters.
+	LongestLine = 99
+	// MostLines of an answer. Where the report lies, and how to see why, stands below them.
+	MostLines = 5
+)
+
+func Seconds(v float64) string { return Number(v) + " s" }
+
+// shownRivals bounds how many others a sentence has figures of.
+const ShownRivals = 3
+
+// exactSize has every byte: steps lie between sizes that round to the same.
+func ExactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
