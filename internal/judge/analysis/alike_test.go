@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -27,7 +28,7 @@ func imported(t *testing.T, cell record.Cell, means ...time.Duration) *Summary {
 		}
 		records = append(records, r)
 	}
-	s, err := Summarize(&record.Manifest{Trials: len(records)}, Judged{Records: records})
+	s, err := Summarize(&record.Manifest{Trials: len(records)}, Judged{Records: records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

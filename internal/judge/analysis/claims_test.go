@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // TestClaimsAreJudged knows that one codec takes a tenth off a small call and a
@@ -41,7 +42,7 @@ func TestClaimsAreJudged(t *testing.T) {
 		{"says":"damaged","part":"large","find":"figure(\"mean\", it)","effect":"grpc"},
 		{"says":"they cross","part":"small","find":"crossover(by_clients(\"mean\", \"grpc\"), by_clients(\"mean\", \"grpc:codec=vt1\"))","ratio":10}
 	],"parts":[{"stacks":["grpc"],"yardsticks":["file:server=caddy"]}]}`)
-	s, err := Summarize(m, Judged{Records: records})
+	s, err := Summarize(m, Judged{Records: records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestClaimKeepsItsVerdict(t *testing.T) {
 		t.Errorf("the first look: %+v, again %v", found, again)
 	}
 	m.Until.Begun = 2
-	s, err := Summarize(m, upTo(8))
+	s, err := Summarize(m, upTo(8), insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

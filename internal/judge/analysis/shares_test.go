@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -37,7 +38,7 @@ func changing(t *testing.T, variants ...string) *record.Manifest {
 
 func (s synthetic) shares(t *testing.T, variants ...string) *Summary {
 	t.Helper()
-	summary, err := Summarize(changing(t, variants...), Judged{Records: s.records(t)})
+	summary, err := Summarize(changing(t, variants...), Judged{Records: s.records(t)}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,14 +14,9 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// Summarize analyses the trials of a run. They may be fewer than its manifest
-// plans, and in any order.
-func Summarize(m *record.Manifest, judged Judged) (*Summary, error) {
-	return SummarizeBy(insight.UsualCategories(), m, judged)
-}
-
-// SummarizeBy sorts what was seen of CPUs into the categories of a table.
-func SummarizeBy(categories *insight.Categories, m *record.Manifest, judged Judged) (*Summary, error) {
+// Summarize analyses the trials of a run. They may be fewer than its manifest plans, and
+// in any order. The categories sort what was seen of CPUs.
+func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories) (*Summary, error) {
 	records := judged.Records
 	s := &Summary{
 		Name: m.Name, Title: m.Title, Question: m.Question,

@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // truth is what a synthetic cell is made of.
@@ -55,7 +56,7 @@ func (s synthetic) summarize(t testing.TB) *Summary {
 
 func summarize(t testing.TB, records []*record.Record) *Summary {
 	t.Helper()
-	summary, err := Summarize(manifest(len(records)), Judged{Records: records})
+	summary, err := Summarize(manifest(len(records)), Judged{Records: records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +193,7 @@ func BenchmarkSummarize(b *testing.B) {
 	records := s.records(b)
 	b.ResetTimer()
 	for b.Loop() {
-		if _, err := Summarize(manifest(len(records)), Judged{Records: records}); err != nil {
+		if _, err := Summarize(manifest(len(records)), Judged{Records: records}, insight.UsualCategories()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -222,7 +223,7 @@ func TestProfiledTrialsAreNoCells(t *testing.T) {
 	r.Server.Allocations = &record.Allocations{Stacks: []record.AllocationStack{stack}, Bytes: 1, Objects: 1}
 	r.Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
 	failed := &record.Record{Trial: 1, Probe: "alloc", Failure: "it broke", Cell: record.Cell{Part: "p", Variant: "tcp"}}
-	s, err := Summarize(&record.Manifest{Trials: 2}, Judged{Records: []*record.Record{r, failed}})
+	s, err := Summarize(&record.Manifest{Trials: 2}, Judged{Records: []*record.Record{r, failed}}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -97,7 +98,7 @@ func (st study) run(t *testing.T, seed uint64) (s *analysis.Summary, again float
 		r.Service = latency.Distribution{Count: 1000, Sum: int64(1e8 * latencies[i]), Min: 1, Max: 1e9}
 		records = append(records, r)
 	}
-	s, err := analysis.Summarize(&record.Manifest{Trials: len(plan)}, analysis.Judged{Records: records})
+	s, err := analysis.Summarize(&record.Manifest{Trials: len(plan)}, analysis.Judged{Records: records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -219,7 +220,7 @@ func TestATrialTellsItsSettingsAndWhatItNegotiated(t *testing.T) {
 				t.Errorf("cleartext h2 negotiated %+v", n)
 			}
 		}
-		s, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{&r}})
+		s, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{&r}}, insight.UsualCategories())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +284,7 @@ func TestATrialWithAForeignClient(t *testing.T) {
 			}
 			wantCheck(t, r, "errors", record.OK)
 			wantCheck(t, r, "connections", record.Unknown)
-			summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{r}})
+			summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{r}}, insight.UsualCategories())
 			if err != nil {
 				t.Fatal(err)
 			}

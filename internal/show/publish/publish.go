@@ -52,7 +52,7 @@ func (r Reader) ReadBy(categories *insight.Categories, directory string) (*repor
 		return nil, err
 	}
 	judged := analysis.Judge(records, r.Limits)
-	summary, err := analysis.SummarizeBy(categories, &run.Manifest, judged)
+	summary, err := analysis.Summarize(&run.Manifest, judged, categories)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", directory, err)
 	}

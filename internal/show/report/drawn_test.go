@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // drawn is a run whose figures were drawn by chance. Its records lack what records may
@@ -101,7 +102,7 @@ func draw(t *testing.T, shape string, seed uint64) []byte {
 		Version: record.Version, Name: "drawn", Seed: seed, Trials: len(d.records) + d.IntN(2),
 		Scenario: text, Declarations: json.RawMessage(drawnDeclarations),
 	}
-	summary, err := analysis.Summarize(manifest, analysis.Judged{Records: d.records})
+	summary, err := analysis.Summarize(manifest, analysis.Judged{Records: d.records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

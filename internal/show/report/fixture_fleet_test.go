@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/check"
 )
 
@@ -79,7 +80,7 @@ func readRun(t *testing.T, dir, shown string) *Run {
 		records = append(records, &r)
 	}
 	judged := analysis.Judge(records, check.Default())
-	summary, err := analysis.Summarize(&kept.Manifest, judged)
+	summary, err := analysis.Summarize(&kept.Manifest, judged, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

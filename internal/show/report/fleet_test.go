@@ -9,9 +9,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -106,7 +107,7 @@ func TestFleetDiffersFromOneMachine(t *testing.T) {
 		r.Cell.Agents, r.Fleet = 0, nil
 	}
 	m := fleetManifest()
-	again, err := analysis.Summarize(&m, analysis.Judged{Records: one.Records})
+	again, err := analysis.Summarize(&m, analysis.Judged{Records: one.Records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

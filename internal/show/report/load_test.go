@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // shortLoad returns a load of one trial in which the given number of requests was answered.
@@ -28,7 +29,7 @@ func shortLoad(t *testing.T, requests int) *Run {
 	r.Requests, r.Completed, r.Service, r.Response = int64(requests), int64(requests), times, nil
 	r.Errors, r.Course, r.Cell.Load = nil, nil, record.Load{Model: "closed"}
 	records := []*record.Record{&r}
-	summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: records})
+	summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

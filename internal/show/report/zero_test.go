@@ -99,7 +99,7 @@ func shownWith(t *testing.T, name string, set func(reflect.Value)) map[string]st
 		records = append(records, r)
 	}
 	manifest := record.Manifest{Trials: len(records), Declarations: json.RawMessage(`{"workloads": [{"name": "ping", "sweep": true}]}`)}
-	summary, err := analysis.Summarize(&manifest, analysis.Judged{Records: records})
+	summary, err := analysis.Summarize(&manifest, analysis.Judged{Records: records}, insight.UsualCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
