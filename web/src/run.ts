@@ -91,7 +91,7 @@ export interface Run {
   pairs: Pair[];
 }
 
-/** Allocation is where the heap allocations of one end come from, by trials that were profiled for it and measured for nothing else. */
+/** An Allocation says where the heap allocations of one end come from, by trials that were profiled for it and measured for nothing else. */
 export interface Allocation {
   part: string;
   variant: string;
@@ -122,7 +122,7 @@ export interface AnswerStatus {
   bad: boolean; // calls with it count as failed unless their user says otherwise
 }
 
-/** Branch is functions of which each calls the next and, as far as allocations go, nothing else. */
+/** A Branch is a row of functions, each of which calls the next and, as far as allocations go, nothing else. */
 export interface Branch {
   functions: string[];
   bytes_share: number; // with all that is called
@@ -130,7 +130,7 @@ export interface Branch {
   calls: Branch[]; // by the last of the functions
 }
 
-/** Breakdown is where a time a call goes, by category. */
+/** A Breakdown divides a time per call by category. */
 export interface Breakdown {
   us_per_call: number;
   samples: number; // that the shares come from; their error is the less, the more there are
@@ -140,14 +140,14 @@ export interface Breakdown {
   decoding?: Decoding; // Decoding is how deep in the stack messages are decoded, and the share that it takes; absent where it was not seen.
 }
 
-/** Bulk is what the messages of a load of large ones cost, and how fast they went. */
+/** Bulk holds the cost and the rate of messages under a load of large ones. */
 export interface Bulk {
   server_cpu_s_per_gb: number | null; // null where it was not measured
   gb_per_second: number | null; // of messages, both ways together
   intervals: IntervalsByField;
 }
 
-/** Category is a share of a time. */
+/** A Category is a share of a time. */
 export interface Category {
   name: string;
   share: number;
@@ -217,7 +217,7 @@ export interface Cell {
   checks: JudgedCheck[]; // worst first
 }
 
-/** CheckChange is a check that comes to another level than was stored. */
+/** A CheckChange is a check that now comes to another level than the stored one. */
 export interface CheckChange {
   check: string;
   stored: string; // ok, warning, invalid or unknown; empty where the check was not made
@@ -227,7 +227,7 @@ export interface CheckChange {
   detail: string; // the worse level's reason, in the first of the trials
 }
 
-/** Claim is a claim of the scenario, and what the run says to it. */
+/** A Claim holds a claim of the scenario and the run's answer to it. */
 export interface Claim {
   row: string; // of a published study; may be empty
   says: string; // what is claimed
@@ -249,7 +249,7 @@ export interface Claim {
   intervals: IntervalsByField;
 }
 
-/** ClaimFactor is what could cause an effect, and whether it does. */
+/** A ClaimFactor is a possible cause of an effect, and whether it moves the effect. */
 export interface ClaimFactor {
   name: string;
   variant: string; // that has it changed
@@ -258,7 +258,7 @@ export interface ClaimFactor {
   intervals: IntervalsByField;
 }
 
-/** ClaimFigure is a figure that a claim rests on. */
+/** A ClaimFigure is one of the figures that a claim rests on. */
 export interface ClaimFigure {
   figure: string; // its name in expressions
   part: string;
@@ -289,7 +289,7 @@ export interface Comparison {
   intervals: IntervalsByField;
 }
 
-/** Connections is what was asked for and what came of it in the window, over the trials that the cell's figures are of. */
+/** Connections holds the connections that were asked for and those that the window had, over the trials that the cell's figures come from. */
 export interface Connections {
   per_request: boolean; // every request asks for a connection of its own
   secure: boolean; // over TLS or QUIC: as negotiated; of older records, where handshakes were counted or the variant has tls=on
@@ -309,7 +309,7 @@ export interface Connections {
   first_byte_us: Times; // from a call's beginning, on its own connection, to its answer's first byte
 }
 
-/** Contrast is what one choice changes: two variants of one stack that differ in one option of their connections, at the same point. */
+/** A Contrast holds what one choice changes: two variants of one stack that differ in one option of their connections, at the same place. */
 export interface Contrast {
   part: string;
   stack: string;
@@ -327,13 +327,13 @@ export interface Contrast {
   effects: Effect[];
 }
 
-/** Count is an event that was counted. */
+/** A Count is an event that was counted. */
 export interface Count {
   name: string;
   per_call: number;
 }
 
-/** CoursePoint is a stretch of a trial, over all valid trials. */
+/** A CoursePoint is a stretch of the window or of its warm-up, over all valid trials. */
 export interface CoursePoint {
   seconds: number; // its middle, from the window's beginning: negative in warm-up
   offered_rps: number | null; // that the schedule has there; null of a load without one
@@ -348,7 +348,7 @@ export interface CoursePoint {
   failed_share?: number; // of the calls that ended; absent where none did
 }
 
-/** Crossover is where one variant overtakes another as messages grow. */
+/** A Crossover is the size at which one variant overtakes another as messages grow. */
 export interface Crossover {
   part: string;
   a: string; // faster below
@@ -365,13 +365,13 @@ export interface Crossover {
 
 export type CurvePoint = [number, number];
 
-/** Decoding is how messages are decoded. */
+/** A Decoding says how deep in the stack messages are decoded, and at which share of the time. */
 export interface Decoding {
   depth: number; // functions outside of it, in the mean
   share: number;
 }
 
-/** Diagnosis is what holds a variant at the most calls in flight, with the figures that say so, null where they were not measured. */
+/** A Diagnosis names what limits a variant with the most calls in flight. */
 export interface Diagnosis {
   text: string; // in a sentence, which package advice writes
   bottleneck: "none" | "connection" | "connection?" | "client-cpu" | "server-cpu" | "cpus" | "unknown";
@@ -393,7 +393,7 @@ export interface Diagnosis {
   intervals: IntervalsByField;
 }
 
-/** Diff is how a run differs from an earlier one, in the cells that both have. */
+/** A Diff holds how a run differs from an earlier one, in the cells that both have. */
 export interface Diff {
   before: string; // where the run lies
   after: string;
@@ -405,7 +405,7 @@ export interface Diff {
   power?: Power; // what so many repeats could tell of the mean; absent with too few
 }
 
-/** Difference is one figure of one cell in both runs. */
+/** A Difference is one figure of one cell in both runs. */
 export interface Difference {
   cell: string;
   metric: "mean" | "p99" | "throughput" | "cpu";
@@ -419,7 +419,7 @@ export interface Difference {
   intervals: IntervalsByField;
 }
 
-/** Direction is one way of the traffic, by the request. */
+/** A Direction is one way of the traffic, per request. */
 export interface Direction {
   bytes: number | null; // payload of segments or datagrams
   handshake: number | null; // bytes before a call's first
@@ -428,7 +428,7 @@ export interface Direction {
   packets_per_call: number | null; // of the system
 }
 
-/** Effect is one figure of the changed variant over the base's. */
+/** An Effect is one figure of the changed variant over that of the base. */
 export interface Effect {
   metric: "cpu" | "throughput" | "p99" | "handshake" | "first-byte" | "server-peak";
   ratio: number | null;
@@ -437,7 +437,7 @@ export interface Effect {
   intervals: IntervalsByField;
 }
 
-/** End is what one end cost over the window, besides its CPU time a request. */
+/** An End holds what one end cost over the window, besides its CPU time per request. */
 export interface End {
   cpu_share: number | null; // of the CPU time of both ends
   busy: number | null; // share of the CPUs it was given
@@ -460,14 +460,14 @@ export interface ErrorCount {
   example: string; // the first one, verbatim
 }
 
-/** Fleet is the agents that ran the ends of a run's trials on machines of their own. */
+/** A Fleet holds the agents that ran the ends of a run's trials on machines of their own. */
 export interface Fleet {
   agents: FleetAgent[]; // the servers first
   clock_error_us: number; // how well an instant of one machine was known on another's clock, at the worst
   opened_apart_us: number; // how far apart the windows of a trial's clients opened, at the most
 }
 
-/** FleetAgent is one of them, in one of its roles. */
+/** A FleetAgent is an agent in one of its roles. */
 export interface FleetAgent {
   name: string;
   role: "server" | "client"; // the end that it ran
@@ -478,7 +478,7 @@ export interface FleetAgent {
   clock_error_us: number; // how well that was known, at the worst
 }
 
-/** FleetClient is what one of several clients did, in the median of the trials that the cell's figures are of. */
+/** A FleetClient holds what one of several clients did, in the median of the trials that the cell's figures come from. */
 export interface FleetClient {
   agent: string; // its name
   clients: number; // of the cell's
@@ -491,7 +491,7 @@ export interface FleetClient {
   detail: string; // the check and its reason; empty where it is ok
 }
 
-/** A GateFinding is the outcome of a condition in one cell. */
+/** A GateFinding is the verdict of a gate on one cell. */
 export interface GateFinding {
   gate: string; // as it was written
   cell: string;
@@ -504,7 +504,7 @@ export interface GateFinding {
   intervals: IntervalsByField;
 }
 
-/** Inside is what was seen of one end. */
+/** An Inside holds what was seen of one end. */
 export interface Inside {
   counters: Count[];
   syscalls: Syscall[]; // the most frequent first
@@ -512,7 +512,7 @@ export interface Inside {
   off_cpu?: Breakdown; // waiting, of all threads together
 }
 
-/** Insight is what probes saw of a cell, in passes of their own. */
+/** An Insight holds what probes saw of a cell, in passes of their own. */
 export interface Insight {
   part: string;
   variant: string;
@@ -545,13 +545,13 @@ export interface JudgedCheck {
   detail: string; // of the first of them
 }
 
-/** KeptCheck is a check that stands as it was stored, since the record does not tell what this version's check reads, or there is no such check any more. */
+/** A KeptCheck keeps its stored level, because the record lacks what this version's check reads, or because there is no such check any more. */
 export interface KeptCheck {
   check: string;
   trials: number;
 }
 
-/** Knee is where more concurrency stops paying, for one variant and size. */
+/** A Knee is the number of clients from which more of them stop paying, for one variant and size. */
 export interface Knee {
   part: string;
   variant: string;
@@ -578,7 +578,7 @@ export interface Latencies {
   stalls?: Stall[]; // absent where no minority of trials decides a percentile
 }
 
-/** Life is where the time of single calls goes, one at a time. */
+/** A Life divides the time of single calls, one at a time, into stages. */
 export interface Life {
   calls: number; // whose stages were told apart
   untold: number; // whose stages were not
@@ -588,7 +588,7 @@ export interface Life {
   cost: number | null; // Cost is how many times as long a call took while it looked on.
 }
 
-/** LimitEffect is what an in-flight limit did, counted both ways: service leaves the wait for a permit out, response has it in. */
+/** A LimitEffect holds what an in-flight limit changed, counted both ways: service times leave the wait for a permit out, response times include it. */
 export interface LimitEffect {
   part: string;
   without: string; // a variant
@@ -633,7 +633,7 @@ export interface Look {
   again?: number[]; // of a run until claims stand: the places of those that the next look repeats the cells of
 }
 
-/** MachineLimit is one of the machine's limits, where the run came nearest to it. */
+/** A MachineLimit is one of the machine's limits, at the trial that came nearest to it. */
 export interface MachineLimit {
   name: string;
   need: number;
@@ -643,7 +643,7 @@ export interface MachineLimit {
   cell: string; // which came nearest
 }
 
-/** Negotiated is what a cell's connections and their server agreed on, as the connections themselves told. */
+/** Negotiated holds what a cell's connections and their server agreed on, as the connections reported it. */
 export interface Negotiated {
   recorded: boolean; // false: the records are older than this, and nothing of it is known
   protocol: string; // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
@@ -685,7 +685,7 @@ export interface Pair {
   words: string[];
 }
 
-/** Pass is what a probe cost. */
+/** A Pass holds one probe's extra trials of a cell, and their cost. */
 export interface Pass {
   probe: string;
   trials: number;
@@ -695,7 +695,7 @@ export interface Pass {
   intervals: IntervalsByField;
 }
 
-/** Power is what the repeats of a run could tell of a metric, at the noise of its own trials. */
+/** Power holds what the repeats of a run can find of a metric, at the noise of its own trials, in four comparisons out of five. */
 export interface Power {
   metric: "mean" | "p99" | "throughput" | "cpu";
   comparisons: number; // with enough pairs for a verdict
@@ -707,7 +707,7 @@ export interface Power {
   pairs_for_equivalence: number | null; // about so many find two equal variants equivalent; null likewise
 }
 
-/** ProfiledFunction is a function that stands in stacks. */
+/** A ProfiledFunction is a function that stands in stacks. */
 export interface ProfiledFunction {
   name: string; // with its package's path
   in: string; // kernel, or a library's name; empty for the program itself
@@ -720,7 +720,7 @@ export interface Profiles {
   list: PackedProfile[];
 }
 
-/** RateKnee is the rate at which the percentile begins to grow. */
+/** A RateKnee is the rate from which the percentile grows. */
 export interface RateKnee {
   found: boolean; // false: refused, see reason
   rate_rps: number | null; // null where not found, as the next three
@@ -730,7 +730,7 @@ export interface RateKnee {
   reason: string;
 }
 
-/** Rejudged is where trials are judged otherwise than when they were measured. */
+/** A Rejudged holds the trials that are judged otherwise than when they were measured. */
 export interface Rejudged {
   now_invalid: number; // trials that were valid when measured
   now_valid: number; // trials that were invalid when measured
@@ -738,7 +738,7 @@ export interface Rejudged {
   kept: KeptCheck[];
 }
 
-/** Repeat is one trial of a cell, for showing the spread. */
+/** A Repeat is one trial of a cell, for showing the spread. */
 export interface Repeat {
   trial: number;
   valid: boolean;
@@ -758,7 +758,7 @@ export interface ScalabilityLaw {
   intervals: IntervalsByField;
 }
 
-/** Scaling is how the throughput of one variant follows the calls in flight, and what keeps it from following further. */
+/** A Scaling holds how the throughput of one variant follows the calls in flight, and what keeps it from following further. */
 export interface Scaling {
   part: string;
   variant: string;
@@ -772,7 +772,7 @@ export interface Scaling {
   diagnosis: Diagnosis;
 }
 
-/** ScalingPoint is one number of calls in flight. */
+/** A ScalingPoint is the throughput with one number of calls in flight. */
 export interface ScalingPoint {
   clients: number;
   throughput_rps: number | null;
@@ -782,7 +782,7 @@ export interface ScalingPoint {
   intervals: IntervalsByField;
 }
 
-/** Search is what looking for the highest rate that keeps a goal found. */
+/** A Search holds the highest rate that keeps a goal. */
 export interface Search {
   percentile: number; // of the response time, that the goal is about
   limit_us: number;
@@ -794,7 +794,7 @@ export interface Search {
   why: string; // what ended a search before the two came close
 }
 
-/** SearchStep is one try of a rate. */
+/** A SearchStep is one try of a rate. */
 export interface SearchStep {
   repeat: number;
   offered_rps: number;
@@ -804,7 +804,7 @@ export interface SearchStep {
   why: string; // it was not kept
 }
 
-/** Session is one kind of TLS session, in the IANA's names. */
+/** A Session is one kind of TLS session, in the IANA's names. */
 export interface Session {
   version: string;
   cipher: string;
@@ -814,7 +814,7 @@ export interface Session {
   resumed: number; // and that resumed a session
 }
 
-/** Setting is one value that is not a library's default, with the variants of one stack that have it. */
+/** A Setting is a value that differs from a library's default, with the variants of one stack that have it. */
 export interface Setting {
   stack: string;
   variants: string[]; // that have it
@@ -825,7 +825,7 @@ export interface Setting {
   why: string;
 }
 
-/** ShareStep is one change's part. */
+/** A ShareStep is the part of one change. */
 export interface ShareStep {
   change: string; // as the scenario says
   from: string; // a variant
@@ -853,20 +853,20 @@ export interface Shares {
   intervals: IntervalsByField;
 }
 
-/** Spent is a function that spends time by itself. */
+/** A Spent is a function that spends time by itself. */
 export interface Spent {
   function: string;
   in?: string; // kernel, or a library
   share: number;
 }
 
-/** SpreadStep is how many requests took about so long. */
+/** A SpreadStep counts the requests that took about the same time. */
 export interface SpreadStep {
   us: number; // the middle of the step
   requests: number;
 }
 
-/** Stage is a part of a call. */
+/** A Stage is a part of a call. */
 export interface Stage {
   name: string;
   kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // what it is spent in
@@ -877,7 +877,7 @@ export interface Stage {
   p99_us: number | null; // of the calls around P99; null with fewer than a thousand
 }
 
-/** Stall is a minority of a cell's trials whose slowest requests decide a percentile, which has no interval then: so few trials do not tell how frequent stalls are. */
+/** A Stall is a minority of a cell's trials whose slowest requests decide a percentile. */
 export interface Stall {
   percentile: "p90" | "p95" | "p99" | "p999" | "p9999";
   repeats: number[]; // of the trials that stalled
@@ -886,7 +886,7 @@ export interface Stall {
   without_us: number; // the percentile of the other trials
 }
 
-/** Step is how the time of a call changes from one size to another a little larger, for one variant of a part that asks. */
+/** A Step holds how the time of a call changes from one size to a slightly larger one, for one variant of a part that asks for it. */
 export interface Step {
   part: string;
   variant: string;
@@ -901,7 +901,7 @@ export interface Step {
   intervals: IntervalsByField;
 }
 
-/** Survival is how many requests were answered, over all trials that came to a measurement. */
+/** Survival counts the answered requests, over all trials that came to a measurement. */
 export interface Survival {
   trials: number;
   requests: number;
@@ -910,21 +910,21 @@ export interface Survival {
   failures: ErrorCount[]; // by class and code, most frequent first
 }
 
-/** Syscall is one kind of system call. */
+/** A Syscall is one kind of system call. */
 export interface Syscall {
   name: string;
   per_call: number;
   us: number | null; // that one takes, waiting included; null where it was not measured
 }
 
-/** Times is a short distribution of times, in microseconds; null where nothing was timed. */
+/** Times is a short distribution of times, in microseconds; null if nothing was timed. */
 export interface Times {
   mean: number | null;
   p50: number | null;
   p99: number | null;
 }
 
-/** Trace is a request that a tracing system was asked to follow. */
+/** A Trace is a request that a tracing system was asked to follow. */
 export interface Trace {
   id: string; // in 32 hexadecimal digits, as W3C Trace Context has it
   latency_us: number; // from the actual send to the answer
@@ -933,7 +933,7 @@ export interface Trace {
   failed: boolean;
 }
 
-/** Traffic is what went over the connections in the window, below TLS. */
+/** Traffic counts what went over the connections in the window, below TLS. */
 export interface Traffic {
   transport: string; // tcp or udp
   offload: string; // gso or none; empty where it is not known
@@ -965,7 +965,7 @@ export interface Until {
   ended?: "answered" | "repeats" | "time" | "nothing"; // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
 
-/** WarmUpNeed is how much warm-up would have been enough. */
+/** A WarmUpNeed holds how much warm-up would have been enough. */
 export interface WarmUpNeed {
   part: string;
   variant: string;
@@ -993,7 +993,7 @@ export interface Way {
   queue_bytes?: number; // that may wait for the rate; 0: the engine's own
 }
 
-/** Wire is what one call puts on the wire, in bytes, layer by layer. */
+/** Wire holds the bytes that one call puts on the wire, layer by layer. */
 export interface Wire {
   request: WireBytes;
   response: WireBytes;

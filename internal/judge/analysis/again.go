@@ -7,7 +7,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Again counts what was measured again because other programs had spoiled it.
+// Again counts the measurements that were thrown away and repeated because other programs had
+// spoiled them.
 type Again struct {
 	Trials     int // of those that have a record
 	ThrownAway int // measurements of them

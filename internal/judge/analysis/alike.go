@@ -9,10 +9,10 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// both is a cell in two runs.
+// A both holds one cell as two runs measured it.
 type both struct{ before, after *matrix.Point }
 
-// key names the cell, and both where it is not called the same.
+// key names the cell. It returns both names if the runs name it differently.
 func (b both) key() string {
 	before, after := keyOf(b.before), keyOf(b.after)
 	if before == after {
@@ -21,9 +21,9 @@ func (b both) key() string {
 	return before + " → " + after
 }
 
-// match finds the cells that two runs have in common, in the order of the later one: those that
-// are equal, and where programs differ that measured them, those that agree in all that both
-// tell. Of those there must be one each: of two that may be meant neither is taken.
+// match finds the cells that two runs share, in the order of the later run. Equal cells match.
+// Where different programs measured them, cells match if they agree in everything that both
+// programs report, and if no other cell matches as well.
 func match(before, after *Summary) (common []both, onlyBefore, onlyAfter []*matrix.Point) {
 	earlier := map[record.Cell]*matrix.Point{}
 	for _, p := range before.points {
@@ -67,9 +67,8 @@ func match(before, after *Summary) (common []both, onlyBefore, onlyAfter []*matr
 	return common, onlyBefore, onlyAfter
 }
 
-// isAlike reports whether cells that different programs measured agree in what both tell:
-// the clients, and how the load was made. What is called differs in name, and how large the
-// messages are no file says.
+// isAlike reports whether cells that different programs measured agree in the clients and the
+// load. Their names differ, and no file gives the size of the messages.
 func isAlike(a, b record.Cell) bool {
 	if a.Tool == b.Tool {
 		return false
@@ -105,8 +104,8 @@ func keysOf(points []*matrix.Point) []string {
 	return keys
 }
 
-// keyOf names a cell where it may stand beside one of another run, which may have been spread
-// over another number of agents.
+// keyOf names a cell beside one of another run, which may have been spread over another number
+// of agents.
 func keyOf(p *matrix.Point) string {
 	switch n := p.Cell.Agents; n {
 	case 0:
@@ -134,7 +133,7 @@ func whyNone(before, after *Summary) error {
 		firstOf(keysOf(before.points)), firstOf(keysOf(after.points)))
 }
 
-// foreignDoubts say what speaks against a comparison with other programs' figures.
+// foreignDoubts lists the reasons against a comparison with other programs' figures.
 func foreignDoubts(before, after *Summary, common []both) []string {
 	var doubts []string
 	add := func(text string) {
@@ -166,8 +165,8 @@ func foreignDoubts(before, after *Summary, common []both) []string {
 	return doubts
 }
 
-// diffMetric is what runs are compared by. Other programs tell service times, so that a
-// comparison with them is of those on both sides.
+// diffMetric returns the metric by which runs are compared. Other programs report service
+// times, so a comparison with them uses service times on both sides.
 func diffMetric(name string, foreign bool) matrix.Metric {
 	switch {
 	case foreign && name == matrix.Mean:

@@ -13,11 +13,11 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Diff is how a run differs from an earlier one, in the cells that both have.
+// A Diff holds how a run differs from an earlier one, in the cells that both have.
+// The runs were measured one after the other, not by turns, so a change of the machine in
+// between counts as a difference. Their trials are not paired, and there is no verdict with
 //
-// The two were measured one after the other, not by turns: what the machine did otherwise in
-// between counts as theirs. So their trials are not paired, and no verdict is given with fewer
-// than [LeastTrials] valid ones on each side.
+// fewer than [matrix.LeastTrials] valid ones on each side.
 type Diff struct {
 	Before       string         `json:"before"` // where the run lies
 	After        string         `json:"after"`
@@ -31,7 +31,7 @@ type Diff struct {
 	targets [2]string // of the first cell
 }
 
-// Difference is one figure of one cell in both runs.
+// A Difference is one figure of one cell in both runs.
 type Difference struct {
 	Cell         string          `json:"cell"`
 	Metric       string          `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
@@ -46,7 +46,7 @@ type Difference struct {
 	of both
 }
 
-// DiffMetrics are the figures by which runs are compared.
+// DiffMetrics lists the figures by which runs are compared.
 var DiffMetrics = []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU}
 
 // Differ compares two runs. It fails where they have no cell in common.
@@ -113,7 +113,7 @@ func (s *Summary) Has(c record.Cell) bool {
 	return slices.ContainsFunc(s.points, func(p *matrix.Point) bool { return anywhere(p.Cell) == anywhere(c) })
 }
 
-// anywhere is a cell without the address of a server that wirelab did not start.
+// anywhere returns a cell without the address of a server that wirelab did not start.
 func anywhere(c record.Cell) record.Cell {
 	c.Target = ""
 	return c
@@ -139,7 +139,7 @@ func difference(c both, name string, of matrix.Metric) Difference {
 	return d
 }
 
-// doubtsOf says what else than the code may have changed.
+// doubtsOf lists what besides the code may have changed.
 func doubtsOf(before, after *Summary) []string {
 	var doubts []string
 	for _, fact := range []struct{ key, name string }{
@@ -153,11 +153,12 @@ func doubtsOf(before, after *Summary) []string {
 	return doubts
 }
 
-// Targets are the servers that were called before and after, which wirelab did not start; empty
-// where it did. Cells are the same wherever their server is.
+// Targets returns the servers that were called before and after, if wirelab did not start
+// them. Cells are the same wherever their server is.
 func (d *Diff) Targets() (before, after string) { return d.targets[0], d.targets[1] }
 
-// hostOf is an address without its port, which says nothing of what is called: tests pick one.
+// hostOf returns an address without its port. Tests choose their ports freely, so a port does
+// not identify a server.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

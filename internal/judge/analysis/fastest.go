@@ -5,9 +5,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Fastest is the one of the cells at a point that is faster than every other that is
-// valid, beyond doubt and by the figure that is shown: the mean, or in a search the rate
-// that was kept. It is nil where there is none.
+// Fastest returns the cell at a point that is certainly faster than every other valid one, by
+// the figure that is shown: the mean, or a search's rate. It returns nil if there is none.
 func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
 	for _, c := range point {
 		if c.IsValid() && s.beatsAll(c, point) {
@@ -53,8 +52,8 @@ func (s *Summary) isFaster(c, other *matrix.Cell) bool {
 	return found.Verdict == compare.Faster
 }
 
-// Against is a metric of a cell over that of another variant at the same point;
-// nil where the two were not compared by it.
+// Against returns a metric of a cell over that of another variant at the same point. It
+// returns nil if the two were not compared by it.
 func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
 	found, turned := s.comparison(c, other, metric)
 	switch {
@@ -66,8 +65,8 @@ func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
 	return &found.Ratio
 }
 
-// comparison finds that of a cell with another variant at the same point; turned
-// where the other is its A.
+// comparison finds the comparison of a cell with another variant at the same point. turned is
+// true if the other variant is its A.
 func (s *Summary) comparison(c *matrix.Cell, other, metric string) (found *compare.Comparison, turned bool) {
 	load := c.Load
 	load.InFlightLimit = 0

@@ -8,14 +8,14 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Fleet is the agents that ran the ends of a run's trials on machines of their own.
+// A Fleet holds the agents that ran the ends of a run's trials on machines of their own.
 type Fleet struct {
 	Agents        []FleetAgent `json:"agents"`          // the servers first
 	ClockErrorUS  float64      `json:"clock_error_us"`  // how well an instant of one machine was known on another's clock, at the worst
 	OpenedApartUS float64      `json:"opened_apart_us"` // how far apart the windows of a trial's clients opened, at the most
 }
 
-// FleetAgent is one of them, in one of its roles.
+// A FleetAgent is an agent in one of its roles.
 type FleetAgent struct {
 	Name    string   `json:"name"`
 	Role    string   `json:"role" jsonschema:"enum=server,enum=client"` // the end that it ran
@@ -67,7 +67,7 @@ func (f *Fleet) add(role string, a record.Agent) {
 	f.ClockErrorUS = max(f.ClockErrorUS, into.ClockErrorUS)
 }
 
-// InRole are the names of the agents that had a role.
+// InRole returns the names of the agents that had a role.
 func (f *Fleet) InRole(role string) []string {
 	var names []string
 	for _, a := range f.Agents {

@@ -6,7 +6,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// foreignPrograms are those that measured what wirelab only read.
+// foreignPrograms returns the programs that measured the records that wirelab only read.
 func foreignPrograms(records []*record.Record) []string {
 	var programs []string
 	for _, r := range records {

@@ -10,16 +10,15 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Setting is one value that is not a library's default, with the variants of
-// one stack that have it.
+// A Setting is a value that differs from a library's default, with the variants of one stack
+// that have it.
 type Setting struct {
 	Stack    string   `json:"stack"`
 	Variants []string `json:"variants"` // that have it
 	tuning.Setting
 }
 
-// settings are those of all trials, each once a stack, in the order of the
-// stacks.
+// settings returns those of all trials, each once per stack, in the order of the stacks.
 func settings(points []*matrix.Point) []Setting {
 	var all []Setting
 	for _, p := range points {
@@ -37,8 +36,7 @@ func settings(points []*matrix.Point) []Setting {
 	return all
 }
 
-// MachineLimit is one of the machine's limits, where the run came nearest to
-// it.
+// A MachineLimit is one of the machine's limits, at the trial that came nearest to it.
 type MachineLimit struct {
 	Name  string `json:"name"`
 	Need  int64  `json:"need"`
@@ -48,7 +46,7 @@ type MachineLimit struct {
 	Cell  string `json:"cell"` // which came nearest
 }
 
-// limitsOf are the limits of all machines that a trial had.
+// limitsOf returns the limits of all machines of a trial.
 func limitsOf(r *record.Record) []record.Limit {
 	all := slices.Clone(r.Limits)
 	if r.Fleet == nil {

@@ -10,14 +10,12 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// RunOption is the option by which the variants of runs that are laid over each other are
-// told apart.
+// RunOption is the option that tells the variants of overlaid runs apart.
 const RunOption = "run"
 
 // Overlay lays runs over each other: the cells of all, whose variants bear the name of their
-// run as an option, and how each run differs from the first. It has what can be seen of
-// cells side by side. What a run says of itself, from claims to call stacks, is in its own
-// summary.
+// run as an option, and how each run differs from the first. It holds what can be seen of
+// cells side by side. The rest, from claims to call stacks, is in each run's own summary.
 func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	first := runs[0]
 	over := &Summary{
@@ -54,7 +52,7 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	return over, nil
 }
 
-// ofRun is a variant that bears the name of its run.
+// ofRun returns a variant that bears the name of its run.
 func ofRun(variant, run string) (string, error) {
 	separator := ":"
 	if strings.Contains(variant, separator) {

@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// Summarize analyses the trials of a run. They may be fewer than its manifest plans, and
-// in any order. The categories sort what was seen of CPUs.
+// Summarize analyses the trials of a run. They may be fewer than its manifest plans, and in
+// any order. The categories sort the call stacks that were seen on CPUs.
 func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories) (*Summary, error) {
 	records := judged.Records
 	s := &Summary{

@@ -29,7 +29,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Summary is everything that the analysis found.
+// A Summary holds everything that the analysis found.
 type Summary struct {
 	Name     string
 	Title    string
@@ -60,7 +60,7 @@ type Summary struct {
 	points []*matrix.Point // which the cells are of
 }
 
-// Results are what follows from the cells, as --json has it.
+// Results holds what follows from the cells, as --json has it.
 type Results struct {
 	Comparisons []compare.Comparison  `json:"comparisons"`
 	Powers      []compare.Power       `json:"powers"` // what the repeats could tell

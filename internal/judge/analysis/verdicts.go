@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// Judged are the trials of a run with the checks of this version.
+// A Judged holds the trials of a run with the checks of this version.
 type Judged struct {
 	Records  []*record.Record
 	Rejudged *Rejudged // nil where nothing differs from the stored checks
@@ -17,8 +17,8 @@ type Judged struct {
 	limits check.Limits // that they were judged by
 }
 
-// Rejudged is where trials are judged otherwise than when they were measured.
-// Trials that were profiled or that failed are left out: they have no figure.
+// A Rejudged holds the trials that are judged otherwise than when they were measured. Trials
+// that were profiled or that failed are left out: they have no figure.
 type Rejudged struct {
 	NowInvalid int           `json:"now_invalid"` // trials that were valid when measured
 	NowValid   int           `json:"now_valid"`   // trials that were invalid when measured
@@ -26,7 +26,7 @@ type Rejudged struct {
 	Kept       []KeptCheck   `json:"kept"`
 }
 
-// CheckChange is a check that comes to another level than was stored.
+// A CheckChange is a check that now comes to another level than the stored one.
 type CheckChange struct {
 	Check  string       `json:"check"`
 	Stored record.Level `json:"stored"` // ok, warning, invalid or unknown; empty where the check was not made
@@ -38,8 +38,8 @@ type CheckChange struct {
 	Detail          string `json:"detail"` // the worse level's reason, in the first of the trials
 }
 
-// KeptCheck is a check that stands as it was stored, since the record does not
-// tell what this version's check reads, or there is no such check any more.
+// A KeptCheck keeps its stored level, because the record lacks what this version's check
+// reads, or because there is no such check any more.
 type KeptCheck struct {
 	Check  string `json:"check"`
 	Trials int    `json:"trials"`

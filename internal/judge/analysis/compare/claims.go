@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Claim is a claim of the scenario, and what the run says to it.
+// A Claim holds a claim of the scenario and the run's answer to it.
 type Claim struct {
 	Row          string         `json:"row"`           // of a published study; may be empty
 	Says         string         `json:"says"`          // what is claimed
@@ -41,7 +41,7 @@ type Claim struct {
 	Unasked bool `json:"-"`
 }
 
-// ClaimFigure is a figure that a claim rests on.
+// A ClaimFigure is one of the figures that a claim rests on.
 type ClaimFigure struct {
 	Figure  string `json:"figure"` // its name in expressions
 	Part    string `json:"part"`
@@ -51,7 +51,7 @@ type ClaimFigure struct {
 	Value   *matrix.Figure `json:"value"` // times in microseconds, of throughput a second; the median over repeats
 }
 
-// ClaimFactor is what could cause an effect, and whether it does.
+// A ClaimFactor is a possible cause of an effect, and whether it moves the effect.
 type ClaimFactor struct {
 	Name    string         `json:"name"`
 	Variant string         `json:"variant"`                                                       // that has it changed
@@ -67,7 +67,7 @@ const (
 	MovesMaybe = "unknown"
 )
 
-// Outcome is what a run says to a claim.
+// An Outcome is a run's answer to a claim.
 type Outcome string
 
 // The outcomes.
@@ -83,7 +83,7 @@ const (
 // Outcomes lists them in the order in which they are counted.
 var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unmeasured}
 
-// Claimed says what is claimed, in a few signs.
+// Claimed writes the claimed number or its bounds in a few characters.
 func (c *Claim) Claimed() string {
 	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) } // sizes are read as such
 	switch {
@@ -122,12 +122,12 @@ func (c *Claim) FactorsInWords() string {
 	return strings.Join(texts, "; ")
 }
 
-// claimRule has a greater margin than comparisons have: what is claimed was measured
-// on another machine.
+// claimRule has a greater margin than comparisons have, because the claimed number was
+// measured on another machine.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 
-// judgeClaims judges those that the scenario has. In a run that repeats until they stand,
-// each keeps the verdict of the first look that had one: a look's level is only for what
+// JudgeClaims judges the claims of the scenario. In a run that repeats until they stand, each
+// keeps the verdict of the first look that decided it, because a look's level covers only what
 // was measured until then.
 func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	looks := s.ClaimLooks
@@ -186,8 +186,8 @@ func judgeAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook)
 	return all
 }
 
-// measureClaim returns the claim with its figures, and the logarithms of what it comes to,
-// one a repeat.
+// measureClaim returns the claim with its figures, and the logarithm of its ratio in each
+// repeat.
 func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matrix.Point, look study.ClaimLook) (measured Claim, ratios []float64) {
 	measured = Claim{
 		Row: written.Row, Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
@@ -208,7 +208,7 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 	for i, variant := range variants {
 		values[i] = from.evaluate(expression, written.Part, variant)
 	}
-	measured.Figures = from.told()
+	measured.Figures = from.used()
 	ratios = logsOfValues(values[0])
 	if written.IsCause() {
 		for i, factor := range written.Factors {
@@ -234,8 +234,8 @@ func positive(value float64) *float64 {
 	return &value
 }
 
-// explain says why there is no value: for want of figures, or since what is claimed is
-// not there in any repeat, which refutes it.
+// explain fills in the reason why there is no value: figures are missing, or the claimed
+// effect is absent in every repeat, which refutes the claim.
 func (c *Claim) explain(values []claim.Value) {
 	none := 0
 	for _, v := range values {
@@ -257,7 +257,7 @@ func (c *Claim) explain(values []claim.Value) {
 	}
 }
 
-// logsOfValues are the logarithms of those that are known.
+// logsOfValues returns the logarithms of the known values.
 func logsOfValues(values []claim.Value) []float64 {
 	var logs []float64
 	for _, v := range values {
@@ -268,8 +268,7 @@ func logsOfValues(values []claim.Value) []float64 {
 	return logs
 }
 
-// effects are the logarithms of how many times greater an effect is than another, in the
-// repeats that have both.
+// effects returns the logarithm of one effect over another in each repeat that has both.
 func effects(of, over []claim.Value) []float64 {
 	var logs []float64
 	for i := range of {

@@ -49,22 +49,22 @@ type Comparison struct {
 
 var rule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
 
-// The direction that is better: what a verdict of package stats means for a time, for a
-// throughput, and for a figure where neither more nor less is better by itself.
+// These maps word a verdict of package stats by the direction that is better: for a time, for
+// a throughput, and for a figure of which neither more nor less is better.
 var (
 	ofTime       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 	ofThroughput = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 	ofSize       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 )
 
-// verdictOn words a verdict of package stats on a metric of comparisons.
+// VerdictOn words a verdict of package stats on a metric.
 func VerdictOn(metric string, verdict stats.Verdict) Verdict {
 	return map[string]map[stats.Verdict]Verdict{matrix.Mean: ofTime, matrix.P99: ofTime, matrix.Throughput: ofThroughput, matrix.CPU: ofSize}[metric][verdict]
 }
 
-// compareAll compares every two variants wherever all else is equal. Each metric
-// is a family of its own to Holm: they are different questions, and the mean and
-// the throughput of a closed loop are one figure seen twice. The powers are the metrics'.
+// All compares every two variants wherever everything else is equal, and returns the power of
+// each metric. Holm's correction takes each metric as a family of its own: they are different
+// questions, and the mean and the throughput of a closed loop are one figure seen twice.
 func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 	for _, name := range []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU} {
 		family := FamilyOf(points)
@@ -91,7 +91,7 @@ func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 	return all, powers
 }
 
-// compared yields every two rivals that a metric can tell apart.
+// compared yields every two points of a group between which the metric can differ.
 func compared(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *matrix.Point] {
 	return func(yield func(a, b *matrix.Point) bool) {
 		for _, group := range groups {
@@ -106,14 +106,14 @@ func compared(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, 
 	}
 }
 
-// family is the comparisons that are judged together; accept receives each verdict.
+// A Family collects the comparisons that are judged together. accept receives each verdict.
 type Family struct {
 	level   matrix.Level
 	samples []sample
 	accept  []func(stats.Comparison)
 }
 
-// familyOf returns a family for comparisons between the points of runs, at the level of the
+// FamilyOf returns a family for comparisons between the points of runs, at the level of the
 // run that was looked at most often.
 func FamilyOf(runs ...[]*matrix.Point) *Family {
 	f := &Family{}
@@ -133,7 +133,7 @@ func (f *Family) add(a, b *matrix.Point, of matrix.Metric, accept func(stats.Com
 	}
 }
 
-// judge computes the verdicts and passes them on.
+// Judge computes the verdicts and passes them on.
 func (f *Family) Judge() {
 	usual := estimateNoise(f.samples)
 	verdicts := make([]stats.Comparison, len(f.samples))
@@ -145,7 +145,7 @@ func (f *Family) Judge() {
 	}
 }
 
-// compare gives the ratio of A to B, without a verdict on it.
+// compare returns the ratio of A to B, without a verdict on it.
 func compare(a, b *matrix.Point, of matrix.Metric) Comparison {
 	ofA, _ := matrix.Pairs(a, b, of)
 	same := a.Conditions()
@@ -155,7 +155,7 @@ func compare(a, b *matrix.Point, of matrix.Metric) Comparison {
 	}
 }
 
-// addUnpaired adds the ratio of what was measured after to what was before.
+// AddUnpaired adds the ratio between two runs, whose trials are not paired.
 func (f *Family) AddUnpaired(before, after *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
 	old, now := matrix.KnownValues(before.Valid(), of), matrix.KnownValues(after.Valid(), of)
 	if min(len(old), len(now)) >= matrix.LeastTrials && matrix.ArePositive(old) && matrix.ArePositive(now) {

@@ -12,9 +12,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// ByConnection is the contrast of connection modes, which every stack has: the
-// mode comes from the option or from the part. Further contrasts are of the
-// options of which a stack declares it.
+// ByConnection names the contrast of connection modes, which every stack has. The mode comes
+// from the option or from the part. A stack declares its further contrasts with its options.
 const ByConnection = scenario.ConnectionOption
 
 // The verdicts of a contrast, besides Equivalent and Undecided: the changed
@@ -24,8 +23,8 @@ const (
 	Less Verdict = "less"
 )
 
-// Contrast is what one choice changes: two variants of one stack that differ in
-// one option of their connections, at the same point.
+// A Contrast holds what one choice changes: two variants of one stack that differ in one
+// option of their connections, at the same place.
 type Contrast struct {
 	Part    string `json:"part"`
 	Stack   string `json:"stack"`
@@ -40,7 +39,7 @@ type Contrast struct {
 	Effects []Effect    `json:"effects"`
 }
 
-// Effect is one figure of the changed variant over the base's.
+// An Effect is one figure of the changed variant over that of the base.
 type Effect struct {
 	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=first-byte,enum=server-peak"`
 	Ratio   matrix.Figure `json:"ratio"`
@@ -62,7 +61,7 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 // one that was measured before the others.
 var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
 
-// chosen is a point with the values of its contrasted options.
+// A chosen holds a point with the values of its contrasted options.
 type chosen struct {
 	point  *matrix.Point
 	values map[string]string // by option
@@ -70,8 +69,8 @@ type chosen struct {
 	rest   string            // the variant with all other options
 }
 
-// findContrasts compares every choice with the default, wherever two variants of a
-// stack differ in nothing else.
+// FindContrasts compares every choice with the default, wherever two variants of a stack
+// differ in nothing else.
 func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	var all []Contrast
 	var bases, changed []*matrix.Point
@@ -115,7 +114,7 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	return slices.DeleteFunc(all, func(c Contrast) bool { return len(c.Effects) == 0 })
 }
 
-// contrasted are the options that some stack contrasts, each once.
+// contrasted returns the options that some stack contrasts, each once.
 func contrasted(s *study.Study) []string {
 	keys := []string{ByConnection}
 	for _, stack := range s.Stacks {

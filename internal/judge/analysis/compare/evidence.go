@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// evidence is what a claim is evaluated over: the trials of a run, a repeat at a time.
+// An evidence gives a claim its figures from the trials of a run, one repeat at a time.
 type evidence struct {
 	study        *study.Study
 	points, seen []*matrix.Point // seen are the passes that counted system calls
@@ -22,7 +22,7 @@ type evidence struct {
 	order        []claim.Need
 }
 
-// evaluate gives what the expression comes to in each repeat.
+// evaluate returns the expression's value in each repeat.
 func (e *evidence) evaluate(expression *claim.Expression, part, variant string) []claim.Value {
 	repeats := map[int]bool{}
 	for _, p := range slices.Concat(e.points, e.seen) {
@@ -40,7 +40,7 @@ func (e *evidence) evaluate(expression *claim.Expression, part, variant string) 
 	return values
 }
 
-// Figure is that of the cell's trial in the repeat, if it is valid.
+// Figure returns the figure of the cell's trial in the current repeat, if that trial is valid.
 func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	from := e.points
 	if claim.NeedsSyscalls(name) {
@@ -50,7 +50,7 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	if p == nil || matrix.Metrics[name] == nil {
 		return math.NaN()
 	}
-	e.tell(name, p)
+	e.keep(name, p)
 	for _, t := range usable(name, p) {
 		if t.Repeat == e.repeat {
 			return matrix.Metrics[name](t)
@@ -59,8 +59,9 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	return math.NaN()
 }
 
-// usable are the trials that a figure may be of. What made a trial invalid may be the very
-// requests that were lost: to leave it out would count the survivors alone.
+// usable returns the trials from which a figure may be taken. A trial may be invalid because
+// requests were lost: the share that was answered counts it, since it would count the
+// survivors alone otherwise.
 func usable(name string, p *matrix.Point) []matrix.Trial {
 	if name == "answered" {
 		return p.Measured()
@@ -68,8 +69,8 @@ func usable(name string, p *matrix.Point) []matrix.Trial {
 	return p.Valid()
 }
 
-// tell keeps the figure over all repeats, to be shown.
-func (e *evidence) tell(name string, p *matrix.Point) {
+// keep stores the figure over all repeats, to be shown.
+func (e *evidence) keep(name string, p *matrix.Point) {
 	need := claim.Need{Figure: name, Cell: claim.Cell{Part: p.Cell.Part, Variant: p.Cell.Variant, Bytes: p.Cell.RequestBytes, Clients: p.Cell.Clients}}
 	if e.figures[need] != nil {
 		return
@@ -82,7 +83,7 @@ func (e *evidence) tell(name string, p *matrix.Point) {
 	}
 }
 
-func (e *evidence) told() []ClaimFigure {
+func (e *evidence) used() []ClaimFigure {
 	figures := make([]ClaimFigure, 0, len(e.order))
 	for _, need := range e.order {
 		figures = append(figures, *e.figures[need])
@@ -90,7 +91,7 @@ func (e *evidence) told() []ClaimFigure {
 	return figures
 }
 
-// of are the points of a part and a variant, with the fewest clients and the smallest size
+// of returns the points of a part and a variant, the fewest clients and the smallest size
 // first.
 func (e *evidence) of(points []*matrix.Point, cell claim.Cell) []*matrix.Point {
 	var names []string
@@ -124,12 +125,12 @@ func (e *evidence) find(points []*matrix.Point, cell claim.Cell) *matrix.Point {
 	return nil
 }
 
-// Sizes are those that were measured with the clients.
+// Sizes returns the sizes that were measured with the cell's clients.
 func (e *evidence) Sizes(of claim.Cell) []int {
 	return e.along(of, func(p *matrix.Point) (along, other int) { return p.Cell.RequestBytes, p.Cell.Clients }, of.Clients)
 }
 
-// Clients are those that were measured with the size.
+// Clients returns the numbers of clients that were measured with the cell's size.
 func (e *evidence) Clients(of claim.Cell) []int {
 	return e.along(of, func(p *matrix.Point) (along, other int) { return p.Cell.Clients, p.Cell.RequestBytes }, of.Bytes)
 }

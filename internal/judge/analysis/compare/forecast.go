@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Forecast foresees what the comparisons of a plan could find, at the noise of earlier
-// runs on the same machine.
+// A Forecast estimates what the comparisons of a plan can find, at the noise of earlier runs
+// on the same machine.
 type Forecast struct {
 	metric  string
 	level   matrix.Level
@@ -22,7 +22,7 @@ type Forecast struct {
 	ofSame, ofOthers Noise
 }
 
-// Noise is what earlier runs tell of a machine's noise.
+// A Noise holds what earlier runs say of a machine's noise.
 type Noise struct {
 	OfSame bool     // of the plan's own cells, under the same load
 	Runs   []string // their names
@@ -36,9 +36,9 @@ func (n *Noise) add(run string, made []sample) {
 	}
 }
 
-// NewForecast takes the cells of a plan, each as often as it is measured, and what it is
-// repeated for: the forecast is of the last look. It is of the mean, or of the throughput
-// where only that is compared; nil where nothing is.
+// NewForecast takes the cells of a plan, each as often as it is measured, and what the plan is
+// repeated for: the forecast is for the last look. It is about the mean, or about the
+// throughput if only that is compared. NewForecast returns nil if nothing is compared.
 func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 	f := &Forecast{planned: map[record.Cell]int{}}
 	if until != nil {
@@ -93,7 +93,8 @@ func (f *Forecast) NeedsOthers() bool {
 	return len(f.ofSame.made) == 0 && len(f.ofOthers.made) < leastFamily
 }
 
-// Power is what the plan could find, and at which noise; nil where no earlier run tells.
+// Power returns what the plan can find, and at which noise. It returns nil if no earlier run
+// helps.
 func (f *Forecast) Power() (*Power, Noise) {
 	noise := f.ofSame
 	if noise.OfSame = len(noise.made) > 0; !noise.OfSame {
@@ -109,14 +110,15 @@ func (f *Forecast) Power() (*Power, Noise) {
 	return p, noise
 }
 
-// Repeats are those of the comparison in the middle.
+// Repeats returns the repeats of the median comparison.
 func (f *Forecast) Repeats() int { return f.pairs[len(f.pairs)/2] }
 
-// unknownLent is what comparisons lend each other whose noise differs by a factor of ten.
+// unknownLent is the number of degrees of freedom that comparisons lend each other if their
+// noise differs by a factor of ten.
 const unknownLent = 4
 
-// designAfter designs so many comparisons with the noise of earlier ones: that of any of
-// them, and as uncertain as their pairs leave it.
+// designAfter returns a design of comparisons whose noise is that of any of the earlier ones,
+// as uncertain as their pairs leave it.
 func designAfter(made []sample, comparisons int) design {
 	const points = 8 // of each one's distribution
 	usual := estimateNoise(made)

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// LimitEffect is what an in-flight limit did, counted both ways: service leaves
-// the wait for a permit out, response has it in.
+// A LimitEffect holds what an in-flight limit changed, counted both ways: service times leave
+// the wait for a permit out, response times include it.
 type LimitEffect struct {
 	Part    string `json:"part"`
 	Without string `json:"without"` // a variant
@@ -30,7 +30,7 @@ type LimitEffect struct {
 	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"` // of response time
 }
 
-// limitEffects compares each variant that has a limit with the one that differs in
+// FindLimitEffects compares each variant that has a limit with the variant that differs in
 // nothing else.
 func FindLimitEffects(points []*matrix.Point) []LimitEffect {
 	var effects []LimitEffect

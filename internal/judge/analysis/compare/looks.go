@@ -7,18 +7,17 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Look is what a look at a run that repeats until something stands has found.
+// A Look is the result of looking at a run that repeats until something stands.
 type Look struct {
 	Open int // comparisons or claims that are undecided, or cells that are not known well enough
 	Of   int
 }
 
-// TakeLook looks at the trials of a run: at its comparisons of the mean, or of throughput
-// where only that is compared; where it repeats until the interval stands, at the cells'
-// mean response time, of searches at the rate. Cells without a valid trial are left out,
-// as more repeats would bring none; but those that only other programs spoiled are not.
-// Where it repeats until claims stand, again are the places of those that more repeats may
-// decide.
+// TakeLook looks at the trials of a run, by its goal: at the claims; at the cells' intervals,
+// of the mean response time or of a search's rate; or at the comparisons of the mean, or of
+// throughput if only that is compared. It leaves out cells without a valid trial, because more
+// repeats would bring none, unless only other programs spoiled them. again holds the places of
+// the claims that more repeats may decide.
 func TakeLook(m *record.Manifest, records []*record.Record) (found Look, again []int, err error) {
 	s, err := study.Read(m)
 	if err != nil {
@@ -66,8 +65,8 @@ func lookAtComparisons(points []*matrix.Point) (found Look) {
 	return found
 }
 
-// hopeless is how many times the repeats that a run makes at most a claim must need, that it
-// is not worth them: its need is itself an estimate.
+// hopeless bounds how many times the most repeats of a run a claim may need and still be
+// measured again. The need is itself an estimate.
 const hopeless = 4
 
 func lookAtClaims(claims []Claim, most int) (found Look, again []int) {

@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// sample is the logarithms of the paired ratios of one comparison.
+// A sample summarises the logarithms of the paired ratios of one comparison.
 type sample struct {
 	mean, variance float64
 	pairs          float64
@@ -30,24 +30,23 @@ func sampleOf(logs []float64) sample {
 	return sample{mean: mean, variance: max(variance, leastVariance), pairs: float64(len(logs))}
 }
 
-// leastVariance is that of trials which differ by a thousandth of a percent:
-// below it is rounding, and its logarithm would drown the others'.
+// leastVariance is the variance of trials that differ by a thousandth of a percent. Less is
+// rounding, and its logarithm would outweigh the others.
 const leastVariance = 1e-10
 
 const (
-	// leastFamily is the fewest comparisons that know their usual noise.
+	// leastFamily is the fewest comparisons from which the usual noise is estimated.
 	leastFamily = 10
-	// trust is the weight that the prior is given. The method takes the
-	// variances to be spread as one distribution that suits it; where they
-	// spread otherwise, with full weight 7 % of runs without a difference
-	// had one, with half of it 4 %, at the cost of few differences found.
+	// trust is the weight of the prior. The method assumes one distribution of the variances.
+	// Where they are distributed otherwise, 7 % of runs without a difference had one at full
+	// weight and 4 % at half of it, at the cost of few differences found.
 	trust = 0.5
 )
 
 func (s sample) degrees() float64 { return s.pairs - 1 }
 
-// isCount reports whether all repeats agree, as they do where something was counted and not
-// timed. Such a sample says nothing of how much trials differ, and is judged by itself.
+// isCount reports whether all repeats agree, as counts do and times do not. Such a sample says
+// nothing about how much trials differ, and is judged by itself.
 func (s sample) isCount() bool { return s.variance <= leastVariance }
 
 // noise is what a family of comparisons says of how much trials differ: the
@@ -93,7 +92,7 @@ func estimateNoise(family []sample) noise {
 	return n
 }
 
-// estimate is the sample's own, with its noise drawn towards the family's.
+// estimate returns the sample's ratio with its noise drawn towards that of the family.
 func (n noise) estimate(s sample) stats.LogRatio {
 	if s.isCount() {
 		return stats.LogRatio{Mean: s.mean, StandardError: math.Sqrt(s.variance / s.pairs), Trials: int(s.pairs), Freedom: s.degrees()}
@@ -107,13 +106,13 @@ func (n noise) estimate(s sample) stats.LogRatio {
 	}
 }
 
-// varianceOf is that of one pair's logarithm.
+// varianceOf returns the variance of one pair's logarithm.
 func varianceOf(e stats.LogRatio) float64 {
 	return e.StandardError * e.StandardError * float64(e.Trials)
 }
 
-// judge gives the interval of the ratio and the probability of one so far from
-// 1 where there is no difference.
+// judge returns the interval of the ratio, and the probability of a ratio this far from 1 if
+// there is no difference.
 func (n noise) judge(s sample, at matrix.Level) stats.Comparison {
 	e := n.estimate(s)
 	student := stats.NewStudent(e.Freedom)
@@ -128,9 +127,8 @@ func (n noise) judge(s sample, at matrix.Level) stats.Comparison {
 
 func trigamma(x float64) float64 { return mathext.Zeta(2, x) }
 
-// inverseTrigamma is by Newton's method on 1/trigamma, which is nearly a
-// straight line; it converges from below whatever the value (Smyth 2004,
-// appendix).
+// inverseTrigamma uses Newton's method on 1/trigamma, which is nearly a straight line. It
+// converges from below for every value (Smyth 2004, appendix).
 func inverseTrigamma(value float64) float64 {
 	x := 0.5 + 1/value
 	for range 50 {
@@ -145,9 +143,9 @@ func inverseTrigamma(value float64) float64 {
 	return x
 }
 
-// newUnpaired is as if of so many pairs as the smaller side has trials, with the variance that
-// gives the difference of the means its error: their degrees of freedom are fewer than those of
-// Welch's t, never more.
+// newUnpaired returns a sample with as many pairs as the smaller side has trials, and with the
+// variance that gives the difference of the means its error. It never has more degrees of
+// freedom than Welch's t.
 func newUnpaired(a, b []float64) sample {
 	meanA, varianceA := stat.MeanVariance(logarithmsOf(a), nil)
 	meanB, varianceB := stat.MeanVariance(logarithmsOf(b), nil)

@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Power is what the repeats of a run could tell of a metric, at the noise of its own
-// trials. Findings are those of four comparisons in five.
+// Power holds what the repeats of a run can find of a metric, at the noise of its own trials,
+// in four comparisons out of five.
 type Power struct {
 	Metric      string  `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
 	Comparisons int     `json:"comparisons"` // with enough pairs for a verdict
@@ -25,10 +25,10 @@ type Power struct {
 	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // about so many find two equal variants equivalent; null likewise
 }
 
-// tenth is the difference of which Power tells the pairs.
+// tenth is the difference for which Power gives the pairs.
 const tenth = 0.1
 
-// power is nil where nothing was compared.
+// Power returns nil if nothing was compared.
 func (f *Family) Power() *Power {
 	if len(f.samples) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (f *Family) Power() *Power {
 	return d.power(pairs[len(pairs)/2])
 }
 
-// design is a number of comparisons that are judged together.
+// A design is a number of comparisons that are judged together.
 type design struct {
 	level       matrix.Level
 	comparisons int
@@ -65,17 +65,18 @@ func (d design) power(pairs int) *Power {
 	}
 }
 
-// power is the share of the comparisons that is to find what there is.
+// power is the share of the comparisons that should find an existing difference.
 const power = 0.8
 
-// student is the distribution that a comparison of so many pairs is judged by.
+// student returns the distribution that judges a comparison with this number of pairs.
 func (d design) student(pairs int) stats.Student {
 	own := float64(pairs - 1)
 	freedom := max(own, min(d.lent+own, own*float64(d.comparisons)))
 	return stats.NewStudent(freedom)
 }
 
-// share is the mean of a probability over the standard errors of so many pairs.
+// share returns the mean of a probability over the standard errors that this number of pairs
+// may have.
 func (d design) share(pairs int, of func(standardError float64) float64) float64 {
 	sum := 0.0
 	for _, variance := range d.variances {
@@ -84,7 +85,7 @@ func (d design) share(pairs int, of func(standardError float64) float64) float64
 	return sum / float64(len(d.variances))
 }
 
-// finds is the probability of finding a ratio, given by its logarithm: corrected for the
+// finds returns the probability of finding a ratio, given by its logarithm: corrected for the
 // number of comparisons as the first of Holm's is, and beyond the margin.
 func (d design) finds(logRatio float64, pairs int) float64 {
 	t := d.student(pairs)
@@ -94,7 +95,7 @@ func (d design) finds(logRatio float64, pairs int) float64 {
 	})
 }
 
-// findable is the logarithm of the least ratio that is found.
+// findable returns the logarithm of the smallest ratio that is found.
 func (d design) findable(pairs int) float64 {
 	low, high := 0.0, 1.0
 	for d.finds(high, pairs) < power {
@@ -110,8 +111,8 @@ func (d design) findable(pairs int) float64 {
 	return high
 }
 
-// findsEquivalence is the probability that the interval of two equal variants lies within
-// the margin: the estimate is off by some of it already.
+// findsEquivalence returns the probability that the interval of two equal variants lies within
+// the margin. The estimate itself is off by part of it.
 func (d design) findsEquivalence(pairs int) float64 {
 	half := d.student(pairs).Quantile((1 + d.level.Confidence()) / 2)
 	return d.share(pairs, func(standardError float64) float64 {
@@ -119,7 +120,8 @@ func (d design) findsEquivalence(pairs int) float64 {
 	})
 }
 
-// leastPairs is the least number from LeastTrials on that is enough, or nil.
+// leastPairs returns the smallest number of pairs, from LeastTrials on, that is enough. It
+// returns nil if none is.
 func leastPairs(enough func(pairs int) bool) *int {
 	const most = 10_000
 	pairs := matrix.LeastTrials + sort.Search(most-matrix.LeastTrials+1, func(i int) bool { return enough(matrix.LeastTrials + i) })

@@ -26,7 +26,7 @@ type Shares struct {
 	Steps   []ShareStep   `json:"steps"`
 }
 
-// ShareStep is one change's part.
+// A ShareStep is the part of one change.
 type ShareStep struct {
 	Change  string         `json:"change"` // as the scenario says
 	From    string         `json:"from"`   // a variant
@@ -36,8 +36,7 @@ type ShareStep struct {
 	Share   *matrix.Figure `json:"share"`   // below zero where the change makes up for others; null where there is nothing to share out
 }
 
-// findShares looks for all variants of a part with changes, side by side at one
-// point.
+// FindShares looks for all variants of a part with changes, side by side at one place.
 func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	var all []Shares
 	for _, group := range matrix.Rivals(points) {
@@ -60,8 +59,8 @@ func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	return all
 }
 
-// leastVariants is how many must have been measured: with one change there is nothing to
-// share out.
+// leastVariants is the fewest variants to share a difference between: with one change there is
+// nothing to share out.
 const leastVariants = 3
 
 // pick returns the points of the variants, in their order, up to the first that is missing.
@@ -77,8 +76,8 @@ func pick(points []*matrix.Point, variants []string) []*matrix.Point {
 	return found
 }
 
-// sharesOf goes as far as there is a repeat in which every variant has the figure. It is
-// false where that is not far enough.
+// sharesOf goes from the first variant to the last for which some repeat has the figure of
+// every variant. It returns false if that leaves too few variants.
 func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Shares, bool) {
 	var logs [][]float64
 	for len(variants) >= leastVariants {
@@ -150,14 +149,13 @@ func ratioOf(logs []float64, at matrix.Level) (matrix.Figure, bool) {
 	return matrix.FigureOfLogs(interval), !interval.Contains(0)
 }
 
-// maxShareDistance is how far from the estimate the ends of a share's interval are
-// looked for.
+// maxShareDistance bounds how far from the estimate shareOf looks for the ends of the
+// interval.
 const maxShareDistance = 100
 
-// shareOf is the share that one change's logarithms have in the total's. Its
-// interval holds every share r for which own − r·total may be zero (Fieller
-// 1954); that is a stretch around the estimate wherever the total is beyond
-// doubt not zero.
+// shareOf returns the share of one change's logarithms in the total. Its interval holds every
+// share r for which own − r·total may be zero (Fieller 1954). That is one stretch around the
+// estimate wherever the total is certainly not zero.
 func shareOf(own, total []float64, at matrix.Level) matrix.Figure {
 	estimate := mean(own) / mean(total)
 	isPossible := func(r float64) bool {

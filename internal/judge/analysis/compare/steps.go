@@ -13,8 +13,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Step is how the time of a call changes from one size to another a little larger, for one
-// variant of a part that asks.
+// A Step holds how the time of a call changes from one size to a slightly larger one, for one
+// variant of a part that asks for it.
 type Step struct {
 	Part     string         `json:"part"`
 	Variant  string         `json:"variant"`
@@ -28,7 +28,7 @@ type Step struct {
 	Base     string         `json:"base,omitempty"` // the part's first variant, which the outcome is relative to; absent for that one
 }
 
-// StepKind is what a variant's step is.
+// A StepKind says whether a variant has a step.
 type StepKind string
 
 // The kinds. Of a part's first variant there is a step or none; of the others the step of the
@@ -42,7 +42,8 @@ const (
 	StepUndecided StepKind = "undecided"
 )
 
-// leastStep is the ratio from which a change of the size by a few bytes is a step.
+// leastStep is the ratio of times from which a change of the size by a few bytes counts as a
+// step.
 const leastStep = 1.1
 
 func FindSteps(s *study.Study, points []*matrix.Point) []Step {
@@ -71,7 +72,8 @@ func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 	return all
 }
 
-// boundary are the jumps of a part's variants between two sizes, the first variant's first.
+// A boundary holds the jumps of a part's variants between two sizes, the first variant's
+// first.
 type boundary struct {
 	sizes scenario.Step
 	all   []jumped
@@ -114,7 +116,7 @@ func (f boundary) steps(noise noise) []Step {
 	return all
 }
 
-// jumped are the logarithms of a variant's steps, by repeat.
+// A jumped holds the logarithms of a variant's time ratios, by repeat.
 type jumped struct {
 	*matrix.Point // at the larger size
 	logs          map[int]float64
@@ -145,12 +147,12 @@ func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jumped {
 	return j
 }
 
-// faultsOf are the page faults a call, of both ends.
+// faultsOf returns the page faults per call, of both ends.
 func faultsOf(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
 }
 
-// sample is of the logarithms, less a share of another variant's in the same repeats.
+// sample takes the logarithms, less a share of another variant's in the same repeats.
 func (j jumped) sample(share float64, of jumped) (_ sample, enough bool) {
 	var values []float64
 	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
@@ -165,7 +167,8 @@ func (j jumped) sample(share float64, of jumped) (_ sample, enough bool) {
 	return sampleOf(values), true
 }
 
-// interval is that of the ratio, or of what is left of it without a share of another's.
+// interval returns the interval of the ratio, or of the rest of it without a share of another
+// variant's.
 func (j jumped) interval(share float64, of jumped, noise noise) (stats.Interval, bool) {
 	s, enough := j.sample(share, of)
 	if !enough {
@@ -209,8 +212,8 @@ func (j jumped) alone(noise noise) StepKind {
 	return StepUndecided
 }
 
-// against says what became of the first variant's step: it is gone where less than half of it
-// is left, and stays where more is.
+// against says what happened to the first variant's step: it is gone if less than half of it
+// is left, and stays if more is.
 func (j jumped) against(base jumped, noise noise) StepKind {
 	if base.alone(noise) != HasStep {
 		more, enough := j.interval(1, base, noise)

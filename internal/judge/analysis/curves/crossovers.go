@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Crossover is where one variant overtakes another as messages grow.
+// A Crossover is the size at which one variant overtakes another as messages grow.
 type Crossover struct {
 	Part       string        `json:"part"`
 	A          string        `json:"a"` // faster below
@@ -25,15 +25,15 @@ type Crossover struct {
 }
 
 const (
-	// crossoverSizes is the fewest sizes along which a crossover is sought.
+	// crossoverSizes is the fewest sizes of a sweep.
 	crossoverSizes = 4
-	// crossoverConfidence is greater than that of other intervals, since a
-	// sweep asks at every size: at 95 % one in twelve sweeps of 13 sizes
-	// would find equal variants to cross, at 99 % one in 250.
+	// crossoverConfidence is greater than the confidence of other intervals, because a sweep
+	// asks at every size: at 95 % one in twelve sweeps of 13 sizes would find equal variants
+	// to cross, at 99 % one in 250.
 	crossoverConfidence = 0.99
 )
 
-// findCrossovers compares every two variants along the sizes, at every concurrency.
+// FindCrossovers compares every two variants along the sizes, at every concurrency.
 func FindCrossovers(points []*matrix.Point) []Crossover {
 	var crossovers []Crossover
 	atAnySize := func(p *matrix.Point) record.Cell {
@@ -55,7 +55,7 @@ func FindCrossovers(points []*matrix.Point) []Crossover {
 	return crossovers
 }
 
-// sweep is two variants over the sizes at which both have enough trials.
+// A sweep holds two variants over the sizes at which both have enough trials.
 type sweep struct {
 	a, b stats.Curve
 }

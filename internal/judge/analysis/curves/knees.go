@@ -20,7 +20,8 @@ const (
 	ByTail       = "tail"       // where P99/P50 begins to grow
 )
 
-// Knee is where more concurrency stops paying, for one variant and size.
+// A Knee is the number of clients from which more of them stop paying, for one variant and
+// size.
 type Knee struct {
 	Part       string `json:"part"`
 	Variant    string `json:"variant"`
@@ -33,7 +34,7 @@ type Knee struct {
 	Reason  string         `json:"reason"`
 }
 
-// findKnees looks for knees in every curve with at least two concurrencies.
+// FindKnees looks for knees in every curve with at least two concurrencies.
 func FindKnees(points []*matrix.Point, seed uint64) []Knee {
 	var knees []Knee
 	for _, curve := range matrix.ByClients(points) {
@@ -81,7 +82,7 @@ func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
 	return knee
 }
 
-// noKneeReason says what the curve does, as the reason why there is no knee.
+// noKneeReason describes the curve, as the reason why it has no knee.
 func noKneeReason(curve stats.Curve, by string) string {
 	last := len(curve.X) - 1
 	at := func(i int) float64 { return stats.Median(curve.Y[i]) }

@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Scaling is how the throughput of one variant follows the calls in flight, and
-// what keeps it from following further.
+// A Scaling holds how the throughput of one variant follows the calls in flight, and what
+// keeps it from following further.
 type Scaling struct {
 	Part       string `json:"part"`
 	Variant    string `json:"variant"`
@@ -25,7 +25,7 @@ type Scaling struct {
 	Diagnosis Diagnosis       `json:"diagnosis"`
 }
 
-// ScalingPoint is one number of calls in flight.
+// A ScalingPoint is the throughput with one number of calls in flight.
 type ScalingPoint struct {
 	Clients    int           `json:"clients"`
 	Throughput matrix.Figure `json:"throughput_rps"`
@@ -57,8 +57,8 @@ const (
 	BottleneckUnsure Bottleneck = "unknown" // too little was measured
 )
 
-// Diagnosis is what holds a variant at the most calls in flight, with the
-// figures that say so, null where they were not measured.
+// A Diagnosis names what limits a variant with the most calls in flight. Its figures are the
+// evidence, and null if they were not measured.
 type Diagnosis struct {
 	Text              string         `json:"text"` // in a sentence, which package advice writes
 	Bottleneck        Bottleneck     `json:"bottleneck" jsonschema:"enum=none,enum=connection,enum=connection?,enum=client-cpu,enum=server-cpu,enum=cpus,enum=unknown"`
@@ -80,16 +80,16 @@ type Diagnosis struct {
 }
 
 const (
-	// followsIdeal is the share of the ideal from which a curve follows its line.
+	// followsIdeal is the share of the ideal throughput from which a curve follows its line.
 	followsIdeal = 0.7
-	// minGain is how many times as much more connections must carry, at the lower end
-	// of the interval, for the connection to be what holds.
+	// minGain is the ratio of throughput that more connections must reach, with the lower end
+	// of the interval, to show that the connection is the limit.
 	minGain = 1.1
 )
 
-// scalings analyses every curve of a closed loop over at least two concurrencies
-// whose calls ask for nothing. Other curves are left out, since a fit is made some
-// hundred times for its interval and takes a while.
+// FindScalings analyses every curve of a closed loop over at least two concurrencies whose
+// calls do no work. It leaves out other curves, because a fit is repeated some hundred times
+// for its interval and takes a while.
 func FindScalings(s *study.Study, points []*matrix.Point, seed uint64) []Scaling {
 	var all []Scaling
 	for _, curve := range matrix.ByClients(points) {
@@ -141,9 +141,9 @@ func lawOf(law stats.Scalability) *ScalabilityLaw {
 	return l
 }
 
-// diagnose says what limits the point, which has the most calls in flight of its
-// curve. It names the connection for certain only where a variant with more
-// connections was measured too and carries more.
+// diagnose names what limits the point with the most calls in flight of its curve. It names
+// the connection for certain only if a variant with more connections was measured too and
+// carries more.
 func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis {
 	trials := p.Valid()
 	d := Diagnosis{

@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// WarmUpNeed is how much warm-up would have been enough.
+// A WarmUpNeed holds how much warm-up would have been enough.
 type WarmUpNeed struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -21,11 +21,11 @@ type WarmUpNeed struct {
 	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
 }
 
-// firstMoments is the time after the first request that is compared with the steady
-// state, to show what a measurement without warm-up would include.
+// firstMoments is the time after the first request that is compared with the steady state, to
+// show what a measurement without warm-up would include.
 const firstMoments = 100 * time.Millisecond
 
-// warmUpNeeds finds, for each cell, when its trials became steady.
+// FindWarmUpNeeds finds, for each cell, when its trials became steady.
 func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 	var needs []WarmUpNeed
 	for _, p := range points {

@@ -14,10 +14,10 @@ const (
 	ServerEnd = "server"
 )
 
-// Allocation is where the heap allocations of one end come from, by trials that
-// were profiled for it and measured for nothing else. Shares are of all that this
-// end allocates. The tree leaves out what has less than a fiftieth of the bytes
-// and of the objects.
+// An Allocation says where the heap allocations of one end come from, by trials that were
+// profiled for it and measured for nothing else. Shares are of everything that this end
+// allocates. The tree leaves out branches with less than a fiftieth of the bytes and of the
+// objects.
 type Allocation struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -38,8 +38,8 @@ type Allocator struct {
 	Objects  float64 `json:"objects_share"`
 }
 
-// Branch is functions of which each calls the next and, as far as allocations
-// go, nothing else.
+// A Branch is a row of functions, each of which calls the next and, as far as allocations go,
+// nothing else.
 type Branch struct {
 	Functions []string `json:"functions"`
 	Bytes     float64  `json:"bytes_share"` // with all that is called
@@ -50,13 +50,13 @@ type Branch struct {
 const (
 	// minBranchShare is the smallest share of bytes or of objects that is listed.
 	minBranchShare = 0.02
-	// minMergeShare is the share of a function's allocations from which the only
-	// function that it calls is put into the same branch.
+	// minMergeShare is the share of a function's allocations from which its only callee joins
+	// its branch.
 	minMergeShare = 0.95
 )
 
-// findAllocations puts the profiled trials of equal cells together: part by part in
-// the order of the plan, and in a part by the variants' places.
+// FindAllocations puts the profiled trials of equal cells together: part by part in the order
+// of the plan, and in a part by the variants' places.
 func FindAllocations(places map[string]int, records []*record.Record) []Allocation {
 	var profiles []profile
 	for _, r := range records {
@@ -84,7 +84,7 @@ func FindAllocations(places map[string]int, records []*record.Record) []Allocati
 	return all
 }
 
-// profile is what one end allocated in a trial.
+// A profile holds what one end allocated in a trial.
 type profile struct {
 	trial       *record.Record
 	end         string
@@ -117,13 +117,13 @@ func newAllocation(profiles []profile) Allocation {
 	return a
 }
 
-// allocated is what trials have allocated together.
+// An allocated sums what trials have allocated together.
 type allocated struct {
 	bytes, objects float64
 	stacks         []record.AllocationStack
 }
 
-// share is the share that some of the stacks have in all bytes and objects.
+// share returns the share of some stacks in all bytes and objects.
 func (a *allocated) share(stacks []record.AllocationStack) (bytes, objects float64) {
 	for _, s := range stacks {
 		bytes += float64(s.Bytes) / a.bytes

@@ -15,12 +15,12 @@ import (
 // Unclassified is the category of stacks that no rule matches.
 const Unclassified = "unclassified"
 
-// DefaultCategories is the table that is used unless another is given, as a file.
+// DefaultCategories is the text of the table that is used if no file replaces it.
 //
 //go:embed categories.yaml
 var DefaultCategories []byte
 
-// UsualCategories are those of the default table.
+// UsualCategories returns the default table.
 var UsualCategories = sync.OnceValue(func() *Categories {
 	table, err := ParseCategories(DefaultCategories)
 	if err != nil {
@@ -29,13 +29,13 @@ var UsualCategories = sync.OnceValue(func() *Categories {
 	return table
 })
 
-// Categories say what call stacks do.
+// Categories sort call stacks by what they do.
 type Categories struct {
 	CPU    []Rule `yaml:"cpu"`
 	OffCPU []Rule `yaml:"offcpu"`
 }
 
-// Rule gives the stacks of some functions a category.
+// A Rule gives the stacks of some functions a category.
 type Rule struct {
 	Category  string   `yaml:"category"`
 	In        string   `yaml:"in"`
@@ -98,7 +98,7 @@ type sorter struct {
 
 func newSorter(rules []Rule) *sorter { return &sorter{rules, map[record.Frame]int{}} }
 
-// of is the category of a stack, whose frames are the outermost first.
+// of returns the category of a stack, whose frames begin with the outermost.
 func (s *sorter) of(stack []record.Frame) string {
 	for i := len(stack) - 1; i >= 0; i-- {
 		if place := s.rule(stack[i]); place > 0 {

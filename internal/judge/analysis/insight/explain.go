@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// Explanation is where the time of a cell goes, or, of two cells, where the difference
+// An Explanation says where the time of a cell goes or, of two cells, where the difference
 // between them lies. Each list adds up to its whole.
 type Explanation struct {
 	Of      *Insight `json:"of"`      // B
@@ -24,7 +24,7 @@ type Explanation struct {
 	Counters []Change `json:"counters"`
 }
 
-// Explained is a whole and its parts.
+// An Explained is a whole and its parts.
 type Explained struct {
 	End   string   `json:"end,omitempty"` // client or server; empty for both
 	Whole Change   `json:"whole"`         // as it is measured where nothing looks on
@@ -32,7 +32,7 @@ type Explained struct {
 	Rest  float64  `json:"rest"`          // of the whole's difference, that no part explains
 }
 
-// Change is a figure of both cells. Where one cell is explained, A is zero.
+// A Change is a figure of both cells. If one cell is explained, A is zero.
 type Change struct {
 	Name  string  `json:"name"`
 	End   string  `json:"end,omitempty"`
@@ -41,16 +41,17 @@ type Change struct {
 	Error float64 `json:"error,omitempty"` // one standard error of the difference, as far as it is known
 }
 
-// Difference is by how much B is more.
+// Difference returns by how much B is more.
 func (c Change) Difference() float64 { return c.B - c.A }
 
 // IsClear reports whether a difference is not chance.
 func (c Change) IsClear() bool { return math.Abs(c.Difference()) > clearErrors*c.Error }
 
-// clearErrors is how many standard errors are beyond chance, for a few dozen figures at once.
+// clearErrors is the number of standard errors beyond which a difference is not chance, with a
+// few dozen figures at once.
 const clearErrors = 3
 
-// Explain compares what was seen of two cells. Against may be nil.
+// Explain compares what probes saw of two cells. Against may be nil.
 func Explain(of, against *Insight) *Explanation {
 	e := &Explanation{Of: of, Against: against}
 	a := against
@@ -118,7 +119,7 @@ func explainCPU(end string, a, b *Breakdown) Explained {
 	return e
 }
 
-// finish sorts the parts, and finds what they do not explain.
+// finish sorts the parts and computes the rest that they do not explain.
 func (e *Explained) finish() {
 	slices.SortStableFunc(e.Parts, func(a, b Change) int {
 		return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
@@ -147,8 +148,8 @@ func countChanges(end string, a, b []Count) []Change {
 	return all
 }
 
-// UsualPair is the first insight, and the one of the slowest cell at the same point: nil if it
-// is the only one there.
+// UsualPair returns the first insight as against, and the slowest other cell at the same place
+// as of. If there is no other, of is the first and against is nil.
 func UsualPair(insights []Insight) (of, against *Insight) {
 	against = &insights[0]
 	for i := range insights {
@@ -165,8 +166,8 @@ func UsualPair(insights []Insight) (of, against *Insight) {
 	return of, against
 }
 
-// callTime is the time of a call, where it is known: of measured trials or, where there are
-// none with so many clients, of those whose stages were told.
+// callTime returns the time of a call if it is known: of the measured trials or, if there are
+// none with this number of clients, of the traced calls.
 func (i *Insight) callTime() float64 {
 	switch {
 	case i.Mean != nil:

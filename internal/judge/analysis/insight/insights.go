@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Insight is what probes saw of a cell, in passes of their own. Times are in microseconds,
-// and figures of a call's cost are means.
+// An Insight holds what probes saw of a cell, in passes of their own. Times are in
+// microseconds, and figures of a call's cost are means.
 type Insight struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -31,7 +31,7 @@ type Insight struct {
 	Life   *Life  `json:"life,omitempty"` // absent where it was not looked for
 }
 
-// Pass is what a probe cost.
+// A Pass holds one probe's extra trials of a cell, and their cost.
 type Pass struct {
 	Probe  string `json:"probe"`
 	Trials int    `json:"trials"`
@@ -41,7 +41,7 @@ type Pass struct {
 	Missing []string       `json:"missing,omitempty"` // what could not be seen, and why
 }
 
-// Inside is what was seen of one end. A list is empty where it was not looked for.
+// An Inside holds what was seen of one end. A list is empty if it was not looked for.
 type Inside struct {
 	Counters []Count    `json:"counters"`
 	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
@@ -49,20 +49,20 @@ type Inside struct {
 	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // waiting, of all threads together
 }
 
-// Count is an event that was counted.
+// A Count is an event that was counted.
 type Count struct {
 	Name    string  `json:"name"`
 	PerCall float64 `json:"per_call"`
 }
 
-// Syscall is one kind of system call.
+// A Syscall is one kind of system call.
 type Syscall struct {
 	Name    string   `json:"name"`
 	PerCall float64  `json:"per_call"`
 	Time    *float64 `json:"us" jsonschema:"nullable"` // that one takes, waiting included; null where it was not measured
 }
 
-// Breakdown is where a time a call goes, by category.
+// A Breakdown divides a time per call by category.
 type Breakdown struct {
 	PerCall    float64    `json:"us_per_call"`
 	Samples    int64      `json:"samples"`    // that the shares come from; their error is the less, the more there are
@@ -74,7 +74,7 @@ type Breakdown struct {
 	Decoding *Decoding `json:"decoding,omitempty"`
 }
 
-// Category is a share of a time.
+// A Category is a share of a time.
 type Category struct {
 	Name    string  `json:"name"`
 	Share   float64 `json:"share"`
@@ -82,27 +82,27 @@ type Category struct {
 	Error   float64 `json:"error_us"` // one standard error, of the sampling alone
 }
 
-// Spent is a function that spends time by itself.
+// A Spent is a function that spends time by itself.
 type Spent struct {
 	Function string  `json:"function"`
 	In       string  `json:"in,omitempty"` // kernel, or a library
 	Share    float64 `json:"share"`
 }
 
-// Decoding is how messages are decoded.
+// A Decoding says how deep in the stack messages are decoded, and at which share of the time.
 type Decoding struct {
 	Depth float64 `json:"depth"` // functions outside of it, in the mean
 	Share float64 `json:"share"`
 }
 
-// placeOf is what the cells of measured trials and of passes have in common: their load may
-// differ.
+// placeOf returns what the cells of measured trials and of passes have in common. Their load
+// may differ.
 func placeOf(c record.Cell) record.Cell {
 	c.Load = record.Load{}
 	return c
 }
 
-// findInsights puts the passes of equal cells together, in the order of the cells.
+// FindInsights puts the passes of equal cells together, in the order of the cells.
 func FindInsights(points []*matrix.Point, passes []*record.Record, categories *Categories) []Insight {
 	var all []Insight
 	for _, group := range byPlace(points, passes) {
@@ -113,7 +113,7 @@ func FindInsights(points []*matrix.Point, passes []*record.Record, categories *C
 	return all
 }
 
-// lookedInto are the passes of a cell, and its measured trials; nil where there are none.
+// A lookedInto holds the passes of a cell, and its measured trials or nil.
 type lookedInto struct {
 	bare   *matrix.Point
 	passes []*record.Record
@@ -144,7 +144,7 @@ func byPlace(points []*matrix.Point, passes []*record.Record) []lookedInto {
 	})
 }
 
-// newInsight is of the passes of one cell; bare are its measured trials, if any.
+// newInsight sums up the passes of one cell. bare holds its measured trials, if any.
 func newInsight(bare *matrix.Point, passes []*record.Record, categories *Categories) Insight {
 	cell := passes[0].Cell
 	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place}
@@ -203,7 +203,7 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 	return p
 }
 
-// add adds what a probe saw of an end; bare are the cell's measured trials.
+// add adds what a probe saw of an end. bare holds the cell's measured trials.
 func (in *Inside) add(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, bare []matrix.Trial, categories *Categories) {
 	var seen []*record.Seen
 	var calls float64
@@ -231,7 +231,7 @@ func (in *Inside) add(probe string, passes []*record.Record, end func(matrix.Tri
 	}
 }
 
-// counts are events a call, and what follows from them.
+// counts returns the events per call, and what follows from them.
 func counts(seen []*record.Seen, calls float64) []Count {
 	sums := map[string]float64{}
 	var names []string
@@ -302,7 +302,7 @@ func syscalls(seen []*record.Seen, calls float64) []Syscall {
 	return all
 }
 
-// breakdown sorts stacks by category. It is nil where there are none.
+// breakdown sorts stacks by category. It returns nil if there are none.
 func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 	b := &Breakdown{}
 	sorted := newSorter(rules)
@@ -366,7 +366,7 @@ func decodes(f record.Frame) bool {
 		strings.HasPrefix(name, "google::protobuf::MessageLite::Parse") || strings.HasPrefix(name, "prost::Message::decode")
 }
 
-// scale sets the times, of which the shares are known.
+// scale sets the times, whose shares are known.
 func (b *Breakdown) scale(perCall float64) {
 	b.PerCall = perCall
 	for i := range b.Categories {

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Life is where the time of single calls goes, one at a time.
+// A Life divides the time of single calls, one at a time, into stages.
 type Life struct {
 	Calls  int     `json:"calls"`  // whose stages were told apart
 	Untold int64   `json:"untold"` // whose stages were not
@@ -21,7 +21,7 @@ type Life struct {
 	Cost *float64 `json:"cost" jsonschema:"nullable"`
 }
 
-// Stage is a part of a call.
+// A Stage is a part of a call.
 type Stage struct {
 	Name   string   `json:"name"`
 	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // what it is spent in
@@ -42,7 +42,7 @@ const (
 	Mixed      = "mixed"
 )
 
-// kindOf is the kind of a stage, whose names package life gives.
+// kindOf returns the kind of a stage, whose name package life gives.
 func kindOf(stage string) string {
 	switch {
 	case stage == "handler":
@@ -59,8 +59,8 @@ func kindOf(stage string) string {
 	return Mixed
 }
 
-// stageEnd is where a stage takes place: a message counts as received from when its data lie
-// at the receiver's socket.
+// stageEnd returns the end at which a stage takes place. A message counts as received as soon
+// as its data lie at the receiver's socket.
 func stageEnd(stage string) string {
 	switch {
 	case strings.HasPrefix(stage, "client: "), stage == "send request", stage == "wake client", stage == "receive answer":
@@ -117,14 +117,14 @@ func newLife(passes []*record.Record) *Life {
 // leastForP99 leaves ten calls beyond it, as everywhere.
 const leastForP99 = 1000
 
-// around are the calls near a quantile: one call alone has stages like no other.
+// around returns the calls near a quantile. The stages of a single call would not be typical.
 func around(calls [][]int64, quantile, width float64) [][]int64 {
 	n := float64(len(calls))
 	first, last := int(n*(quantile-width)), int(math.Ceil(n*(quantile+width)))
 	return calls[max(0, first):min(len(calls), max(last, first+1))]
 }
 
-// meanStages are in microseconds.
+// meanStages returns the mean of each stage, in microseconds.
 func meanStages(calls [][]int64) []float64 {
 	means := make([]float64, len(calls[0]))
 	for _, call := range calls {
@@ -138,7 +138,7 @@ func meanStages(calls [][]int64) []float64 {
 	return means
 }
 
-// stageErrors are the standard errors of the means, in microseconds.
+// stageErrors returns the standard errors of the means, in microseconds.
 func stageErrors(calls [][]int64, means []float64) []float64 {
 	errors := make([]float64, len(means))
 	for _, call := range calls {

@@ -14,8 +14,8 @@ const (
 	AllocProfile  = "alloc"  // bytes allocated on the heap
 )
 
-// Profile is where one end of a cell spent its time, or its bytes: call stack by
-// call stack, over all passes with one probe.
+// A Profile says where one end of a cell spent its time, or its bytes: call stack by call
+// stack, over all passes with one probe.
 type Profile struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -34,20 +34,20 @@ type Profile struct {
 	Stacks     []ProfiledStack    `json:"-"`
 }
 
-// ProfiledFunction is a function that stands in stacks.
+// A ProfiledFunction is a function that stands in stacks.
 type ProfiledFunction struct {
 	Name string `json:"name"` // with its package's path
 	In   string `json:"in"`   // kernel, or a library's name; empty for the program itself
 }
 
-// ProfiledStack is a call stack. A profile may hold one twice, in two categories.
+// A ProfiledStack is a call stack. A profile may hold one twice, in two categories.
 type ProfiledStack struct {
 	Frames   []int   // places in the profile's Functions, outermost first
 	Category int     // place in the profile's Categories
 	Weight   float64 // share of all that the profile holds; a profile's weights add up to 1
 }
 
-// findProfiles adds up the call stacks of the passes of equal cells.
+// FindProfiles adds up the call stacks of the passes of equal cells.
 func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *Categories) []Profile {
 	var all []Profile
 	for _, group := range byPlace(points, passes) {
@@ -101,7 +101,7 @@ func newProfiler(cell record.Cell, end, kind string, rules []Rule) *profiler {
 	return p
 }
 
-// add adds what was seen of an end in a pass.
+// add adds what a pass saw of an end.
 func (p *profiler) add(r *record.Record, end record.Process) {
 	switch {
 	case p.Kind == AllocProfile && end.Allocations != nil:

@@ -98,10 +98,12 @@ type Cell struct {
 // IsValid reports whether the cell has a trial that may be used.
 func (c *Cell) IsValid() bool { return c.Valid > 0 }
 
-// ResponseTimes are from the intended send: the service times where the two are the same.
+// ResponseTimes returns the times from the intended send. They are the service times if the
+// two are the same.
 func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service) }
 
-// BothCPU is what a request costs the client and the server; nil where either was not measured.
+// BothCPU returns the CPU time per request of client and server together. It returns nil if
+// either was not measured.
 func (c *Cell) BothCPU() *Figure {
 	if c.ClientCPU == nil || c.ServerCPU == nil {
 		return nil
@@ -112,7 +114,7 @@ func (c *Cell) BothCPU() *Figure {
 // HasFigures reports whether there is anything to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
-// Repeat is one trial of a cell, for showing the spread.
+// A Repeat is one trial of a cell, for showing the spread.
 type Repeat struct {
 	Trial      int      `json:"trial"`
 	Valid      bool     `json:"valid"`
@@ -122,7 +124,7 @@ type Repeat struct {
 	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
 }
 
-// Bound is what kept a closed loop from going faster.
+// A Bound names what kept a closed loop from going faster.
 type Bound string
 
 // What a closed loop may be bound by.
@@ -134,20 +136,20 @@ const (
 )
 
 const (
-	// boundBusy is the share of its CPUs from which an end is as busy as it
-	// gets: the rest goes to what the scheduler and its neighbours take.
+	// BusyShare is the share of its CPUs from which an end is as busy as it gets: the rest
+	// goes to the scheduler and its neighbours.
 	BusyShare = 0.9
-	// boundIdle is the share below which neither end can be what limits, even
-	// if its work came in bursts.
+	// IdleShare is the share below which neither end can be the limit, even if its work came
+	// in bursts.
 	IdleShare = 0.6
-	// boundInCalls is the share of their time that clients must spend in
-	// calls for their number over the latency to be the throughput.
+	// boundInCalls is the share of their time that clients must spend in calls for the
+	// throughput to be their number over the latency.
 	boundInCalls = 0.9
 )
 
-// bound is what limited a cell. A closed loop's throughput is its clients over the
-// latency (Little's law), so a loop that computes little but is always in calls is
-// limited by what the calls wait for.
+// bound returns what limited a cell. A closed loop's throughput is its clients over the
+// latency (Little's law), so a loop that computes little but is always in calls is limited by
+// what the calls wait for.
 func (c *Cell) bound() Bound {
 	client, server := c.Client.Busy, c.Server.Busy
 	switch {

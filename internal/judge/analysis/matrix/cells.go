@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// summarizeAll describes the points of a run. Remarks that all its trials share are not in the
-// cells but returned as texts.
+// Cells describes the points of a run. It returns the remarks that all trials share as texts,
+// and leaves them out of the cells.
 func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell, shared []string) {
 	remarks := sharedRemarks(records)
 	for _, p := range points {

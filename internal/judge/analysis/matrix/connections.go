@@ -9,9 +9,9 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Survival is how many requests were answered, over all trials that came to a
-// measurement. Those that a check refused count too: what made them invalid may
-// be the very failures, and to leave them out would count the survivors alone.
+// Survival counts the answered requests, over all trials that came to a measurement. Refused
+// trials count too: they may be invalid because of the failures themselves, and without them
+// only the survivors would count.
 type Survival struct {
 	Trials    int                 `json:"trials"`
 	Requests  int64               `json:"requests"`
@@ -41,8 +41,8 @@ func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
 	return all
 }
 
-// Connections is what was asked for and what came of it in the window, over the
-// trials that the cell's figures are of.
+// Connections holds the connections that were asked for and those that the window had, over
+// the trials that the cell's figures come from.
 type Connections struct {
 	PerRequest      bool       `json:"per_request"`                      // every request asks for a connection of its own
 	Secure          bool       `json:"secure"`                           // over TLS or QUIC: as negotiated; of older records, where handshakes were counted or the variant has tls=on
@@ -62,8 +62,8 @@ type Connections struct {
 	FirstByte       *Times     `json:"first_byte_us" csv:"first_byte_*_us"` // from a call's beginning, on its own connection, to its answer's first byte
 }
 
-// Negotiated is what a cell's connections and their server agreed on, as the
-// connections themselves told.
+// Negotiated holds what a cell's connections and their server agreed on, as the connections
+// reported it.
 type Negotiated struct {
 	Recorded         bool      `json:"recorded"`          // false: the records are older than this, and nothing of it is known
 	Protocol         string    `json:"protocol"`          // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
@@ -72,7 +72,7 @@ type Negotiated struct {
 	ServerCongestion string    `json:"server_congestion"` // likewise
 }
 
-// Session is one kind of TLS session, in the IANA's names.
+// A Session is one kind of TLS session, in the IANA's names.
 type Session struct {
 	Version string `json:"version"`
 	Cipher  string `json:"cipher"`
@@ -82,16 +82,15 @@ type Session struct {
 	Resumed int64  `json:"resumed"` // and that resumed a session
 }
 
-// Times is a short distribution of times, in microseconds; null where nothing
-// was timed.
+// Times is a short distribution of times, in microseconds; null if nothing was timed.
 type Times struct {
 	Mean Figure `json:"mean"`
 	P50  Figure `json:"p50" csv:"p50" label:"P50"`
 	P99  Figure `json:"p99" csv:"p99" label:"P99"`
 }
 
-// minAchieved is the share of connections that must have begun as asked. A client's
-// first connection has no session to resume.
+// minAchieved is the share of connections that must have begun as asked. A client's first
+// connection has no session to resume.
 const minAchieved = 0.99
 
 func connectionsOf(cell record.Cell, trials []Trial) Connections {
@@ -129,9 +128,9 @@ func connectionsOf(cell record.Cell, trials []Trial) Connections {
 	return c
 }
 
-// achieved is the share of the connections that began as the mode asks. A
-// request that failed has no connection to count, and at either edge of the
-// window each client may have opened one for a request on its other side.
+// achieved returns the share of the connections that began as the mode asks. A failed request
+// has no connection to count, and at either edge of the window each client may have opened one
+// for a request on its other side.
 func (c *Connections) achieved(mode scenario.ConnectionMode, trials []Trial) *float64 {
 	asWanted, begun := c.During, c.During
 	if c.Full+c.Resumed > 0 {
@@ -158,7 +157,7 @@ func kept(mode scenario.Connection, made record.Connections) bool {
 	return made.During == 0 && (made.Opened == int64(made.Want) || mode.Mode == scenario.Pool && made.Opened < int64(made.Want))
 }
 
-// negotiated is what the connections of all trials agreed on.
+// negotiated returns what the connections of all trials agreed on.
 func negotiated(trials []Trial) Negotiated {
 	var all record.Negotiated
 	for _, t := range trials {
@@ -195,7 +194,7 @@ func hasTLS(variant string) bool {
 	return err == nil && value == "on"
 }
 
-// timesOf is nil where nothing was timed.
+// timesOf returns nil if nothing was timed.
 func timesOf(trials []Trial, of func(Trial) times) *Times {
 	timed := Filter(trials, func(t Trial) bool { return of(t).count > 0 })
 	if len(timed) == 0 {

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// CoursePoint is a stretch of a trial, over all valid trials. Of older records only rate and
-// mean are known, and nothing of warm-ups.
+// A CoursePoint is a stretch of the window or of its warm-up, over all valid trials. Older
+// records have only rate and mean, and nothing about warm-ups.
 type CoursePoint struct {
 	Seconds     float64  `json:"seconds"`                           // its middle, from the window's beginning: negative in warm-up
 	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // that the schedule has there; null of a load without one
@@ -22,8 +22,8 @@ type CoursePoint struct {
 	ServicePoint
 }
 
-// ServicePoint is what only services have of a stretch: other pages have thousands of them.
-// All of it is absent where the record is older.
+// A ServicePoint holds what only services have for a stretch, because other pages have
+// thousands of stretches. All of it is absent from older records.
 type ServicePoint struct {
 	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent where fewer than 10 calls ended in each
 	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent where fewer than 100 calls ended in each
@@ -32,17 +32,17 @@ type ServicePoint struct {
 }
 
 const (
-	// stretches is the number of points that a schedule's course has at most: enough to
-	// see a bend, and few enough for each to hold more than a request or two.
+	// stretches is the most points that a schedule's course has: enough to see a bend, and few
+	// enough for each to hold more than a request or two.
 	stretches = 60
-	// closedStretches and leastStretches are those of a load that is meant to stay as it
-	// is: a page has them for every cell, and in fewer nothing can be seen.
+	// closedStretches and leastStretches are the most and the fewest points of a steady load:
+	// a page has them for every cell, and fewer would show nothing.
 	closedStretches, leastStretches = 30, 8
-	// serviceStretches are those of a service: there are few cells, and a stall of a tenth of a
-	// second must be seen.
+	// serviceStretches is the most points of a service: there are few cells, and a stall of a
+	// tenth of a second must be visible.
 	serviceStretches = 120
-	// callsOfStretch are those that a stretch of a service has in the mean, unless there are
-	// few: with fewer the rate were mostly chance.
+	// callsOfStretch is the mean number of calls that a stretch of a service must have. With
+	// fewer the rate would be mostly chance.
 	callsOfStretch = 50
 )
 
@@ -83,7 +83,7 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 	return nil
 }
 
-// intervalsWithin is how many intervals the window has whole.
+// intervalsWithin counts the intervals that lie wholly in the window.
 func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 	for _, i := range intervals {
 		if i.StartNS >= 0 && i.StartNS+i.TookNS <= windowNS {
@@ -93,7 +93,7 @@ func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 	return count
 }
 
-// timeline is a division of time: so many stretches, some of them before the window.
+// A timeline divides time into stretches, some of them before the window.
 type timeline struct {
 	each          float64 // ns
 	before, count int
@@ -101,7 +101,7 @@ type timeline struct {
 	service       bool // there are points of services
 }
 
-// place is the stretch in which most of a time lies; ok is false outside of all.
+// place returns the stretch that holds most of a time. ok is false outside of all.
 func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
 	middle := float64(startNS) + float64(tookNS)/2
 	place = int(math.Floor(middle/l.each)) + l.before
@@ -111,7 +111,7 @@ func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
 	return place, place >= 0 && place < l.count
 }
 
-// stretch is what trials had in one.
+// A stretch sums what trials had in one division of time.
 type stretch struct {
 	requests, sumNS, tookNS float64
 	p99NS                   []float64
@@ -145,7 +145,7 @@ func (l timeline) of(load record.Load, trials []Trial) []CoursePoint {
 	return points
 }
 
-// take adds what one trial's course has. Its columns may be of any length in a damaged file.
+// take adds one trial's course. Its columns may be of any length in a damaged file.
 func (l timeline) take(from *record.Course, all []stretch) {
 	for n := range from.Calls {
 		place, ok := l.place(from.BeginNS+int64(n)*from.StretchNS, from.StretchNS)

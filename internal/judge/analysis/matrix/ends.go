@@ -4,9 +4,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// End is what one end cost over the window, besides its CPU time a request.
-// Figures are null where they were not measured; of these, peak_bytes alone has
-// an interval.
+// An End holds what one end cost over the window, besides its CPU time per request. Figures
+// are null if they were not measured; of these, peak_bytes alone has an interval.
 type End struct {
 	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // of the CPU time of both ends
 	Busy       *Figure `json:"busy" csv:"busy_share" label:"Busy" unit:"share" interval:"-"` // share of the CPUs it was given
@@ -21,8 +20,8 @@ type End struct {
 	Goroutines *Figure `json:"goroutines" csv:"goroutines" label:"Goroutines" interval:"-"`
 }
 
-// endOf is the cost of one end; of picks it, and other the one that it shares
-// the work with.
+// endOf returns the cost of one end. of picks it, and other the end that it shares the work
+// with.
 func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	count := func(field func(record.Process) *int64) *Figure {
 		return Known(trials, func(t Trial) float64 { return Number(field(of(t))) })
@@ -42,8 +41,8 @@ func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	}
 }
 
-// drainOf is how long a burst took until its last answer, in microseconds: its
-// window ends with that. It is nil for other loads.
+// drainOf returns how long a burst took until its last answer, in microseconds: its window
+// ends with that. It returns nil for other loads.
 func drainOf(cell record.Cell, trials []Trial) *Figure {
 	if cell.Load.Burst == 0 {
 		return nil

@@ -7,19 +7,19 @@ import (
 	"wirelab.dev/internal/base/stats"
 )
 
-// LeastTrials is the smallest number of trials that gets an interval or a verdict, as
-// in package stats.
+// LeastTrials is the smallest number of trials that gets an interval or a verdict, as in
+// package stats.
 const LeastTrials = 3
 
-// confidence is that of every interval that does not state another.
+// Confidence is the confidence of every interval that does not state another.
 const Confidence = 0.95
 
-// margin is the relative difference that does not matter: below it other reasons
-// decide between two wires.
+// Margin is the relative difference that does not matter: below it other reasons decide
+// between two wires.
 const Margin = 0.05
 
-// Figure is a number with its interval. The interval is nil where there are
-// too few trials for one.
+// A Figure is a number with its interval. The interval is nil if there are too few trials for
+// one.
 type Figure struct {
 	Value    float64
 	Interval *Interval
@@ -32,7 +32,7 @@ type Interval struct {
 	Confidence float64 `json:"confidence"` // 0.95 for 95 %
 }
 
-// Inverse is the ratio seen from the other side.
+// Inverse returns the ratio seen from the other side.
 func (f Figure) Inverse() Figure {
 	inverted := Figure{Value: 1 / f.Value}
 	if i := f.Interval; i != nil {
@@ -47,7 +47,7 @@ func (f Figure) IsWithin(width float64) bool {
 	return i != nil && math.Max(i.High-f.Value, f.Value-i.Low) <= width*f.Value
 }
 
-// HalfWidth is half of the figure's interval, as a share of the figure; false where
+// HalfWidth returns half of the figure's interval as a share of the figure. known is false if
 // there is no interval.
 func (f Figure) HalfWidth() (share float64, known bool) {
 	if f.Interval == nil || !(f.Value > 0) {
@@ -56,11 +56,10 @@ func (f Figure) HalfWidth() (share float64, known bool) {
 	return (f.Interval.High - f.Interval.Low) / 2 / f.Value, true
 }
 
-// figure is the median of the trials' figures. Its interval is that of their
-// mean, by Student's t: for three to ten trials nothing that bounds a median
-// keeps its promise. Positive figures are taken by their logarithms, since their
-// noise is a factor. Where outliers pull the mean away from the median, the
-// interval is stretched to hold both.
+// figure returns the median of the trials' figures. Its interval is that of their mean, by
+// Student's t: for three to ten trials no interval of a median keeps its promise. Positive
+// figures are taken by their logarithms, since their noise is a factor. If outliers pull the
+// mean away from the median, the interval is stretched to hold both.
 func figure(values []float64, at Level) Figure {
 	if len(values) == 0 {
 		return Figure{}
@@ -96,17 +95,17 @@ func exp(i stats.Interval) stats.Interval {
 	return i
 }
 
-// ofLogs is the figure whose logarithm an interval is of.
+// FigureOfLogs returns the figure whose logarithm has the interval.
 func FigureOfLogs(i stats.Interval) Figure { return FigureOf(Stated(exp(i))) }
 
-// stated is an interval at a look with the confidence that all looks have together.
+// Stated returns the interval of one look with the confidence that all looks have together.
 func Stated(i stats.Interval) stats.Interval {
 	i.Confidence = Confidence
 	return i
 }
 
-// estimated converts an interval of package stats, where a confidence of 0 means that
-// there is only the estimate.
+// FigureOf converts an interval of package stats, in which a confidence of 0 means that there
+// is only the estimate.
 func FigureOf(i stats.Interval) Figure {
 	f := Figure{Value: i.Estimate}
 	if i.Confidence > 0 {
@@ -115,7 +114,7 @@ func FigureOf(i stats.Interval) Figure {
 	return f
 }
 
-// arePositive reports whether every value is known and above zero, as a ratio needs.
+// ArePositive reports whether every value is known and above zero, as a ratio needs.
 func ArePositive(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
 }

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// remarks are what is worth knowing of trials. Those that all trials of a run have are
-// shown once, not in every cell. They keep the order in which they were first made.
+// remarks holds what is worth knowing of trials, in the order in which it was first remarked.
+// Remarks that all trials of a run share are shown once, not in every cell.
 type remarks []remark
 
 type remark struct {
@@ -29,7 +29,7 @@ func (r remarks) texts() []string {
 	return texts
 }
 
-// remarksOf are a trial's warnings, and the checks that could not be made.
+// remarksOf returns a trial's warnings, and the checks that could not be made.
 func remarksOf(r *record.Record) remarks {
 	var all remarks
 	for _, c := range r.Checks {
@@ -43,8 +43,8 @@ func remarksOf(r *record.Record) remarks {
 	return all
 }
 
-// sharedRemarks are those of every trial that was measured. One trial shares
-// nothing with others.
+// sharedRemarks returns the remarks of every trial that was measured. One trial shares nothing
+// with others.
 func sharedRemarks(records []*record.Record) remarks {
 	var shared remarks
 	measured := 0
@@ -62,7 +62,7 @@ func sharedRemarks(records []*record.Record) remarks {
 	return shared
 }
 
-// warnings are the remarks without a check that are the cell's own, each once.
+// warnings returns the cell's own remarks without a check, each once.
 func warnings(trials []Trial, shared remarks) []string {
 	var texts []string
 	counts := map[string]int{}
@@ -89,9 +89,9 @@ func warnings(trials []Trial, shared remarks) []string {
 	return texts
 }
 
-// findings are the checks that were not ok, worst first, each with the detail of the
-// first trial that has it. Trials without a measurement are left out: the cell's
-// Failure says what is wrong with them.
+// findings returns the checks that were not ok, worst first, each with the detail of the first
+// trial that has it. It leaves out trials without a measurement: the cell's Failure says what
+// is wrong with them.
 func findings(trials []Trial, shared remarks) []Finding {
 	var all []Finding
 	for _, t := range trials {
@@ -117,7 +117,7 @@ func Severity(l record.Level) int {
 	return slices.Index([]record.Level{record.OK, record.Unknown, record.Warning, record.Invalid}, l)
 }
 
-// Finding is a check that was not ok, over a cell's trials.
+// A Finding is a check that was not ok, over a cell's trials.
 type Finding struct {
 	Name   string
 	Level  record.Level

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// FleetClient is what one of several clients did, in the median of the trials that the cell's
-// figures are of.
+// A FleetClient holds what one of several clients did, in the median of the trials that the
+// cell's figures come from.
 type FleetClient struct {
 	Agent      string       `json:"agent"`                                                             // its name
 	Clients    int          `json:"clients"`                                                           // of the cell's
@@ -23,13 +23,13 @@ type FleetClient struct {
 	Detail     string       `json:"detail"`                                                            // the check and its reason; empty where it is ok
 }
 
-// clientOfFleet is one client of one trial.
+// A clientOfFleet is one client of one trial.
 type clientOfFleet struct {
 	*record.FleetClient
 	checks []record.Check
 }
 
-// fleetClients are those of a cell's trials, by their agents.
+// fleetClients returns the clients of a cell's trials, by their agents.
 func fleetClients(trials []Trial) []FleetClient {
 	by := map[string][]clientOfFleet{}
 	var names []string
@@ -99,5 +99,5 @@ func summarizeClient(of []clientOfFleet) FleetClient {
 	return s
 }
 
-// graveness orders levels where what is not known takes nothing from what is.
+// graveness orders levels so that an unknown check takes nothing from a known one.
 var graveness = map[record.Level]int{record.Unknown: 0, record.OK: 1, record.Warning: 2, record.Invalid: 3}

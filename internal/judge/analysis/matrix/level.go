@@ -2,13 +2,13 @@ package matrix
 
 import "wirelab.dev/internal/data/record"
 
-// level is the chance of a false finding that what is judged now may use, where a run
-// looks at its result several times: the looks' levels together are 1 - confidence. Zero
-// is all of it, for the only look of an ordinary run.
+// A Level is the chance of a false finding that one look at a run may use. The levels of all
+// its looks together are 1 - Confidence. Zero stands for all of it, for the only look of an
+// ordinary run.
 type Level float64
 
-// confidence is that of an interval at this look. All looks' intervals together hold the
-// truth with that of the run, which is what they state.
+// Confidence returns the confidence of an interval at this look. The intervals of all looks
+// together hold the truth with the confidence of the run, which is the one they state.
 func (l Level) Confidence() float64 {
 	if l == 0 {
 		return Confidence
@@ -16,8 +16,8 @@ func (l Level) Confidence() float64 {
 	return 1 - float64(l)
 }
 
-// adjust corrects a probability for the looks: it is a finding where it is below
-// 1 - confidence, as in an ordinary run.
+// Adjust corrects a probability for the looks: it is a finding if it is below 1 - Confidence,
+// as in an ordinary run.
 func (l Level) Adjust(p float64) float64 {
 	if l == 0 {
 		return p
@@ -25,7 +25,7 @@ func (l Level) Adjust(p float64) float64 {
 	return min(1, p*(1-Confidence)/float64(l))
 }
 
-// levelOf is that of the look whose trials are being measured, or were the last.
+// LevelOf returns the level of the look whose trials are being measured, or were the last.
 func LevelOf(u *record.Until) Level {
 	if u == nil || u.Check() != nil {
 		return 0
@@ -34,8 +34,8 @@ func LevelOf(u *record.Until) Level {
 	return begun[len(begun)-1]
 }
 
-// levelsOf are those of the looks that have begun. Where time ended the run, and not what
-// was found, no further look will be taken, and the last has the level of all that were
+// LevelsOf returns the levels of the looks that have begun. If time ended the run, and not
+// what was found, there is no further look, and the last one has the level of all that were
 // planned behind it.
 func LevelsOf(u *record.Until) []Level {
 	levels := make([]Level, u.Begun)
@@ -50,10 +50,10 @@ func LevelsOf(u *record.Until) []Level {
 	return levels
 }
 
-// Looks are those after the first number of repeats, after half as many again each time,
-// and after the most. Each has the level that is the share of its own repeats in the most,
-// so that by the sum of probabilities at most 1 - confidence of the runs find what is not
-// there, at whichever look they end.
+// Looks plans looks after the first number of repeats, after half as many again each time, and
+// after the most. Each has the level that is the share of its own repeats in the most. So at
+// most 1 - Confidence of the runs find a difference that does not exist, at whichever look
+// they end.
 func Looks(first, most int) []record.Look {
 	var looks []record.Look
 	for before, next := 0, first; before < most; {

@@ -9,10 +9,10 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// metric is a figure of one trial; NaN where it was not measured.
+// A Metric returns a figure of one trial, or NaN if it was not measured.
 type Metric func(Trial) float64
 
-// values are a metric's figures, one a trial.
+// Values returns a metric's figures, one per trial.
 func Values(trials []Trial, of Metric) []float64 {
 	figures := make([]float64, len(trials))
 	for i, t := range trials {
@@ -21,10 +21,10 @@ func Values(trials []Trial, of Metric) []float64 {
 	return figures
 }
 
-// over is the figure of a metric over trials.
+// Over returns the figure of a metric over trials.
 func Over(trials []Trial, of Metric) Figure { return figure(Values(trials, of), levelFor(trials)) }
 
-// levelFor is that of trials, which are all of one run.
+// levelFor returns the level of trials, which are all of one run.
 func levelFor(trials []Trial) Level {
 	if len(trials) == 0 {
 		return 0
@@ -32,8 +32,8 @@ func levelFor(trials []Trial) Level {
 	return trials[0].level
 }
 
-// known is the figure of a metric over the trials in which it was measured, or nil
-// where there is none.
+// Known returns the figure of a metric over the trials in which it was measured. It returns
+// nil if there is none.
 func Known(trials []Trial, of Metric) *Figure {
 	measured := KnownValues(trials, of)
 	if len(measured) == 0 {
@@ -42,19 +42,21 @@ func Known(trials []Trial, of Metric) *Figure {
 	return new(figure(measured, levelFor(trials)))
 }
 
-// knownValues are a metric's figures over the trials in which it was measured.
+// KnownValues returns a metric's figures over the trials in which it was measured.
 func KnownValues(trials []Trial, of Metric) []float64 {
 	return slices.DeleteFunc(Values(trials, of), math.IsNaN)
 }
 
-// The times that a client's calls took.
+// ServiceTimes returns the times from the actual send, as [ResponseTimes] does from the
+// intended one.
 func ServiceTimes(t Trial) times { return t.service }
 
 func ResponseTimes(t Trial) times { return t.response }
 
 func waitTimes(t Trial) times { return t.wait }
 
-// warmUp is in milliseconds; unknown of other programs' files, which do not tell it apart.
+// warmUp returns the warm-up in milliseconds. It is unknown for other programs' files, which
+// do not separate it.
 func warmUp(t Trial) float64 {
 	if t.Foreign != nil {
 		return math.NaN()
@@ -66,7 +68,7 @@ func ClientOf(t Trial) record.Process { return t.Client }
 
 func ServerOf(t Trial) record.Process { return t.Server }
 
-// cpuTime is in nanoseconds.
+// cpuTime returns nanoseconds.
 func cpuTime(p record.Process) float64 {
 	if ns, ok := p.CPUNS(); ok {
 		return float64(ns)
@@ -74,18 +76,18 @@ func cpuTime(p record.Process) float64 {
 	return math.NaN()
 }
 
-// cpuOf is what a request costs one end, in microseconds. The window's CPU time is
-// shared out over the calls that ended in it.
+// CPUOf returns the CPU time of one end per request, in microseconds. The calls that ended in
+// the window share the window's CPU time.
 func CPUOf(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 {
 		return PerCall(t, cpuTime(end(t))) / 1e3
 	}
 }
 
-// cpuOfBoth is what a request costs both ends together, in microseconds.
+// cpuOfBoth returns the CPU time of both ends per request, in microseconds.
 func cpuOfBoth(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) }
 
-// perCall shares out what happened in the window over the calls that ended in it; NaN where
+// PerCall divides an amount of the window by the calls that ended in it. It returns NaN if
 // none did.
 func PerCall(t Trial, amount float64) float64 {
 	if t.Completed == 0 {
@@ -94,27 +96,28 @@ func PerCall(t Trial, amount float64) float64 {
 	return amount / float64(t.Completed)
 }
 
-// userShare is the share of an end's CPU time that is not the kernel's.
+// userShare returns the share of an end's CPU time that is not the kernel's.
 func userShare(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 { return Number(end(t).UserNS) / cpuTime(end(t)) }
 }
 
-// switchesOf is how often an end's threads leave their CPUs a request, of themselves or not.
+// switchesOf returns how often an end's threads leave their CPUs per request, of themselves or
+// not.
 func switchesOf(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 {
 		return PerCall(t, Number(end(t).SwitchesVol)+Number(end(t).SwitchesInv))
 	}
 }
 
-// faultsPerCall is how many page faults an end meets a request.
+// faultsPerCall returns an end's page faults per request.
 func faultsPerCall(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 {
 		return PerCall(t, Number(end(t).MinorFaults)+Number(end(t).MajorFaults))
 	}
 }
 
-// syscallsOf is how many system calls of a name an end makes a request. It is known where they
-// were counted, and none is then zero.
+// syscallsOf returns an end's system calls of one name per request. It is known if system
+// calls were counted, and may then be zero.
 func syscallsOf(name string, end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 {
 		seen := end(t).Seen
@@ -148,7 +151,8 @@ func collectorShare(p record.Process) float64 {
 	return min(1, Number(p.GCCPUNS)/total)
 }
 
-// assistShare is the part of it that goroutines gave who wanted to allocate.
+// assistShare returns the share of its CPU time that goroutines spent on collecting garbage
+// before they could allocate.
 func assistShare(p record.Process) float64 {
 	total := cpuTime(p)
 	if total == 0 || p.GCAssistNS == nil {
@@ -157,7 +161,7 @@ func assistShare(p record.Process) float64 {
 	return min(1, float64(*p.GCAssistNS)/total)
 }
 
-// runWait is the 99th percentile of goroutines' waits for a CPU.
+// runWait returns the 99th percentile of goroutines' waits for a CPU.
 func runWait(p record.Process) float64 {
 	if p.SchedP99NS == nil {
 		return math.NaN()
@@ -165,17 +169,17 @@ func runWait(p record.Process) float64 {
 	return float64(*p.SchedP99NS) / 1e3 // microseconds, as all times here
 }
 
-// cpuShare is NaN, 0 divided by 0, where neither end used any.
+// cpuShare returns NaN, 0 divided by 0, if neither end used any CPU time.
 func cpuShare(one, other record.Process) float64 {
 	return cpuTime(one) / (cpuTime(one) + cpuTime(other))
 }
 
-// peakOfServer is the memory that belongs to the server's process alone, where that
-// was measured: the pages of the program's file are the same for every stack.
+// peakOfServer returns the memory of the server's process alone, if that was measured: all
+// stacks share the pages of the program's file.
 func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
 
-// requestsSeen is the number of requests that ended while the traffic was watched,
-// which is a little longer or shorter than the window.
+// RequestsSeen returns the number of requests that ended while the traffic was watched, which
+// is a little longer or shorter than the window.
 func RequestsSeen(t Trial) float64 {
 	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
 		return float64(t.Completed)
@@ -183,7 +187,7 @@ func RequestsSeen(t Trial) float64 {
 	return float64(t.Completed) * float64(t.Traffic.SpanNS) / float64(t.WindowNS)
 }
 
-// retransmits is the number in a thousand requests.
+// Retransmits returns the retransmits per thousand requests.
 func Retransmits(t Trial) float64 { return 1000 * Number(t.Traffic.Retransmits) / RequestsSeen(t) }
 
 func Opened(t Trial) float64 {
@@ -193,12 +197,12 @@ func Opened(t Trial) float64 {
 	return float64(t.Connections.Opened)
 }
 
-// P99Requests is how many a trial needs to be compared by its P99.
+// P99Requests is the number of requests that a trial needs to be compared by its P99.
 var P99Requests = stats.LeastCount(0.99)
 
-// isMeaningful reports whether a metric can differ between variants under a load. A
-// schedule sends at its own rate, whatever the variant. A search ends at another rate
-// for each variant, and that rate is what it looks for.
+// IsMeaningful reports whether a metric can differ between variants under a load. A schedule
+// sends at its own rate, whatever the variant. A search ends at another rate for each variant,
+// and looks for that rate.
 func IsMeaningful(model, metric string) bool {
 	switch model {
 	case "open", "sustained", "ramp", record.Paced:
@@ -224,8 +228,7 @@ const (
 	ServerPeak  = "server-peak" // memory
 )
 
-// metrics holds what variants are compared by and what claims are about, by the names of
-// package claim.
+// Metrics holds the figures of comparisons and of claims, by the names of package claim.
 var Metrics = map[string]Metric{
 	Mean:              func(t Trial) float64 { return t.response.mean },
 	Median:            func(t Trial) float64 { return t.response.quantile(0.5) },
@@ -269,8 +272,8 @@ var Metrics = map[string]Metric{
 
 func throughput(t Trial) float64 { return t.ThroughputPerSecond() }
 
-// answered is the share of a window's requests that were not lost. One in which all were
-// lost has a hundred-thousandth, so that there is a ratio.
+// answered returns the share of a window's requests that were not lost. If all were lost it is
+// a hundred-thousandth, so that there is a ratio.
 func answered(t Trial) float64 {
 	const least = 1e-5
 	if t.Requests == 0 {
@@ -279,7 +282,7 @@ func answered(t Trial) float64 {
 	return max(least, 1-float64(t.Failed())/float64(t.Requests))
 }
 
-// inTrips is a median in round trips of the link; unknown where no link has a delay to
+// inTrips returns a median in round trips of the link. It is unknown if no link has a delay to
 // measure by.
 func inTrips(of func(Trial) times) Metric {
 	return func(t Trial) float64 {

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// pairs returns a metric of both points for the repeats in which both have a valid
-// trial: those two trials ran next to each other.
+// Pairs returns a metric of both points for the repeats in which both have a valid trial:
+// those two trials ran next to each other.
 func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	byRepeat := map[int]Trial{}
 	for _, t := range b.Valid() {
@@ -24,8 +24,7 @@ func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	return ofA, ofB
 }
 
-// ratio is a metric of A over that of B, with an interval where there are
-// enough pairs.
+// Ratio returns a metric of A over that of B, with an interval if there are enough pairs.
 func Ratio(a, b *Point, of Metric) Figure {
 	ofA, ofB := Pairs(a, b, of)
 	if len(ofA) == 0 {
@@ -38,7 +37,7 @@ func Ratio(a, b *Point, of Metric) Figure {
 	return FigureOf(Stated(interval))
 }
 
-// rivals returns the points with valid trials, in groups that can be compared.
+// Rivals returns the points with valid trials, in groups that can be compared.
 func Rivals(points []*Point) [][]*Point {
 	groups := lists.GroupBy(points, (*Point).Conditions)
 	for i, group := range groups {
@@ -47,8 +46,8 @@ func Rivals(points []*Point) [][]*Point {
 	return slices.DeleteFunc(groups, func(group []*Point) bool { return len(group) == 0 })
 }
 
-// byClients are the points that differ in nothing but their number of clients, in
-// its order.
+// ByClients groups the points that differ in nothing but their number of clients, in its
+// order.
 func ByClients(points []*Point) [][]*Point {
 	curves := lists.GroupBy(points, func(p *Point) record.Cell {
 		cell := p.Cell

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// point is a cell with its trials. Everything else is computed from points.
+// A Point is a cell with its trials. Everything else is computed from points.
 type Point struct {
 	Cell record.Cell
 	// withoutConnections is the variant without what it says of connections.
@@ -63,16 +63,16 @@ func (p *Point) Add(r *record.Record) error {
 	return nil
 }
 
-// valid are the trials that may be used.
+// Valid returns the trials that may be used.
 func (p *Point) Valid() []Trial { return Filter(p.Trials, func(t Trial) bool { return t.valid }) }
 
-// measured are the trials that came to a measurement, believed or not.
+// Measured returns the trials that came to a measurement, valid or not.
 func (p *Point) Measured() []Trial {
 	return Filter(p.Trials, func(t Trial) bool { return t.Failure == "" && t.service.count > 0 })
 }
 
-// conditions are what must be equal for two points to be compared: all of the cell but
-// the variant, and what comes with it.
+// Conditions returns what must be equal for two points to be compared: all of the cell but the
+// variant, and what comes with it.
 func (p *Point) Conditions() record.Cell {
 	cell := p.Cell
 	cell.Stack, cell.Variant, cell.Connection, cell.Target, cell.Network = "", "", "", "", record.Network{}
@@ -80,12 +80,12 @@ func (p *Point) Conditions() record.Cell {
 	return cell
 }
 
-// promises reports whether a point has valid trials or may get some.
+// Promises reports whether a point has valid trials or may get some.
 func (p *Point) Promises() bool {
 	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.valid || SpoiledByMachine(t.Record) })
 }
 
-// findVariant returns the first of the points with a variant; nil if there is none.
+// FindVariant returns the first of the points with a variant. It returns nil if there is none.
 func FindVariant(points []*Point, variant string) *Point {
 	i := slices.IndexFunc(points, func(p *Point) bool { return p.Cell.Variant == variant })
 	if i < 0 {

@@ -13,39 +13,39 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// pooled are one kind of times of several trials together.
-type pooled struct {
+// A Pooled holds one kind of times of several trials together.
+type Pooled struct {
 	*stats.Pool
 	trials []Trial
 	of     func(Trial) times
 }
 
-// isTold reports whether a trial has another program's percentiles in place of counts: those
-// of several trials cannot be put together into one.
-func (p pooled) isTold() bool {
-	return slices.ContainsFunc(p.trials, func(t Trial) bool { return len(p.of(t).told) > 0 })
+// isReported reports whether a trial has another program's percentiles in place of counts.
+// Percentiles of several trials cannot be pooled.
+func (p Pooled) isReported() bool {
+	return slices.ContainsFunc(p.trials, func(t Trial) bool { return len(p.of(t).reported) > 0 })
 }
 
-func Pool(trials []Trial, of func(Trial) times) pooled {
+func Pool(trials []Trial, of func(Trial) times) Pooled {
 	counts := make([]stats.Counts, len(trials))
 	for i, t := range trials {
 		counts[i] = of(t).counts
 	}
-	return pooled{stats.NewPool(counts...), trials, of}
+	return Pooled{stats.NewPool(counts...), trials, of}
 }
 
-// latencies are the percentiles of all trials together. The mean is the median of the
-// trials', as other figures are. The maximum has no interval: it grows with the number
+// Latencies returns the percentiles of all trials together. The mean is the median of the
+// trials' means, as other figures are. The maximum has no interval: it grows with the number
 // of trials, so there is no true value to bound.
-func (p pooled) Latencies() Latencies {
+func (p Pooled) Latencies() Latencies {
 	all := Latencies{Mean: Over(p.trials, func(t Trial) float64 { return p.of(t).mean })}
 	for _, t := range p.trials {
 		all.Max.Value = max(all.Max.Value, p.of(t).max)
 	}
 	into := reflect.ValueOf(&all).Elem()
 	for _, q := range Quantiles {
-		if p.isTold() {
-			into.FieldByIndex(q.Index).Set(reflect.ValueOf(p.overTold(func(t times) float64 { return t.quantile(q.At) })))
+		if p.isReported() {
+			into.FieldByIndex(q.Index).Set(reflect.ValueOf(p.overReported(func(t times) float64 { return t.quantile(q.At) })))
 			continue
 		}
 		one, stall := p.figure(q.At, func(c stats.Counts) float64 { return knownQuantile(c, q.At) })
@@ -57,9 +57,9 @@ func (p pooled) Latencies() Latencies {
 	return all
 }
 
-// figure is one that the requests beyond a quantile decide. It has no interval where
+// figure returns a figure that the requests beyond a quantile decide. It has no interval if
 // those of a minority of trials do.
-func (p pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
+func (p Pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
 	f := Figure{Value: of(p.All)}
 	if math.IsNaN(f.Value) {
 		return f, nil
@@ -73,17 +73,17 @@ func (p pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure,
 	return f, nil
 }
 
-// tail is P99 over P50.
-func (p pooled) Tail() Figure {
-	if p.isTold() {
-		return p.overTold(times.tail)
+// Tail returns P99 over P50.
+func (p Pooled) Tail() Figure {
+	if p.isReported() {
+		return p.overReported(times.tail)
 	}
 	f, _ := p.figure(0.99, tailOf)
 	return f
 }
 
-// Stall is a minority of a cell's trials whose slowest requests decide a percentile,
-// which has no interval then: so few trials do not tell how frequent stalls are.
+// A Stall is a minority of a cell's trials whose slowest requests decide a percentile. The
+// percentile has no interval then: a few trials do not show how frequent stalls are.
 type Stall struct {
 	Percentile string  `json:"percentile" jsonschema:"enum=p90,enum=p95,enum=p99,enum=p999,enum=p9999"`
 	Repeats    []int   `json:"repeats"`    // of the trials that stalled
@@ -92,7 +92,7 @@ type Stall struct {
 	Without    float64 `json:"without_us"` // the percentile of the other trials
 }
 
-func (p pooled) name(q Quantile, found *stats.Stall) Stall {
+func (p Pooled) name(q Quantile, found *stats.Stall) Stall {
 	s := Stall{Percentile: q.Tag.Get("json"), Trials: len(p.trials), Longest: found.Longest, Without: found.Without}
 	for _, i := range found.Trials {
 		s.Repeats = append(s.Repeats, p.trials[i].Repeat)
@@ -124,11 +124,11 @@ func (s Stall) label() string {
 
 func numbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
 
-// curve gives the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, nine to each further
+// curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, nine to each further
 // nine of the page's axis, as far as enough requests lie beyond; and the maximum.
-func (p pooled) curve() []CurvePoint {
-	if p.isTold() {
-		return p.toldCurve()
+func (p Pooled) curve() []CurvePoint {
+	if p.isReported() {
+		return p.reportedCurve()
 	}
 	total := p.All.Total()
 	if total == 0 {
@@ -151,9 +151,9 @@ const (
 	densityEnds     = 5e-4 // of the requests at either end are left out: a few would stretch the picture
 )
 
-// density is the share of requests in each step of the response time, all steps equally
+// density returns the share of requests in each step of the response time, all steps equally
 // wide in its logarithm and the same in every cell.
-func (p pooled) density() []CurvePoint {
+func (p Pooled) density() []CurvePoint {
 	total := p.All.Total()
 	if total < densityRequests {
 		return nil
@@ -179,9 +179,9 @@ func (p pooled) density() []CurvePoint {
 	return points
 }
 
-// spread is how many requests took how long, in steps of one factor from the fastest to the
-// slowest, so that one that stalled is seen as well. A density leaves such out.
-func (p pooled) spread() []SpreadStep {
+// spread counts the requests in steps of one factor from the fastest to the slowest, so that a
+// single stalled request is visible. A density leaves it out.
+func (p Pooled) spread() []SpreadStep {
 	if p.All.Total() == 0 || len(p.All) < 2 || p.All[0].Value <= 0 {
 		return nil
 	}
@@ -199,18 +199,19 @@ func (p pooled) spread() []SpreadStep {
 	return steps
 }
 
-// spreadSteps is how many steps a spread has: few enough for some hundred requests to fill.
+// spreadSteps is the number of steps of a spread: few enough for some hundred requests to
+// fill.
 const spreadSteps = 40
 
-// SpreadStep is how many requests took about so long.
+// A SpreadStep counts the requests that took about the same time.
 type SpreadStep struct {
 	US       float64 `json:"us"` // the middle of the step
 	Requests int64   `json:"requests"`
 	Until    float64 `json:"-"` // the end of the step, in microseconds
 }
 
-// overTold is unknown where it is in any of the trials.
-func (p pooled) overTold(of func(times) float64) Figure {
+// overReported is unknown if it is unknown in any of the trials.
+func (p Pooled) overReported(of func(times) float64) Figure {
 	each := func(t Trial) float64 { return of(p.of(t)) }
 	if len(KnownValues(p.trials, each)) < len(p.trials) {
 		return Figure{Value: math.NaN()}
@@ -218,24 +219,24 @@ func (p pooled) overTold(of func(times) float64) Figure {
 	return Over(p.trials, each)
 }
 
-// toldCurve has the percentiles that every trial has, and the maximum.
-func (p pooled) toldCurve() []CurvePoint {
+// reportedCurve has the percentiles that every trial has, and the maximum.
+func (p Pooled) reportedCurve() []CurvePoint {
 	var points []CurvePoint
 	slowest := 0.0
 	for _, t := range p.trials {
 		slowest = max(slowest, p.of(t).max)
 	}
-	for _, told := range p.of(p.trials[0]).told {
-		at := p.overTold(func(t times) float64 { return t.quantile(told.Quantile) })
-		if told.Quantile < 1 && !math.IsNaN(at.Value) {
-			points = append(points, CurvePoint{told.Quantile, at.Value})
+	for _, percentile := range p.of(p.trials[0]).reported {
+		at := p.overReported(func(t times) float64 { return t.quantile(percentile.Quantile) })
+		if percentile.Quantile < 1 && !math.IsNaN(at.Value) {
+			points = append(points, CurvePoint{percentile.Quantile, at.Value})
 		}
 	}
 	return append(points, CurvePoint{1, slowest})
 }
 
-// Latencies is a distribution of times, in microseconds. A percentile is that of all
-// trials' requests together, and unknown with fewer than ten beyond it.
+// Latencies is a distribution of times, in microseconds. A percentile is that of all trials'
+// requests together, and unknown with fewer than ten beyond it.
 type Latencies struct {
 	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,9"`
 	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50,1" benchstat:"p50-ns"`
@@ -249,13 +250,13 @@ type Latencies struct {
 	Stalls []Stall `json:"stalls,omitempty"` // absent where no minority of trials decides a percentile
 }
 
-// Quantile is a field of [Latencies] that is one.
+// A Quantile is a field of [Latencies] that holds a quantile.
 type Quantile struct {
 	reflect.StructField
 	At float64
 }
 
-// Of is the figure in the field.
+// Of returns the figure in the field.
 func (q Quantile) Of(l *Latencies) *Figure {
 	return reflect.ValueOf(l).Elem().FieldByIndex(q.Index).Addr().Interface().(*Figure)
 }
@@ -271,9 +272,9 @@ var Quantiles = func() []Quantile {
 	return all
 }()
 
-// CurvePoint is one point of a percentile curve: the quantile, and the
-// microseconds at it. Of a density, it is the microseconds in the middle of a step, and
-// the share of requests in it.
+// A CurvePoint is one point of a percentile curve: the quantile, and the microseconds at it.
+// In a density, it is the microseconds in the middle of a step, and the share of requests in
+// it.
 type CurvePoint [2]float64
 
 func unknownLatencies() *Latencies {
@@ -286,7 +287,7 @@ func unknownLatencies() *Latencies {
 	return l
 }
 
-// short has four digits of a figure: a page has thousands of these points, to be drawn.
+// short rounds a figure to four digits: a page draws thousands of these points.
 func short(value float64) float64 {
 	if value == 0 {
 		return 0

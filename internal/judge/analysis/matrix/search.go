@@ -12,8 +12,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Search is what looking for the highest rate that keeps a goal found. The
-// other figures of its cell are those of that rate.
+// A Search holds the highest rate that keeps a goal. The other figures of its cell were
+// measured at that rate.
 type Search struct {
 	Percentile float64      `json:"percentile"` // of the response time, that the goal is about
 	LimitUS    float64      `json:"limit_us"`
@@ -25,7 +25,7 @@ type Search struct {
 	Why        string       `json:"why"` // what ended a search before the two came close
 }
 
-// SearchStep is one try of a rate.
+// A SearchStep is one try of a rate.
 type SearchStep struct {
 	Repeat       int      `json:"repeat"`
 	Offered      float64  `json:"offered_rps"`
@@ -35,7 +35,7 @@ type SearchStep struct {
 	Why          string   `json:"why"` // it was not kept
 }
 
-// RateKnee is the rate at which the percentile begins to grow.
+// A RateKnee is the rate from which the percentile grows.
 type RateKnee struct {
 	Found      bool     `json:"found"`                                              // false: refused, see reason
 	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null where not found, as the next three
@@ -45,7 +45,7 @@ type RateKnee struct {
 	Reason     string   `json:"reason"`
 }
 
-// searchOf is nil where the cell was not searched for a rate.
+// searchOf returns nil if the cell was not searched for a rate.
 func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 	searched := Filter(trials, func(t Trial) bool { return t.Search != nil })
 	if len(searched) == 0 {
@@ -79,9 +79,9 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 	return s
 }
 
-// searchThreshold is the rate at which half of the tries keep the goal. From three
-// trials on its interval is that of their mean, which holds what differs between
-// processes too; else what all their tries say together.
+// searchThreshold returns the rate at which half of the tries keep the goal. From three trials
+// on its interval is that of their mean, which includes the differences between processes.
+// With fewer it comes from all their tries together.
 func searchThreshold(trials []Trial) Figure {
 	var all []stats.Try
 	of := func(t Trial) float64 {
@@ -107,8 +107,8 @@ func searchThreshold(trials []Trial) Figure {
 	return FigureOf(together.Interval)
 }
 
-// leastTries is the fewest of a rate for a knee. A vote may end with two; the noise
-// is that of all rates together.
+// leastTries is the fewest tries of a rate for a knee. A vote may end with two; the noise is
+// estimated from all rates together.
 const leastTries = 2
 
 // rateKnee finds the knee among the rates that were tried, each two or three times a
@@ -140,8 +140,8 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	return RateKnee{Found: true, Rate: &found.X.Estimate, Low: &found.X.Low, High: &found.X.High, Confidence: &found.X.Confidence}
 }
 
-// capacityOf is the rate that was served in the trials that the judge found to be beyond
-// capacity; nil where there is none.
+// capacityOf returns the served rate of the trials that the checks found to be beyond
+// capacity. It returns nil if there is none.
 func capacityOf(trials []Trial) *Figure {
 	return Known(trials, func(t Trial) float64 {
 		for _, c := range t.Checks {

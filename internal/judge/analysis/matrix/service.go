@@ -17,7 +17,7 @@ type CallTimes struct {
 	Times      Latencies // from when a call was due
 }
 
-// statusesOf are the answers by their status.
+// statusesOf counts the answers by their status.
 func statusesOf(trials []Trial) []record.StatusCount {
 	all := []record.StatusCount{}
 	for _, t := range trials {
@@ -85,15 +85,17 @@ func shortestWindow(trials []Trial) float64 {
 }
 
 const (
-	// leastStandstill is how long hardly anything must be answered to be told, in seconds.
+	// leastStandstill is the shortest time almost without answers that counts as a standstill,
+	// in seconds.
 	leastStandstill = 0.05
-	// standing is the share of the usual rate below which a service stands still, and
-	// standingCalls how many calls a stretch usually has for that not to be chance.
+	// standing is the share of the usual rate below which a service stands still.
+	// standingCalls is the number of calls that a stretch usually needs for that not to be
+	// chance.
 	standing, standingCalls = 0.1, 10
 )
 
-// Standstills are the times within the window in which hardly anything was answered: how
-// many, and about how long the longest took, in seconds.
+// Standstills counts the times within the window in which hardly anything was answered, and
+// returns about how long the longest took, in seconds.
 func (c *Cell) Standstills() (count int, longest float64) {
 	var window []CoursePoint
 	for _, point := range c.Course {
@@ -125,7 +127,8 @@ func (c *Cell) Standstills() (count int, longest float64) {
 	return count, longest
 }
 
-// tracesOf are the traces of the slowest requests over trials, and how many there are in all.
+// tracesOf returns the traces of the slowest requests over trials, and the number of all
+// traces.
 func tracesOf(trials []Trial) (slowest []Trace, count int64) {
 	for _, t := range trials {
 		count += t.Traced
@@ -140,7 +143,7 @@ func tracesOf(trials []Trial) (slowest []Trace, count int64) {
 	return slowest[:min(len(slowest), shownTraces)], count
 }
 
-// Trace is a request that a tracing system was asked to follow.
+// A Trace is a request that a tracing system was asked to follow.
 type Trace struct {
 	ID        string  `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
 	LatencyUS float64 `json:"latency_us"` // from the actual send to the answer
@@ -149,5 +152,5 @@ type Trace struct {
 	Failed    bool    `json:"failed"`
 }
 
-// shownTraces is how many traces a cell names.
+// shownTraces is the number of traces that a cell names.
 const shownTraces = 10

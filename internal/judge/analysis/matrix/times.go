@@ -8,15 +8,15 @@ import (
 	"wirelab.dev/internal/base/stats"
 )
 
-// times is the distribution of one trial's times, in microseconds.
+// times holds the distribution of one trial's times, in microseconds.
 type times struct {
 	count     int64
 	mean, max float64
 	// counts keeps what occurred, not the histogram: decoded that is 216 KiB. It is
-	// empty where another program's client told the totals alone.
+	// empty where another program's client reported the totals alone.
 	counts stats.Counts
-	// told are the percentiles that another program computed, where there are no counts.
-	told []latency.Percentile
+	// reported holds the percentiles that another program computed, where there are no counts.
+	reported []latency.Percentile
 }
 
 func readTimes(from *latency.Distribution) (times, error) {
@@ -25,7 +25,7 @@ func readTimes(from *latency.Distribution) (times, error) {
 	}
 	t := times{count: from.Count, mean: float64(from.Sum) / float64(from.Count) / 1e3, max: float64(from.Max) / 1e3}
 	if from.OnlyTotals() {
-		t.told = from.Percentiles
+		t.reported = from.Percentiles
 		return t, nil
 	}
 	histogram, err := from.Decode()
@@ -38,17 +38,17 @@ func readTimes(from *latency.Distribution) (times, error) {
 	return t, nil
 }
 
-// quantile is NaN where too few requests lie beyond it.
+// quantile returns NaN if too few requests lie beyond it.
 func (t times) quantile(q float64) float64 {
-	if len(t.told) > 0 {
-		return t.toldQuantile(q)
+	if len(t.reported) > 0 {
+		return t.reportedQuantile(q)
 	}
 	return knownQuantile(t.counts, q)
 }
 
-// tail is how many times longer the slowest hundredth takes than the median.
+// tail returns how many times longer the slowest hundredth takes than the median.
 func (t times) tail() float64 {
-	if len(t.told) > 0 {
+	if len(t.reported) > 0 {
 		return t.quantile(0.99) / t.quantile(0.5)
 	}
 	return tailOf(t.counts)
@@ -65,14 +65,16 @@ func tailOf(counts stats.Counts) float64 {
 	return knownQuantile(counts, 0.99) / counts.Quantile(0.5)
 }
 
-// toldQuantile is NaN where the program has not told it, or too few requests lie beyond it.
-func (t times) toldQuantile(q float64) float64 {
-	i := slices.IndexFunc(t.told, func(p latency.Percentile) bool { return math.Abs(p.Quantile-q) < sameQuantile })
+// reportedQuantile returns NaN if the program has not computed it, or if too few requests lie
+// beyond it.
+func (t times) reportedQuantile(q float64) float64 {
+	i := slices.IndexFunc(t.reported, func(p latency.Percentile) bool { return math.Abs(p.Quantile-q) < sameQuantile })
 	if i < 0 || t.count < stats.LeastCount(q) {
 		return math.NaN()
 	}
-	return float64(t.told[i].Duration) / 1e3
+	return float64(t.reported[i].Duration) / 1e3
 }
 
-// sameQuantile: 99.9 / 100 is not quite 0.999.
+// sameQuantile is the distance within which quantiles are equal: 99.9 / 100 is not quite
+// 0.999.
 const sameQuantile = 1e-9

@@ -6,7 +6,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Traffic is what went over the connections in the window, below TLS.
+// Traffic counts what went over the connections in the window, below TLS.
 type Traffic struct {
 	Transport   string    `json:"transport"`         // tcp or udp
 	Offload     string    `json:"offload"`           // gso or none; empty where it is not known
@@ -17,8 +17,8 @@ type Traffic struct {
 	MinRTT      *Figure   `json:"min_rtt_us" interval:"-"`
 }
 
-// Direction is one way of the traffic, by the request. Figures are null where
-// they were not measured; of these, bytes alone has an interval.
+// A Direction is one way of the traffic, per request. Figures are null if they were not
+// measured; of these, bytes alone has an interval.
 type Direction struct {
 	Bytes     Figure  `json:"bytes" csv:"bytes_per_request"` // payload of segments or datagrams
 	Handshake *Figure `json:"handshake" interval:"-"`        // bytes before a call's first
@@ -47,7 +47,7 @@ func trafficOf(trials []Trial) *Traffic {
 	}
 }
 
-// counters are those of one direction in a record.
+// counters holds the counters of one direction in a record.
 type counters struct {
 	bytes                               int64
 	handshake, packets, pureAcks, calls *int64

@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// trial is a record with its times read.
+// A Trial is a record with its times read.
 type Trial struct {
 	*record.Record
 	valid    bool
@@ -32,7 +32,7 @@ func (t Trial) ifOwnClient(value float64) float64 {
 	return value
 }
 
-// number is a record's number, and NaN where it was not measured.
+// Number returns a record's number, or NaN if it was not measured.
 func Number[N int64 | float64](p *N) float64 {
 	if p == nil {
 		return math.NaN()
@@ -40,14 +40,14 @@ func Number[N int64 | float64](p *N) float64 {
 	return float64(*p)
 }
 
-// knowsResponse reports whether a record tells how long its calls took from when they were
-// due. Other programs time them from their actual send, which is the same only where no rate
-// was to be held.
+// knowsResponse reports whether a record has times from when its calls were due. Other
+// programs time calls from their actual send, which is the same only if there was no rate to
+// keep.
 func knowsResponse(r *record.Record) bool {
 	return r.Foreign == nil || r.Response != nil || r.Cell.Load.Model == "closed"
 }
 
-// filter returns the trials that are kept.
+// Filter returns the trials for which keep returns true.
 func Filter(trials []Trial, keep func(Trial) bool) []Trial {
 	var kept []Trial
 	for _, t := range trials {

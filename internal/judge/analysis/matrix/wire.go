@@ -2,7 +2,7 @@ package matrix
 
 import "wirelab.dev/internal/data/record"
 
-// Wire is what one call puts on the wire, in bytes, layer by layer.
+// Wire holds the bytes that one call puts on the wire, layer by layer.
 type Wire struct {
 	Request           WireBytes `json:"request" csv:"request_*"`
 	Response          WireBytes `json:"response" csv:"response_*"`
@@ -12,8 +12,7 @@ type Wire struct {
 	HandshakeReceived Figure    `json:"handshake_received_bytes" interval:"-"`
 }
 
-// WireBytes is one direction of a call. A layer is null where it could not be
-// told apart.
+// WireBytes is one direction of a call. A layer is null if its bytes could not be separated.
 type WireBytes struct {
 	Message   Figure  `json:"message_bytes" interval:"-"`
 	Protocol  Figure  `json:"protocol_bytes" interval:"-"`
@@ -56,7 +55,7 @@ func wireBytesOf(trials []Trial, side func(*record.Wire) record.WireBytes) WireB
 	}
 }
 
-// Bulk is what the messages of a load of large ones cost, and how fast they went.
+// Bulk holds the cost and the rate of messages under a load of large ones.
 type Bulk struct {
 	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // null where it was not measured
 	Rate      Figure  `json:"gb_per_second"`       // of messages, both ways together

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// gather puts the trials of equal cells together. Points are sorted by the place of
-// their variant in the scenario, since the plan is shuffled, and then by the plan.
+// Gather puts the trials of equal cells together. Points are sorted by the place of their
+// variant in the scenario, since the plan is shuffled, and then by the plan.
 func Gather(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	planned := slices.Clone(records)
 	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
@@ -32,14 +32,14 @@ func Gather(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	return points, nil
 }
 
-// withProbe are the passes of a probe.
+// WithProbe returns the passes of a probe.
 func WithProbe(passes []*record.Record, probe string) []*record.Record {
 	return slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
 }
 
-// splitProfiled separates trials that were measured from those that were profiled,
-// whose figures must not be used. A profiled trial that failed goes to the measured
-// ones, so that its reason is shown.
+// SplitProfiled separates trials that were measured from those that were profiled, whose
+// figures must not be used. A profiled trial that failed goes to the measured ones, so that
+// its reason is shown.
 func SplitProfiled(records []*record.Record) (measured, profiled []*record.Record) {
 	for _, r := range records {
 		if r.Probe != "" && r.Failure == "" {

@@ -15,12 +15,12 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// study is what a run's manifest says of its scenario and of what was measured.
+// A Study holds what a run's manifest says of its scenario and of the measurement.
 type Study struct {
 	scenario.Declarations
 	Host    map[string]any // the manifest's, as it stands there
 	Report  scenario.Report
-	Changes []changes
+	Changes []Changes
 	Steps   []StepQuestion
 	Claims  []scenario.Claim
 	// claimLooks are those that have begun of a run that repeats until its claims stand.
@@ -31,15 +31,15 @@ type Study struct {
 	Limits     check.Limits // that the trials were judged by
 }
 
-// changes are a part's variants, and what changes from each to the next.
-type changes struct {
+// Changes holds a part's variants, and what changes from each to the next.
+type Changes struct {
 	Part     string
 	Variants []string // one more than texts
 	Texts    []string
 }
 
-// readStudy takes no more from the scenario than it needs, so that a newer
-// one can be read.
+// Read takes no more from the manifest than it needs, so that it can read one of a newer
+// version.
 func Read(m *record.Manifest) (*Study, error) {
 	var written struct {
 		Parts []struct {
@@ -79,7 +79,7 @@ func Read(m *record.Manifest) (*Study, error) {
 			s.Steps = append(s.Steps, StepQuestion{part.Name, part.Stacks[0], part.Steps})
 		}
 		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may stand behind
-			s.Changes = append(s.Changes, changes{part.Name, part.Stacks[:n+1], part.Changes})
+			s.Changes = append(s.Changes, Changes{part.Name, part.Stacks[:n+1], part.Changes})
 		}
 	}
 	return s, nil
@@ -96,7 +96,7 @@ func unmarshal(data json.RawMessage, name string, into any) error {
 	return nil
 }
 
-// withoutConnections is a variant's name without what it says of connections.
+// withoutConnections returns a variant's name without its options for connections.
 func (s *Study) withoutConnections(name string) string {
 	v, err := scenario.ParseVariant(name)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Study) withoutConnections(name string) string {
 	return v.String()
 }
 
-// isCalledByOthers reports whether not the stack's own client made a variant's calls.
+// IsCalledByOthers reports whether another client than the stack's own made a variant's calls.
 func (s *Study) IsCalledByOthers(name string) bool {
 	v, err := scenario.ParseVariant(name)
 	return err == nil && slices.ContainsFunc(v.Options, func(set scenario.Setting) bool {
@@ -117,14 +117,14 @@ func (s *Study) IsCalledByOthers(name string) bool {
 	})
 }
 
-// steps are those that a part asks about.
+// A StepQuestion holds the steps that a part asks about.
 type StepQuestion struct {
 	Part  string
 	First string // variant
 	Sizes []scenario.Step
 }
 
-// claimLook is a look at the claims: after so many repeats, at a level.
+// A ClaimLook is a look at the claims after a number of repeats, at a level.
 type ClaimLook struct {
 	Repeats int
 	Level   matrix.Level
