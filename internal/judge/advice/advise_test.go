@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
-	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/curves"
@@ -230,7 +230,7 @@ func TestNumber(t *testing.T) {
 	for value, want := range map[float64]string{
 		0: "0", 0.75: "0.75", 1.304: "1.3", 45.23: "45.2", 999.4: "999", 999.7: "1,000", 81_234: "81,200", 1_234_567: "1,230,000", -2284: "-2,280",
 	} {
-		if got := words.Number(value); got != want {
+		if got := units.Number(value); got != want {
 			t.Errorf("%v is shown as %s, want %s", value, got, want)
 		}
 	}

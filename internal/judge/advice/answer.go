@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -12,8 +13,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Answer is what a run comes to, in a few short lines: what was found, the one thing to do,
-// and how far to trust it. All else is in the sentences of Advise.
+// Answer sums up a run in a few short lines: what was found, the one thing to do, and how far
+// to trust it. Everything else is in the sentences of Advise.
 func Answer(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return foreignAnswer(s)
@@ -112,7 +113,7 @@ func whoLeads(all []rank.Ranking) string {
 	return words.Fill(head, items)[0]
 }
 
-// byHowMuch is the best one's time, and how many times as long the others take.
+// byHowMuch gives the best variant's time, and how many times as long the others take.
 func byHowMuch(r rank.Ranking) []string {
 	over, names := words.Brief(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
 	items := make([]string, len(r.Rivals))
@@ -122,7 +123,7 @@ func byHowMuch(r rank.Ranking) []string {
 	return words.Fill(fmt.Sprintf("%s%s: %s %s; ", over, words.Where(r.At), names[0], words.Micros(r.Value.Value)), items)
 }
 
-// bestRate is of each variant at its best concurrency, with the smallest messages.
+// bestRate gives each variant at its best concurrency, with the smallest messages.
 func bestRate(p *rank.Part) []string {
 	if !p.Closed() || len(p.Clients) < 2 {
 		return nil
@@ -143,7 +144,7 @@ func bestRate(p *rank.Part) []string {
 	return words.Fill(over+head, items)
 }
 
-// alone is of a variant that has nothing beside it.
+// alone describes a variant that has nothing beside it.
 func alone(p *rank.Part) []string {
 	if len(p.Variants) != 1 {
 		return nil
@@ -178,7 +179,7 @@ func directions(parts []*rank.Part) []string {
 				for _, variant := range p.Variants {
 					up, down := p.Cell(variant, rank.Point{Size: back, Clients: n}), p.Cell(variant, rank.Point{Size: size, Clients: n})
 					if up != nil && down != nil {
-						items = append(items, fmt.Sprintf("%s %s×", variant, words.Number(down.ResponseTimes().Mean.Value/up.ResponseTimes().Mean.Value)))
+						items = append(items, fmt.Sprintf("%s %s×", variant, units.Number(down.ResponseTimes().Mean.Value/up.ResponseTimes().Mean.Value)))
 					}
 				}
 				lines = append(lines, words.Fill(fmt.Sprintf("%s over %s, %s: ", words.PayloadText(size), words.PayloadText(back), words.Clients(n)), items)...)

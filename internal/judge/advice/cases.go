@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -15,7 +16,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cases is the advice on a study of many small cases without a main one.
+// cases gives the advice on a study of many small cases without a main one.
 func cases(s *analysis.Summary) []string {
 	return slices.Concat(caseVerdicts(s), caseLimits(s), shares(s), bursts(s), sustained(s))
 }
@@ -25,7 +26,7 @@ func caseVerdicts(s *analysis.Summary) []string {
 	return lists.Map(casePairs(s), caseVerdict)
 }
 
-// casePairs are the comparisons of the mean of every two variants, those of the most cases
+// casePairs returns the comparisons of the mean of every two variants, those of the most cases
 // first.
 func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	var compared []*compare.Comparison
@@ -85,8 +86,7 @@ func caseName(c *compare.Comparison) string {
 	return fmt.Sprintf("%s with %s", c.Part, words.Clients(c.Clients))
 }
 
-// caseLimits says over all closed loops whether the CPU was the limit, or what
-// calls wait for.
+// caseLimits says for all closed loops whether the CPU was the limit, or what calls wait for.
 func caseLimits(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
 	by := byBound(cells)
@@ -116,7 +116,7 @@ func namesWithParts(cells []*matrix.Cell) string {
 	return words.List(words.Shortened(texts, "%d more"))
 }
 
-// waitedFor is the simulated work where all of the cells' handlers have some.
+// waitedFor names the simulated work, if all of the cells' handlers have some.
 func waitedFor(s *analysis.Summary, cells []*matrix.Cell) string {
 	for _, c := range cells {
 		if !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) {
@@ -158,9 +158,9 @@ func caseLine(pair []*compare.Comparison) string {
 			texts[len(texts)-1] += fmt.Sprintf(" in %d", len(pair)-verdicts)
 		}
 	}
-	long := words.Number(slices.Min(taken)) + "×"
+	long := units.Number(slices.Min(taken)) + "×"
 	if len(pair) > 1 {
-		long = words.Number(slices.Min(taken)) + " to " + words.Number(slices.Max(taken)) + "×"
+		long = units.Number(slices.Min(taken)) + " to " + units.Number(slices.Max(taken)) + "×"
 	}
 	return words.Cut(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, words.Count(len(pair), "case"), strings.Join(texts, ", ")))
 }

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Wish is what somebody must choose a variant for. What is zero is left open.
+// A Wish describes the use for which somebody must choose a variant. Zero fields are open.
 type Wish struct {
 	Size    scenario.Payload
 	Callers int
@@ -23,8 +23,8 @@ type Wish struct {
 	Goal    scenario.Goal // that must be kept
 }
 
-// Choose is the rule for choosing that the run's measurements support, with its evidence, in
-// a few short lines. It says so where they support none.
+// Choose returns the rule for choosing that the run's measurements support, with its evidence,
+// in a few short lines. If they support none, it says so.
 func Choose(s *analysis.Summary, w Wish) []string {
 	var fitting []*rank.Part
 	for _, p := range rank.PartsOf(s) {
@@ -83,8 +83,8 @@ func chooseFor(p *rank.Part, w Wish) []string {
 	return append(lines, words.Cut("Measured here, "+words.ExtentOf(p)+"; beyond that it is not known."))
 }
 
-// rulesOf say what to use with so many clients, those with the same rule together. They are empty
-// where none speaks for anything.
+// rulesOf says what to use with each number of clients, and joins those with the same rule. It
+// returns nothing if no measurement speaks for a variant.
 func rulesOf(p *rank.Part) []string {
 	type rule struct {
 		first, last int
@@ -115,7 +115,7 @@ func rulesOf(p *rank.Part) []string {
 	})
 }
 
-// keeping are the variants whose percentile lies under the limit at every point, beyond doubt.
+// keeping returns the variants whose percentile certainly lies under the limit at every point.
 func keeping(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
 	var perhaps, not []string
 	limit := float64(time.Duration(goal.Limit)) / 1e3
@@ -149,7 +149,7 @@ func keeping(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
 	return kept, strings.Join(words.Fill(fmt.Sprintf("Keeps %s: ", goal), items), "")
 }
 
-// quantileOf is nil where the percentile was not measured.
+// quantileOf returns nil if the percentile was not measured.
 func quantileOf(c *matrix.Cell, percentile float64) *matrix.Figure {
 	if c == nil {
 		return nil

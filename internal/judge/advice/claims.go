@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -11,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// claims says of each claim of the scenario whether it holds here, and by what.
+// claims says of each claim of the scenario whether it holds here, and on which evidence.
 func claims(s *analysis.Summary) []string {
 	var sentences, unasked []string
 	for i := range s.Claims {
@@ -47,7 +48,7 @@ var outcomes = map[compare.Outcome]string{
 func claimSentence(c *compare.Claim) string {
 	sentence := quoted(c) + ": " + outcomes[c.Outcome]
 	if c.Ratio != nil {
-		sentence += fmt.Sprintf(": %s, claimed %s", words.Between(*c.Ratio, words.Number), c.Claimed())
+		sentence += fmt.Sprintf(": %s, claimed %s", words.Between(*c.Ratio, units.Number), c.Claimed())
 	}
 	if c.Reason != "" {
 		sentence += ": " + c.Reason
@@ -79,8 +80,8 @@ var shareNames = map[string]string{
 	matrix.Mean:       "the mean time of a call",
 }
 
-// shares says how the difference between a part's first variant and its last comes
-// about: by CPU time, and by throughput and time as far as these differ at all.
+// shares says what makes up the difference between a part's first variant and its last: by CPU
+// time, and by throughput and time as far as these differ at all.
 func shares(s *analysis.Summary) []string {
 	var sentences []string
 	for _, difference := range s.Shares {
@@ -118,7 +119,7 @@ func shareSentence(d compare.Shares) string {
 	return fmt.Sprintf("%s: %s. Of this difference have %s.", words.Upper(where), words.Times(d.Ratio), strings.Join(texts, "; "))
 }
 
-// shareLines say what makes up a difference, in CPU time or else in time.
+// shareLines says what makes up a difference, in CPU time or else in time.
 func shareLines(s *analysis.Summary) []string {
 	for _, metric := range []string{matrix.Mean, matrix.CPU} {
 		for _, d := range s.Shares {
@@ -136,8 +137,8 @@ func shareLines(s *analysis.Summary) []string {
 	return nil
 }
 
-// shareSteps are the changes one after the other, each with how many times as much it makes of
-// what the changes before it came to.
+// shareSteps lists the changes one after the other, each with its ratio to what the changes
+// before it came to.
 func shareSteps(steps []compare.ShareStep) []string {
 	items := make([]string, len(steps))
 	for i, step := range steps {
@@ -146,12 +147,12 @@ func shareSteps(steps []compare.ShareStep) []string {
 		if i == 1 && step.Ratio.Value > 1 {
 			further = "a further "
 		}
-		items[i] = change + " " + further + words.Number(step.Ratio.Value) + "×"
+		items[i] = change + " " + further + units.Number(step.Ratio.Value) + "×"
 	}
 	return items
 }
 
-// claimCount is how many claims came out how.
+// claimCount counts the claims by their outcome.
 func claimCount(s *analysis.Summary) []string {
 	if len(s.Claims) == 0 {
 		return nil

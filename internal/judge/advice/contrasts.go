@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -14,9 +15,9 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// contrasts says what resumption buys, and then what each other choice of a
-// connection costs. They are shown with the most clients and the smallest size,
-// where the connection is most of a request.
+// contrasts says what resumption saves, and then what each other choice of a connection costs.
+// It shows them with the most clients and the smallest size, where the connection is most of a
+// request.
 func contrasts(s *analysis.Summary) []string {
 	shown := shownContrasts(s.Contrasts)
 	var bought, cost []string
@@ -58,7 +59,7 @@ func shownContrasts(all []compare.Contrast) []compare.Contrast {
 	return shown
 }
 
-// metricWords are the names, in a sentence, of what a contrast may change.
+// metricWords names, for a sentence, what a contrast may change.
 var metricWords = map[string]string{
 	matrix.CPU:        "the CPU time",
 	matrix.Handshake:  "the handshake's time",
@@ -91,7 +92,7 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 		case e.Verdict == compare.Less && m != matrix.Throughput:
 			saved = append(saved, words.Between(saving(e.Ratio), words.Share)+" of "+metricWords[m])
 		default:
-			changed = append(changed, words.Between(e.Ratio, words.Number)+" times "+metricWords[m])
+			changed = append(changed, words.Between(e.Ratio, units.Number)+" times "+metricWords[m])
 		}
 	}
 	var parts []string
@@ -108,7 +109,7 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 	return strings.Join(parts, ", ")
 }
 
-// saving is the share that is not spent at a ratio below 1.
+// saving returns the share that is saved at a ratio below 1.
 func saving(ratio matrix.Figure) matrix.Figure {
 	saved := matrix.Figure{Value: 1 - ratio.Value}
 	if i := ratio.Interval; i != nil {

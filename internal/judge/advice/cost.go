@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -13,8 +14,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cost says what a request costs in CPU time, at the client and at the server, with
-// the most clients, for which a system would be sized.
+// cost gives the CPU time per request at the client and at the server, with the most clients,
+// for which a system would be sized.
 func cost(p *rank.Part) []string {
 	var clauses []string
 	for _, size := range p.SizeEnds() {
@@ -45,9 +46,9 @@ func cheapest(p *rank.Part, at rank.Point) string {
 	return "; " + least.Best + " costs least" + words.DoubtOf(least)
 }
 
-// bulk says what a gigabyte costs the server of a part whose calls carry bulk. In
-// a closed loop it adds how many gigabytes a second there were; otherwise, where
-// the schedule decides that, how many cores they took.
+// bulk gives the cost of a gigabyte to the server of a part whose calls carry bulk. In a
+// closed loop it adds the gigabytes per second; otherwise the schedule decides them, and it
+// adds the cores in use.
 func bulk(p *rank.Part) []string {
 	if len(p.Sizes) == 0 || len(p.Clients) == 0 {
 		return nil
@@ -59,9 +60,9 @@ func bulk(p *rank.Part) []string {
 		}
 		text := c.Variant + " " + words.Between(*c.Bulk.ServerCPU, words.Seconds)
 		if p.Closed() {
-			text += " at " + words.Number(c.Bulk.Rate.Value) + " GB/s"
+			text += " at " + units.Number(c.Bulk.Rate.Value) + " GB/s"
 		} else if c.Server.Cores != nil {
-			text += ", " + words.Number(c.Server.Cores.Value) + " cores"
+			text += ", " + units.Number(c.Server.Cores.Value) + " cores"
 		}
 		texts = append(texts, text)
 	}
@@ -85,7 +86,7 @@ func bound(p *rank.Part) []string {
 		}
 		least, longest := meanSpan(waiting)
 		waits := words.Micros(least)
-		if words.Number(least) != words.Number(longest) {
+		if units.Number(least) != units.Number(longest) {
 			waits += " to " + words.Micros(longest)
 		}
 		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the clients over the %s that a call waits, not what the wire can carry",
@@ -112,7 +113,7 @@ func byBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
 	return by
 }
 
-// meanSpan is the shortest and the longest mean time of the cells.
+// meanSpan returns the shortest and the longest mean time of the cells.
 func meanSpan(cells []*matrix.Cell) (least, longest float64) {
 	least = math.Inf(1)
 	for _, c := range cells {
@@ -133,8 +134,8 @@ func names(cells []*matrix.Cell, all int) string {
 	return words.List(texts)
 }
 
-// allocations says, part by part, what a call makes the end allocate that
-// allocates most there, and which function does most of it.
+// allocations says, part by part, how much a call allocates at the end that allocates more,
+// and which function does most of it.
 func allocations(s *analysis.Summary) []string {
 	var sentences []string
 	for _, all := range lists.GroupBy(s.Allocations, func(a insight.Allocation) string { return a.Part }) {
@@ -151,7 +152,7 @@ func allocations(s *analysis.Summary) []string {
 			if a.End != end {
 				continue
 			}
-			text := fmt.Sprintf("%s %s in %s objects", a.Variant, words.Size(a.Bytes), words.Number(a.Objects))
+			text := fmt.Sprintf("%s %s in %s objects", a.Variant, words.Size(a.Bytes), units.Number(a.Objects))
 			if len(a.Functions) > 0 {
 				f := a.Functions[0]
 				text += fmt.Sprintf(" (%s of the bytes by %s)", words.Percent(f.Bytes), f.Function[strings.LastIndexByte(f.Function, '/')+1:])

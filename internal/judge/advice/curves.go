@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -135,7 +136,7 @@ func withoutCrossover(parts []*rank.Part) []string {
 	return sentences
 }
 
-// noCrossover is about those pairs of variants along whose sizes the analysis looks.
+// noCrossover covers the pairs of variants along whose sizes the analysis looked.
 func noCrossover(p *rank.Part) string {
 	type sweep struct {
 		a, b    string
@@ -165,14 +166,14 @@ func limits(s *analysis.Summary) []string {
 	for _, l := range s.Limits {
 		ofCall, ofCaller := "", ""
 		if !math.IsNaN(l.TailWithout + l.TailWithService + l.TailWithResponse) { // else too few requests
-			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", words.Number(l.TailWithService), words.Number(l.TailWithout))
-			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", words.Number(l.TailWithResponse), words.Micros(l.P99WithUS), words.Micros(l.P99WithoutUS))
+			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", units.Number(l.TailWithService), units.Number(l.TailWithout))
+			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", units.Number(l.TailWithResponse), words.Micros(l.P99WithUS), words.Micros(l.P99WithoutUS))
 		}
 		sentences = append(sentences, fmt.Sprintf(
 			"At most %d in flight on %s (%s, %s): counted from the permit on, the mean is %s times that without the limit%s;"+
 				" with the wait for the permit, which callers see, the mean is %s times that without%s; throughput is %s times that without.",
 			l.Limit, l.Without, words.PayloadText(l.Payload), words.Clients(l.Clients),
-			words.Between(l.MeanServiceRatio, words.Number), ofCall, words.Between(l.MeanResponseRatio, words.Number), ofCaller, words.Between(l.ThroughputRatio, words.Number)))
+			words.Between(l.MeanServiceRatio, units.Number), ofCall, words.Between(l.MeanResponseRatio, units.Number), ofCaller, words.Between(l.ThroughputRatio, units.Number)))
 	}
 	if n := len(s.Limits); n > 0 && rank.ClosedLoop(s, s.Limits[n-1].Part) {
 		last := s.Limits[n-1].Clients

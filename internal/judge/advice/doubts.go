@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -65,7 +66,7 @@ func invalid(s *analysis.Summary) []string {
 	return []string{text}
 }
 
-// measuredAgain says what enters no figure because it was measured better later.
+// measuredAgain counts the measurements that enter no figure because they were repeated later.
 func measuredAgain(s *analysis.Summary) []string {
 	if s.Again.Trials == 0 {
 		return nil
@@ -91,14 +92,13 @@ func leftOut(s *analysis.Summary) string {
 	return words.List(texts)
 }
 
-// caution says what was measured again, and what the checks found that leaves a trial
-// valid.
+// caution says what was measured again, and what the checks found in valid trials.
 func caution(s *analysis.Summary) []string {
 	return append(measuredAgain(s), words.Sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")...)
 }
 
-// reasonsOf are the checks with a level, those of the most trials first, each
-// with an example.
+// reasonsOf names the checks with a level, those of the most trials first, each with an
+// example.
 func reasonsOf(s *analysis.Summary, level record.Level) []string {
 	all := reasons(s, level)
 	var texts []string
@@ -111,13 +111,13 @@ func reasonsOf(s *analysis.Summary, level record.Level) []string {
 	return texts
 }
 
-// reason is a check that found something.
+// A reason is a check that found something.
 type reason struct {
 	name, example string
 	trials        int
 }
 
-// reasons are those with a level, those of the most trials first.
+// reasons returns the checks with a level, those of the most trials first.
 func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
 	for _, c := range s.Cells {
@@ -142,7 +142,7 @@ func reasons(s *analysis.Summary, level record.Level) []reason {
 	return totals
 }
 
-// measured are a cell's trials that have figures, valid or not.
+// measured returns a cell's trials that have figures, valid or not.
 func measured(c matrix.Cell) []matrix.Repeat {
 	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r matrix.Repeat) bool { return r.MeanUS == nil })
 }
@@ -225,8 +225,8 @@ func warmUp(s *analysis.Summary) []string {
 		slowest = append(slowest, words.PayloadText(sizes))
 	}
 	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
-		words.Micros(1e3*middle.Needed.Value), words.Number(middle.NeededCalls.Value), strings.Join(slowest, ", "), words.Clients(last.Clients),
-		words.Micros(1e3*last.Needed.Value), words.Number(last.NeededCalls.Value))
+		words.Micros(1e3*middle.Needed.Value), units.Number(middle.NeededCalls.Value), strings.Join(slowest, ", "), words.Clients(last.Clients),
+		words.Micros(1e3*last.Needed.Value), units.Number(last.NeededCalls.Value))
 	if settled < trials {
 		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
 	}
@@ -247,7 +247,7 @@ func firstMoments(needs []curves.WarmUpNeed) string {
 	}
 	middle, last := medianAndMost(shown, func(n curves.WarmUpNeed) float64 { return n.FirstOver.Value })
 	return fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
-		words.Number(middle.FirstOver.Value), words.Number(last.FirstOver.Value))
+		units.Number(middle.FirstOver.Value), units.Number(last.FirstOver.Value))
 }
 
 func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64) (median, most curves.WarmUpNeed) {

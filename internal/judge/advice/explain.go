@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -25,7 +26,7 @@ func why(s *analysis.Summary) []string {
 	return Explain(insight.Explain(insight.UsualPair(s.Insights)))
 }
 
-// stages is about the time that a call takes.
+// stages explains the time of a call.
 func stages(e *insight.Explanation) []string {
 	if len(e.Stages) == 0 {
 		return nil
@@ -35,18 +36,18 @@ func stages(e *insight.Explanation) []string {
 		return []string{fmt.Sprintf("A call over %s takes %s%s: most is %s.",
 			e.Of.Variant, words.Micros(s.Whole.B), condition(e.Of), largestParts(s, s.Whole.B))}
 	}
-	b, a := toldApart(e)
+	b, a := namesApart(e)
 	more, difference := "longer", s.Whole.Difference()
 	if difference < 0 {
 		more = "shorter"
 	}
 	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of it is %s.",
 		b, words.Micros(math.Abs(difference)), more, a, sharedCondition(e),
-		words.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
+		units.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
 }
 
-// toldApart says what tells the two cells apart: mostly their variants.
-func toldApart(e *insight.Explanation) (of, against string) {
+// namesApart names two cells by what differs between them: mostly their variants.
+func namesApart(e *insight.Explanation) (of, against string) {
 	both := func(format string, value func(*insight.Insight) any) (string, string) {
 		return fmt.Sprintf(format, value(e.Of)), fmt.Sprintf(format, value(e.Against))
 	}
@@ -63,7 +64,7 @@ func toldApart(e *insight.Explanation) (of, against string) {
 	return both("in %s", func(i *insight.Insight) any { return i.Part })
 }
 
-// sharedCondition is the condition, where both cells have the same.
+// sharedCondition returns the condition if both cells have the same.
 func sharedCondition(e *insight.Explanation) string {
 	if condition(e.Of) != condition(e.Against) {
 		return ""
@@ -71,7 +72,7 @@ func sharedCondition(e *insight.Explanation) string {
 	return condition(e.Of)
 }
 
-// condition is where the cells were measured, as far as they share it.
+// condition names the place of a cell, as far as two cells may share it.
 func condition(i *insight.Insight) string {
 	text := ""
 	if i.Payload != (record.Payload{}) {
@@ -80,7 +81,7 @@ func condition(i *insight.Insight) string {
 	return text + " with " + words.Clients(i.Clients)
 }
 
-// cpuTimes is about what a call costs both ends.
+// cpuTimes explains the CPU time of a call at both ends.
 func cpuTimes(e *insight.Explanation) []string {
 	var clauses []string
 	for _, cpu := range e.CPU {
@@ -99,7 +100,7 @@ func cpuTimes(e *insight.Explanation) []string {
 	if e.Against == nil {
 		return words.Sentence(clauses, "CPU time of a call over %s: %s.", e.Of.Variant)
 	}
-	b, a := toldApart(e)
+	b, a := namesApart(e)
 	return words.Sentence(clauses, "CPU time of a call %s, against one %s: %s.", b, a)
 }
 
@@ -124,10 +125,10 @@ func largestParts(e insight.Explained, difference float64) string {
 	return words.List(named)
 }
 
-// manyCalls is how many system calls a call there must be more or fewer for a word.
+// manyCalls is the least difference of system calls per call that is mentioned.
 const manyCalls = 0.2
 
-// systemCalls is about how many system calls a call makes.
+// systemCalls compares the system calls per call.
 func systemCalls(e *insight.Explanation) []string {
 	var clauses []string
 	for _, c := range e.Syscalls {
@@ -135,14 +136,14 @@ func systemCalls(e *insight.Explanation) []string {
 			break
 		}
 		if e.Against == nil {
-			clauses = append(clauses, fmt.Sprintf("%s %s on the %s", words.Number(c.B), c.Name, c.End))
+			clauses = append(clauses, fmt.Sprintf("%s %s on the %s", units.Number(c.B), c.Name, c.End))
 		} else {
-			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", words.Number(c.B), c.Name, c.End, words.Number(c.A)))
+			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", units.Number(c.B), c.Name, c.End, units.Number(c.A)))
 		}
 	}
 	if e.Against == nil {
 		return words.Sentence(clauses, "System calls of a call over %s: %s.", e.Of.Variant)
 	}
-	b, a := toldApart(e)
+	b, a := namesApart(e)
 	return words.Sentence(clauses, "System calls of a call %s, against one %s: %s.", b, a)
 }

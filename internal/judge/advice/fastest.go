@@ -50,7 +50,7 @@ func leader(p *rank.Part, group []rank.Ranking) string {
 	return text
 }
 
-// figuresOf are the best one's time and how many times as long the others take.
+// figuresOf gives the best variant's time and how many times as long the others take.
 func figuresOf(p *rank.Part, r rank.Ranking, withSize bool) string {
 	text := "a call takes "
 	if withSize {
@@ -58,7 +58,7 @@ func figuresOf(p *rank.Part, r rank.Ranking, withSize bool) string {
 	}
 	text += words.Micros(r.Value.Value)
 	for i, other := range r.Rivals[:min(len(r.Rivals), words.ShownRivals)] {
-		text += ", " + other.Variant + " " + words.Between(other.Times, words.Number)
+		text += ", " + other.Variant + " " + words.Between(other.Times, units.Number)
 		if i == 0 {
 			text += " times as long"
 		}
@@ -87,9 +87,9 @@ func singleVariant(p *rank.Part) []string {
 	return []string{fmt.Sprintf("%s; in the mean, a call takes: %s.", opening, strings.Join(clauses, "; "))}
 }
 
-// highestThroughput says which variant answers the most requests a second, each at
-// its best concurrency. The intervals tell whether that is beyond doubt, since the
-// comparisons are of equal concurrencies.
+// highestThroughput says which variant answers the most requests per second, each at its best
+// concurrency. The intervals show whether that is certain, because comparisons are of equal
+// concurrencies.
 func highestThroughput(p *rank.Part) []string {
 	if !p.Closed() || len(p.Variants) < 2 || len(p.Clients) < 2 {
 		return nil
@@ -134,7 +134,7 @@ func tail(p *rank.Part) []string {
 	return words.Sentence(clauses, "The tail with %s: %s.", words.Clients(p.MostClients()))
 }
 
-// tooFewForTail says why no tails were compared, where that is for want of requests.
+// tooFewForTail says that no tails were compared because trials have too few requests.
 func tooFewForTail(p *rank.Part) []string {
 	fewer := slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
 		return c.IsValid() && c.Clients == p.MostClients() && c.Requests/int64(c.Valid) < matrix.P99Requests
@@ -153,7 +153,7 @@ func tailAt(p *rank.Part, lowest rank.Ranking) string {
 	if lowest.IsSure() && steady == low {
 		holds = "holds it best"
 	}
-	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.Best, holds, words.Between(lowest.Value, words.Micros), words.Number(low.P99OverP50.Value), words.DoubtOf(lowest))
+	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.Best, holds, words.Between(lowest.Value, words.Micros), units.Number(low.P99OverP50.Value), words.DoubtOf(lowest))
 	for _, s := range low.ResponseTimes().Stalls {
 		if s.Percentile == matrix.P99 {
 			text += fmt.Sprintf(" (%d of %d trials stalled, for up to %s, and P99 of the others is %s)", len(s.Repeats), s.Trials, words.Micros(s.Longest), words.Micros(s.Without))
@@ -163,13 +163,13 @@ func tailAt(p *rank.Part, lowest rank.Ranking) string {
 		return text
 	}
 	return text + fmt.Sprintf(" (%s has the lowest P99/P50, %s, but over a P50 of %s, which makes its P99 %s: steady, not short)",
-		steady.Variant, words.Number(steady.P99OverP50.Value), words.Micros(steady.ResponseTimes().P50.Value), words.Micros(steady.ResponseTimes().P99.Value))
+		steady.Variant, units.Number(steady.P99OverP50.Value), words.Micros(steady.ResponseTimes().P50.Value), words.Micros(steady.ResponseTimes().P99.Value))
 }
 
-// choice is the rule for choosing that the measurements support: with the fewest
-// and with the most clients, the fewest ranges of sizes with a variant that no
-// measurement speaks against. P99 and CPU time are looked at with the most clients,
-// for which a system would be sized.
+// choice gives the rule for choosing that the measurements support: with the fewest and with
+// the most clients, the fewest ranges of sizes with a variant that no measurement speaks
+// against. It looks at P99 and CPU time with the most clients, for which a system would be
+// sized.
 func choice(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -15,17 +16,17 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// linkLines are what links did: who is fastest over them, whose calls lost packets make
+// linkLines says what links did: who is fastest over them, whose calls lost packets make
 // longer, and how many round trips a new connection takes to its first answer.
 func linkLines(s *analysis.Summary) []string {
 	linked := rank.CellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
 	return slices.Concat(fastestByLink(s, linked), lengthenedByLoss(linked), tripsOfNew(linked))
 }
 
-// leastLinks is how many links a line about who is fastest speaks of at least.
+// leastLinks is the fewest links for a line about who is fastest.
 const leastLinks = 3
 
-// fastestByLink is for the same calls over several links: how often each variant has the
+// fastestByLink compares the same calls over several links: how often each variant has the
 // shortest mean.
 func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 	alike := lists.GroupBy(linked, func(c *matrix.Cell) record.Cell {
@@ -63,7 +64,7 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 	return words.Fill(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure), names)
 }
 
-// fastestOverEach is for one kind of call over some links, or the loopback beside them.
+// fastestOverEach compares one kind of call over some links, or the loopback beside them.
 func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) []string {
 	networks := lists.GroupBy(parts, func(p *rank.Part) record.Network { return p.Cells[0].Network })
 	if len(networks) < 2 || len(main.Sizes)*len(main.Clients) != 1 {
@@ -90,8 +91,9 @@ func shortestMean(cells []*matrix.Cell) *matrix.Cell {
 	})
 }
 
-// lengthenedByLoss is for calls that come by a schedule, over a link that loses and over the
-// same one that does not: how many times longer they are. In a closed loop fewer would be sent.
+// lengthenedByLoss compares calls that follow a schedule, over a link that loses packets and
+// over the same one that does not: how many times longer they are. In a closed loop fewer
+// calls would be sent.
 func lengthenedByLoss(linked []*matrix.Cell) []string {
 	type longer struct {
 		variant string
@@ -120,7 +122,7 @@ func lengthenedByLoss(linked []*matrix.Cell) []string {
 	slices.SortStableFunc(all, func(a, b longer) int { return cmp.Compare(b.times, a.times) })
 	var items []string
 	for _, l := range all {
-		items = append(items, fmt.Sprintf("%s %s×", l.variant, words.Number(l.times)))
+		items = append(items, fmt.Sprintf("%s %s×", l.variant, units.Number(l.times)))
 	}
 	return words.Fill("Longer with "+words.Percent(loss)+" loss: ", items)
 }
@@ -137,8 +139,7 @@ func isSameWithoutLoss(clean, lossy record.Cell) bool {
 	return clean == lossy
 }
 
-// tripsOfNew is for a connection a call: how many round trips of the link the median call
-// takes.
+// tripsOfNew gives the median call in round trips of the link, for a connection per call.
 func tripsOfNew(linked []*matrix.Cell) []string {
 	cells := slices.DeleteFunc(slices.Clone(linked), func(c *matrix.Cell) bool {
 		return !c.Connections.PerRequest || c.Network.DelayNS == 0 || math.IsNaN(c.ResponseTimes().P50.Value)

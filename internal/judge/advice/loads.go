@@ -43,7 +43,7 @@ func sameSpot(a, b *matrix.Cell) bool {
 	return a.Part == b.Part && a.Payload == b.Payload && a.Clients == b.Clients
 }
 
-// rateDoubt is what keeps a ratio of rates from being a verdict.
+// rateDoubt says why a ratio of rates is not a verdict.
 func rateDoubt(s rank.Rival) string {
 	switch {
 	case s.Times.Interval == nil:
@@ -61,10 +61,10 @@ func highestRate(c *matrix.Cell) string {
 	text := fmt.Sprintf("%s with %s: the highest rate that kept %s in two of up to three tries is %s",
 		c.Variant, words.Clients(c.Clients), c.Load.Goal, words.Rate(found.Kept.Value))
 	if i := found.Kept.Interval; i != nil {
-		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, words.Number(i.Low), words.Rate(i.High))
+		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, units.Number(i.Low), words.Rate(i.High))
 	}
 	if half := found.Threshold; half.Interval != nil {
-		text += fmt.Sprintf("; half of the tries keep it at %s (%s to %s)", words.Rate(half.Value), words.Number(half.Interval.Low), words.Rate(half.Interval.High))
+		text += fmt.Sprintf("; half of the tries keep it at %s (%s to %s)", words.Rate(half.Value), units.Number(half.Interval.Low), words.Rate(half.Interval.High))
 	}
 	if found.Why != "" {
 		text += ", no closer because " + found.Why
@@ -73,7 +73,7 @@ func highestRate(c *matrix.Cell) string {
 	if !knee.Found {
 		return text + fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
 	}
-	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, words.Rate(*knee.Rate), words.Number(*knee.Low), words.Rate(*knee.High))
+	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, words.Rate(*knee.Rate), units.Number(*knee.Low), words.Rate(*knee.High))
 }
 
 // overloads names the cells that were offered more than can be served.
@@ -86,7 +86,7 @@ func overloads(s *analysis.Summary) []string {
 	return words.Sentence(words.Shortened(texts, "%d more were too"), "Beyond capacity, so that response times only tell how long it lasted: %s.")
 }
 
-// shownLoads is up to how many cells each gets a sentence of its own.
+// shownLoads is the most cells that each get a sentence of their own.
 const shownLoads = 4
 
 // bursts says how long bursts took to be answered, and whether all requests were.
@@ -104,15 +104,15 @@ func bursts(s *analysis.Summary) []string {
 				middle = "; the one in the middle had its answer after " + words.Micros(median)
 			}
 			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s%s; %s.",
-				words.Under(c, drained), words.Number(float64(c.Load.Burst)), words.Between(*c.Drain, words.Micros), middle, lost(c)))
+				words.Under(c, drained), units.Number(float64(c.Load.Burst)), words.Between(*c.Drain, words.Micros), middle, lost(c)))
 		}
 		return sentences
 	}
 	slices.SortStableFunc(drained, func(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
 	first, last := drained[0], drained[len(drained)-1]
 	return []string{fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
-		len(drained), words.Number(float64(first.Load.Burst)), words.Under(first, drained), words.Micros(first.Drain.Value),
-		words.Number(float64(last.Load.Burst)), words.Under(last, drained), words.Micros(last.Drain.Value), lostOf(cells))}
+		len(drained), units.Number(float64(first.Load.Burst)), words.Under(first, drained), words.Micros(first.Drain.Value),
+		units.Number(float64(last.Load.Burst)), words.Under(last, drained), words.Micros(last.Drain.Value), lostOf(cells))}
 }
 
 func lost(c *matrix.Cell) string {
@@ -172,7 +172,7 @@ func burstLines(s *analysis.Summary) []string {
 				lost += c.Survival.Requests - c.Survival.Succeeded
 			}
 		}
-		line := fmt.Sprintf("%s at once, first drained: %s", words.Number(float64(same[0].Load.Burst)), strings.Join(words.Shortened(words.Counted(wins, len(cases), "case"), "%d more"), ", "))
+		line := fmt.Sprintf("%s at once, first drained: %s", units.Number(float64(same[0].Load.Burst)), strings.Join(words.Shortened(words.Counted(wins, len(cases), "case"), "%d more"), ", "))
 		lines = append(lines, words.Cut(line+"; "+units.Thousands(lost)+" requests lost."))
 	}
 	return lines
@@ -193,7 +193,7 @@ func sustainedLine(s *analysis.Summary) []string {
 	}))
 }
 
-// searchLines are the highest rates that kept a goal.
+// searchLines gives the highest rates that kept a goal.
 func searchLines(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	var lines []string

@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// nextStep is to measure more, or to choose.
+// nextStep asks for more measurements, or for a choice.
 func nextStep(s *analysis.Summary) []string {
 	parts := rank.PartsOf(s)
 	if len(parts) == 0 {
@@ -60,7 +60,7 @@ func withoutVerdict(s *analysis.Summary) string {
 	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
 }
 
-// worst is what makes most trials invalid.
+// worst names what makes most trials invalid.
 func worst(s *analysis.Summary) string {
 	if all := reasons(s, record.Invalid); len(all) > 0 {
 		return all[0].name
@@ -68,7 +68,7 @@ func worst(s *analysis.Summary) string {
 	return "failures"
 }
 
-// openClaims says how many repeats would decide at least half of what is undecided.
+// openClaims says how many repeats would decide at least half of the undecided claims.
 func openClaims(s *analysis.Summary) []string {
 	open, few := 0, 0
 	var needed []int
@@ -108,7 +108,7 @@ func howToGetMore(s *analysis.Summary) string {
 	return fmt.Sprintf("see to what makes trials invalid (%s)", worst(s))
 }
 
-// morePaths names what carries more than a connection that holds its callers back.
+// morePaths names the variant that carries more than a connection that holds its callers back.
 func morePaths(s *analysis.Summary) []string {
 	var items []string
 	for _, c := range s.Scalings {
@@ -122,7 +122,7 @@ func morePaths(s *analysis.Summary) []string {
 	return words.Fill("Do: use ", items)
 }
 
-// chosen is the rule for choosing by the mean, with the fewest and with the most clients.
+// chosen gives the rule for choosing by the mean, with the fewest and with the most clients.
 func chosen(p *rank.Part) []string {
 	if len(p.Variants) < 2 || p.Searched() || len(p.Sizes) == 0 {
 		return nil
@@ -149,7 +149,7 @@ func chosen(p *rank.Part) []string {
 	return []string{long}
 }
 
-// trust is how far to: the trials that count, and what most others met.
+// trust counts the valid trials, and names what most of the others met.
 func trust(s *analysis.Summary) []string {
 	if s.Done == 0 || len(s.Cells) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fleet is the line of an answer that says which machines measured.
+// fleet returns the line that says which machines measured.
 func fleet(s *analysis.Summary) []string {
 	if s.Fleet == nil {
 		return nil
@@ -59,7 +59,7 @@ func togetherness(apartUS float64) string {
 	return "within " + words.Micros(apartUS)
 }
 
-// foreignAnswer repeats what other programs measured, and gives no advice on it.
+// foreignAnswer repeats the figures of other programs, and gives no advice on them.
 func foreignAnswer(s *analysis.Summary) []string {
 	var lines []string
 	single := false
@@ -94,7 +94,7 @@ func foreignLine(c *matrix.Cell) string {
 	return words.Cut(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
-// whose says that these are no figures of wirelab's.
+// whose says that the figures are not wirelab's.
 func whose(s *analysis.Summary) string {
 	return fmt.Sprintf("%s measured this, and wirelab read the files: nothing is advised on it. wirelab diff compares it with another run.", words.List(s.Foreign))
 }

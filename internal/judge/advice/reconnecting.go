@@ -52,7 +52,7 @@ func reconnections(p *rank.Part) []string {
 	return append(words.Sentence(clauses, "With %s and a connection a request %s.", words.Clients(most)), priceOf(p, most)...)
 }
 
-// survive is a clause about the variants that do, of so many.
+// survive says which of a number of variants survive.
 func survive(variants []string, of int) string {
 	switch {
 	case len(variants) == of && of > words.ShownRivals:
@@ -63,7 +63,7 @@ func survive(variants []string, of int) string {
 	return words.List(variants) + " survive"
 }
 
-// priceOf says what a request with a connection of its own costs both ends, for the
+// priceOf gives the cost of a request with a connection of its own at both ends, for the
 // variants that begin each connection with a full handshake.
 func priceOf(p *rank.Part, clients int) []string {
 	if len(p.Sizes) == 0 {
@@ -89,8 +89,8 @@ func priceOf(p *rank.Part, clients int) []string {
 		words.AtSmallest(p), least.Best, words.DoubtOf(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(texts))}
 }
 
-// otherConnections names the cells whose connections were not what was asked for,
-// unless a check says so already.
+// otherConnections names the cells whose connections differ from the wanted ones, unless a
+// check says so already.
 func otherConnections(s *analysis.Summary) []string {
 	var texts []string
 	for _, c := range rank.CellsOf(s, func(c *matrix.Cell) bool { return c.Connections.Differs }) {
@@ -114,8 +114,8 @@ func otherConnections(s *analysis.Summary) []string {
 	return []string{"Not the connections that were asked for: " + words.List(texts) + "."}
 }
 
-// lifecycleLines say which variants lose requests when each opens a connection of its own,
-// and what keeping the connection buys.
+// lifecycleLines says which variants lose requests when each opens a connection of its own,
+// and what keeping the connection saves.
 func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	var lines, whole []string
 	n := 0
@@ -139,7 +139,7 @@ func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	return lines
 }
 
-// keepingBuys is of the stack that gains most by keeping its connections.
+// keepingBuys describes the stack that gains most by keeping its connections.
 func keepingBuys(s *analysis.Summary) []string {
 	var best *compare.Contrast
 	gain := func(c *compare.Contrast) float64 {
@@ -161,7 +161,7 @@ func keepingBuys(s *analysis.Summary) []string {
 	}
 	line := fmt.Sprintf("%s %s, not %s, %s: %s the throughput", best.Stack, best.To, best.From, words.Clients(best.Clients), words.Factor(rate.Ratio))
 	if cpu, measured := best.Of(matrix.CPU); measured {
-		line += ", " + words.Number(cpu.Ratio.Value) + "× the CPU"
+		line += ", " + units.Number(cpu.Ratio.Value) + "× the CPU"
 	}
 	return []string{words.Cut(line + ".")}
 }

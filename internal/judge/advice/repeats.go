@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -11,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// looks says what a run was repeated for, and whether that came about.
+// looks says what a run was repeated for, and whether it reached that.
 func looks(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil {
@@ -48,7 +49,7 @@ func looks(s *analysis.Summary) []string {
 		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
 }
 
-// stillOpen counts what a run that was to repeat until something stood left open.
+// stillOpen counts what a repeating run left undecided.
 func stillOpen(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered {
@@ -68,8 +69,8 @@ func stillOpen(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("After %s %d of %d %s are still open.", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)}
 }
 
-// power says what difference of the mean the repeats could find, and how many would tell
-// more. It says nothing where every comparison is decided.
+// power says what difference of the mean the repeats can find, and how many would find more.
+// It says nothing if every comparison is decided.
 func power(s *analysis.Summary) []string {
 	i := slices.IndexFunc(s.Powers, func(p compare.Power) bool { return p.Metric == matrix.Mean })
 	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool {
@@ -90,8 +91,8 @@ func power(s *analysis.Summary) []string {
 	return []string{text + "."}
 }
 
-// Outlook says in a line what so many repeats could find, at the noise that trials have
-// somewhere: "of the same cells in RUN". Without a power it is not known.
+// Outlook says in one line what a number of repeats can find, at the noise of trials
+// elsewhere: "of the same cells in RUN". Without a power it is not known.
 func Outlook(p *compare.Power, repeats int, where string) string {
 	if p == nil {
 		return "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"
@@ -99,7 +100,7 @@ func Outlook(p *compare.Power, repeats int, where string) string {
 	what := map[string]string{matrix.Mean: "the mean", matrix.Throughput: "throughput"}[p.Metric]
 	difference := words.Share(p.Findable)
 	if p.Findable >= 1 {
-		difference = "a factor of " + words.Number(1+p.Findable)
+		difference = "a factor of " + units.Number(1+p.Findable)
 	}
 	text := fmt.Sprintf("could find: %s in %s with %s", difference, what, words.Count(p.Pairs, "repeat"))
 	if repeats < p.Pairs {

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/curves"
 )
 
-// bottlenecks says of every curve, in a sentence each, what keeps it from its
-// ideal line.
+// bottlenecks says of every curve, one sentence each, what keeps it from its ideal line.
 func bottlenecks(s *analysis.Summary) []string {
 	var sentences []string
 	for _, scaling := range s.Scalings {
@@ -22,8 +22,8 @@ func bottlenecks(s *analysis.Summary) []string {
 	return sentences
 }
 
-// Bottleneck says what keeps one curve from its ideal line. The figures that it rests on are
-// the diagnosis itself.
+// Bottleneck says what keeps one curve from its ideal line. The diagnosis itself holds the
+// figures.
 func Bottleneck(s curves.Scaling) string {
 	d := s.Diagnosis
 	name := s.Variant
@@ -55,8 +55,8 @@ func Bottleneck(s curves.Scaling) string {
 	}
 }
 
-// serialises says how callers wait for a connection: each for the call before
-// it, where a request is on the way at a time, or for their turn to be written.
+// serialises says how callers wait for a connection: each for the call before it, if one
+// request is on the way at a time, or for their turn to be written.
 func serialises(d curves.Diagnosis) string {
 	verb := "serialises"
 	if d.Connections.Value > 1 {
@@ -72,7 +72,7 @@ func connectionsOf(d curves.Diagnosis) string {
 	if d.Connections.Value == 1 {
 		return "one connection"
 	}
-	return fmt.Sprintf("%s connections", words.Number(d.Connections.Value))
+	return fmt.Sprintf("%s connections", units.Number(d.Connections.Value))
 }
 
 func moreDidNotHelp(d curves.Diagnosis) string {
@@ -82,7 +82,7 @@ func moreDidNotHelp(d curves.Diagnosis) string {
 	return fmt.Sprintf(" (%s carries %s as much)", d.Better, words.Times(*d.Gain))
 }
 
-// bestInFlight is who carries most with the most calls in flight, a line a workload.
+// bestInFlight says who carries most with the most calls in flight, one line per workload.
 func bestInFlight(s *analysis.Summary) []string {
 	var lines []string
 	for _, ofWork := range lists.GroupBy(s.Scalings, func(c curves.Scaling) string { return c.Part + c.Workload }) {

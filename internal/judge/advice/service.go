@@ -54,7 +54,7 @@ func byWire(s *analysis.Summary, sentences []string) []string {
 	return sentences
 }
 
-// setbacks says in words what was not well: failures and standstills.
+// setbacks describes failures and standstills.
 func setbacks(s *analysis.Summary) []string {
 	worst := s.Cells[0]
 	for _, c := range s.Cells[1:] {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
@@ -22,13 +23,14 @@ func steps(s *analysis.Summary) []string {
 	return sentences
 }
 
-// stepSentences are about one jump; the first of the steps is that of the part's first variant.
+// stepSentences describes one jump. The first of the steps is that of the part's first
+// variant.
 func stepSentences(all []compare.Step) []string {
 	first := all[0]
 	where := fmt.Sprintf("%s: from %s to %s", first.Part, words.ExactSize(first.From), words.ExactSize(first.To))
 	switch first.Outcome {
 	case compare.HasStep:
-		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, words.Between(first.Time, words.Number), moreFaults(first), cause(all))}
+		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, words.Between(first.Time, units.Number), moreFaults(first), cause(all))}
 		for _, kind := range []struct {
 			kind compare.StepKind
 			says string
@@ -39,12 +41,12 @@ func stepSentences(all []compare.Step) []string {
 		}
 		return sentences
 	case compare.NoStep:
-		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, words.Between(first.Time, words.Number), appearing(all))}
+		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, words.Between(first.Time, units.Number), appearing(all))}
 	}
-	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, words.Between(first.Time, words.Number), appearing(all))}
+	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, words.Between(first.Time, units.Number), appearing(all))}
 }
 
-// appearing are the variants that have a step of their own.
+// appearing names the variants that have a step of their own.
 func appearing(all []compare.Step) string {
 	with := factors(all, compare.StepAppears)
 	if len(with) == 0 {
@@ -53,7 +55,7 @@ func appearing(all []compare.Step) string {
 	return "; one appears with " + words.List(with)
 }
 
-// cause is what takes the step away, and what does not.
+// cause names what takes the step away, and what does not.
 func cause(all []compare.Step) string {
 	gone, stays := changed(all, compare.StepGone), changed(all, compare.StepStays)
 	switch {
@@ -65,26 +67,26 @@ func cause(all []compare.Step) string {
 	return fmt.Sprintf(": a step, which comes from what %s changes, and not from what %s changes", words.Joined(gone, "or"), words.Joined(stays, "or"))
 }
 
-// moreFaults are those that the larger message has beyond chance.
+// moreFaults gives the page faults that the larger message certainly has more.
 func moreFaults(s compare.Step) string {
 	if s.Faults == nil || s.Faults.Interval == nil || s.Faults.Interval.Low <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", with %s page faults more", words.Between(*s.Faults, words.Number))
+	return fmt.Sprintf(", with %s page faults more", words.Between(*s.Faults, units.Number))
 }
 
-// factors name the variants of a kind by what differs from the first, with their ratios.
+// factors names the variants of a kind by what differs from the first, with their ratios.
 func factors(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
 		if step.Outcome == kind {
-			names = append(names, fmt.Sprintf("%s (%s)", factor(step), words.Between(step.Time, words.Number)))
+			names = append(names, fmt.Sprintf("%s (%s)", factor(step), words.Between(step.Time, units.Number)))
 		}
 	}
 	return names
 }
 
-// changed are the options that the variants of a kind set, each once.
+// changed returns the options that the variants of a kind set, each once.
 func changed(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
@@ -96,7 +98,7 @@ func changed(all []compare.Step, kind compare.StepKind) []string {
 	return names
 }
 
-// factor is what a variant adds to the first.
+// factor returns what a variant adds to the first.
 func factor(step compare.Step) string {
 	if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
 		return strings.TrimLeft(rest, ":,")
@@ -104,7 +106,7 @@ func factor(step compare.Step) string {
 	return step.Variant
 }
 
-// stepLines say where the time jumps, and what takes the jump away.
+// stepLines says where the time jumps, and what takes the jump away.
 func stepLines(s *analysis.Summary) []string {
 	var lines []string
 	for _, all := range lists.GroupBy(s.Steps, func(step compare.Step) string {

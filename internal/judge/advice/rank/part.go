@@ -16,8 +16,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// part is a part of the scenario: variants at sizes and concurrencies. Its axes
-// hold what has a valid trial.
+// A Part is a part of the scenario: variants at sizes and concurrencies. Its axes hold only
+// values with a valid trial.
 type Part struct {
 	Name        string
 	Cells       []*matrix.Cell   // valid or not
@@ -27,14 +27,14 @@ type Part struct {
 	Comparisons []*compare.Comparison
 }
 
-// point is where variants of a part are compared.
+// A Point is a size and a concurrency at which variants of a part are compared.
 type Point struct {
 	Size    record.Payload
 	Clients int
 }
 
-// partsOf leaves out cells whose calls were made by another program: that is a
-// measure for wirelab's own client, and nothing to choose.
+// PartsOf leaves out cells whose calls were made by another program: they measure wirelab's
+// own client, and cannot be chosen.
 func PartsOf(s *analysis.Summary) []*Part {
 	own := CellsOf(s, func(c *matrix.Cell) bool { return !c.ForeignClient })
 	var parts []*Part
@@ -62,7 +62,7 @@ func newPart(name string, cells []*matrix.Cell, compared []*compare.Comparison) 
 	return p
 }
 
-// cellsOf returns the cells that can is true of.
+// CellsOf returns the cells for which can returns true.
 func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
 	var cells []*matrix.Cell
 	for i := range s.Cells {
@@ -73,7 +73,7 @@ func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
 	return cells
 }
 
-// cell is nil where it has no valid trial.
+// Cell returns nil if the cell has no valid trial.
 func (p *Part) Cell(variant string, at Point) *matrix.Cell {
 	for _, c := range p.Cells {
 		if c.IsValid() && c.Variant == variant && c.Payload == at.Size && c.Clients == at.Clients {
@@ -83,7 +83,7 @@ func (p *Part) Cell(variant string, at Point) *matrix.Cell {
 	return nil
 }
 
-// cellsAt are the cells of all variants at a point that have a valid trial.
+// CellsAt returns the cells of all variants at a point that have a valid trial.
 func (p *Part) CellsAt(at Point) []*matrix.Cell {
 	var cells []*matrix.Cell
 	for _, v := range p.Variants {
@@ -94,18 +94,19 @@ func (p *Part) CellsAt(at Point) []*matrix.Cell {
 	return cells
 }
 
-// clientEnds are the lowest and the highest concurrency, or the only one.
+// ClientEnds returns the lowest and the highest concurrency, or the only one.
 func (p *Part) ClientEnds() []int { return Ends(p.Clients) }
 
-// sizesAscend reports whether neither requests nor responses become smaller along the
-// sizes, so that a range of them may be named by its ends.
+// SizesAscend reports whether neither requests nor responses become smaller along the sizes,
+// so that a range of them may be named by its ends.
 func (p *Part) SizesAscend() bool {
 	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
 }
 
-// sizeEnds are the smallest and the largest size, or the only one.
+// SizeEnds returns the smallest and the largest size, or the only one.
 func (p *Part) SizeEnds() []record.Payload { return Ends(p.Sizes) }
 
+// Ends returns the first and the last value, or the only one.
 func Ends[T any](axis []T) []T {
 	if len(axis) < 2 {
 		return axis
@@ -113,21 +114,22 @@ func Ends[T any](axis []T) []T {
 	return []T{axis[0], axis[len(axis)-1]}
 }
 
+// MostClients returns the highest concurrency.
 func (p *Part) MostClients() int { return p.Clients[len(p.Clients)-1] }
 
-// cold reports whether the part was measured without warm-up, so that its
-// figures are of the start.
+// Cold reports whether the part was measured without warm-up, so that its figures show the
+// start.
 func (p *Part) Cold() bool {
 	return !slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool { return !c.IsValid() || c.WarmUp.Value > 0 })
 }
 
-// closed reports whether clients wait for their answers before they ask again.
+// Closed reports whether clients wait for their answers before they ask again.
 func (p *Part) Closed() bool { return p.Cells[0].Load.Model == "closed" }
 
-// searched reports whether the rate of each cell was searched for.
+// Searched reports whether the rate of each cell was searched for.
 func (p *Part) Searched() bool { return p.Cells[0].Load.Model == "search" }
 
-// repeated reports whether most cells have the trials that a verdict takes.
+// Repeated reports whether most cells have enough trials for a verdict.
 func (p *Part) Repeated() bool {
 	enough := 0
 	for _, c := range p.Cells {
@@ -138,6 +140,7 @@ func (p *Part) Repeated() bool {
 	return 2*enough > len(p.Cells)
 }
 
+// Opposite returns a verdict as seen by the other variant.
 func Opposite(v compare.Verdict) compare.Verdict {
 	switch v {
 	case compare.Faster:
@@ -152,15 +155,17 @@ func Opposite(v compare.Verdict) compare.Verdict {
 	return v
 }
 
+// MainPart returns the part with the most cells.
 func MainPart(parts []*Part) *Part {
 	return slices.MaxFunc(parts, func(a, b *Part) int { return len(a.Cells) - len(b.Cells) })
 }
 
-// isDecided reports whether a difference is beyond doubt.
+// IsDecided reports whether a difference is certain.
 func IsDecided(c *compare.Comparison) bool {
 	return c.Verdict != compare.Undecided && c.Verdict != compare.Equivalent
 }
 
+// ClosedLoop reports whether a part was loaded by a closed loop.
 func ClosedLoop(s *analysis.Summary, part string) bool {
 	for i := range s.Cells {
 		if s.Cells[i].Part == part {
@@ -170,24 +175,24 @@ func ClosedLoop(s *analysis.Summary, part string) bool {
 	return false
 }
 
-// isService reports whether a run loaded a service of the user's own.
+// IsService reports whether a run loaded a service of the user's own.
 func IsService(s *analysis.Summary) bool {
 	return len(s.Cells) > 0 && s.Cells[0].IsService()
 }
 
-// cellsUnder returns the cells of a load model for which has returns true.
+// CellsUnder returns the cells of a load model for which has returns true.
 func CellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
 	return CellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })
 }
 
-// only is the part with some of its cells alone.
+// Only returns the part with some of its cells alone.
 func (p *Part) Only(keep func(*matrix.Cell) bool) *Part {
 	cells := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool { return !keep(c) })
 	return newPart(p.Name, cells, p.Comparisons)
 }
 
-// around is the part at the sizes and the concurrencies that were measured nearest to those
-// wished for, below and above; nil where these lie outside.
+// Around returns the part at the measured sizes and concurrencies next to the wanted ones,
+// below and above. It returns nil if these lie outside of what was measured.
 func (p *Part) Around(size record.Payload, callers int) *Part {
 	sizes, clients := p.Sizes, p.Clients
 	if size != (record.Payload{}) {
@@ -207,8 +212,8 @@ func (p *Part) Around(size record.Payload, callers int) *Part {
 	return &q
 }
 
-// bracket is the value that is meant, or those next to it below and above; none if it lies
-// outside. The values ascend.
+// bracket returns the wanted value, or its neighbours below and above, from ascending values.
+// It returns none if the wanted value lies outside.
 func bracket[T any](values []T, compare func(T) int) []T {
 	i := slices.IndexFunc(values, func(v T) bool { return compare(v) >= 0 })
 	switch {
@@ -220,7 +225,7 @@ func bracket[T any](values []T, compare func(T) int) []T {
 	return values[i-1 : i+1]
 }
 
-// within reports whether all variants are also another part's.
+// Within reports whether all variants are also another part's.
 func (p *Part) Within(other *Part) bool {
 	return !slices.ContainsFunc(p.Variants, func(v string) bool { return !slices.Contains(other.Variants, v) })
 }

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// ranking is who leads at a point, and how far that is beyond doubt.
+// A Ranking says who leads at a point, and how certain that is.
 type Ranking struct {
 	At     Point
 	Best   string
@@ -24,8 +24,8 @@ type Ranking struct {
 	Value  matrix.Figure
 }
 
-// metricOf is a cell's figure for one of the analysis' metrics that are better
-// where they are lower; nil where it was not measured, or of too few requests.
+// MetricOf returns a cell's figure for one of the metrics that are better if lower. It returns
+// nil if it was not measured, or from too few requests.
 func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	switch metric {
 	case matrix.P99:
@@ -39,8 +39,8 @@ func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	return &c.ResponseTimes().Mean
 }
 
-// rank ranks the variants at a point. The best is the one with the lowest figure
-// of those that no other is faster than beyond doubt.
+// Rank ranks the variants at a point. The best is the one with the lowest figure among those
+// that no other is certainly faster than.
 func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	var best *matrix.Cell
 	for _, variant := range p.Variants {
@@ -83,13 +83,13 @@ func (p *Part) beaten(variant, metric string, at Point) bool {
 	})
 }
 
-// candidates are the variants that no measurement speaks against.
+// candidates returns the variants that no measurement speaks against.
 func (r Ranking) candidates() []string {
 	return slices.Concat([]string{r.Best}, r.Equal, r.Unsure)
 }
 
-// sizeGroups ranks the variants with so many clients at every size, and puts the
-// sizes with equal rankings together.
+// SizeGroups ranks the variants with a number of clients at every size, and puts the sizes
+// with equal rankings together.
 func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
 	var all []Ranking
 	for _, size := range p.Sizes {
@@ -100,17 +100,17 @@ func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
 	return lists.GroupBy(all, func(r Ranking) string { return fmt.Sprint(r.Best, r.TooFew, r.Equal, r.Unsure, r.behind) })
 }
 
-// isSure reports whether the best one is best beyond doubt.
+// IsSure reports whether the best one is certainly best.
 func (r Ranking) IsSure() bool { return !r.TooFew && len(r.Equal)+len(r.Unsure) == 0 }
 
-// rival is a variant as compared with another one.
+// A Rival is a variant as compared with another one.
 type Rival struct {
 	Variant string
 	Times   matrix.Figure   // the rival's figure over the other's
 	Verdict compare.Verdict // on the other
 }
 
-// against compares one variant with another, the rival.
+// Against compares one variant with another, the rival.
 func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	for _, c := range p.Comparisons {
 		if c.Metric != metric || c.Payload != at.Size || c.Clients != at.Clients {
@@ -126,12 +126,13 @@ func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	return Rival{}, false
 }
 
-// sizeRange is sizes that follow each other and have candidates in common.
+// A SizeRange holds sizes that follow each other and have candidates in common.
 type SizeRange struct {
 	Sizes      []record.Payload
 	Candidates []string
 }
 
+// Ranges divides the sizes, with n clients, into the fewest ranges that have a candidate.
 func (p *Part) Ranges(metric string, n int) []SizeRange {
 	var all []SizeRange
 	for _, size := range p.Sizes {
@@ -153,12 +154,12 @@ func (p *Part) Ranges(metric string, n int) []SizeRange {
 	return all
 }
 
-// allCandidates reports whether every variant is a candidate everywhere.
+// AllCandidates reports whether every variant is a candidate everywhere.
 func (p *Part) AllCandidates(ranges []SizeRange) bool {
 	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) < len(p.Variants) })
 }
 
-// peaks are the cells in which each variant is at its best, the highest first.
+// Peaks returns the cell in which each variant is at its best, the highest first.
 func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
 	var peaks []*matrix.Cell
 	for _, variant := range p.Variants {
@@ -176,12 +177,13 @@ func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
 	return peaks
 }
 
+// Apart reports whether the whole of one interval lies above the other.
 func Apart(higher, lower matrix.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
 }
 
-// steadiest is the cell with the lowest P99/P50, or low, the cell with the lowest
-// P99, if no other is lower by more than 5 %.
+// Steadiest returns the cell with the lowest P99/P50, or low, the cell with the lowest P99, if
+// no other is lower by more than 5 %.
 func (p *Part) Steadiest(low *matrix.Cell, at Point) *matrix.Cell {
 	steadiest := low
 	for _, c := range p.CellsAt(at) {

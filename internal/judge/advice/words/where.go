@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
+// Where names a point.
 func Where(at rank.Point) string {
 	if at.Size == (record.Payload{}) {
 		return Clients(at.Clients)
@@ -18,7 +19,7 @@ func Where(at rank.Point) string {
 	return PayloadText(at.Size) + ", " + Clients(at.Clients)
 }
 
-// under names a cell by what it does not share with the others.
+// Under names a cell by what it does not share with the others.
 func Under(c *matrix.Cell, others []*matrix.Cell) string {
 	text := c.Variant
 	differs := func(of func(*matrix.Cell) any) bool {
@@ -36,17 +37,17 @@ func Under(c *matrix.Cell, others []*matrix.Cell) string {
 	return text
 }
 
-// kept is the share of requests that were answered.
+// Kept returns the share of requests that were answered.
 func Kept(c *matrix.Cell) float64 {
 	return float64(c.Survival.Succeeded) / float64(c.Survival.Requests)
 }
 
-// bothCPUs is what a request costs the client and the server.
+// BothCPUs gives the CPU time per request of the client and the server.
 func BothCPUs(c *matrix.Cell) string {
 	return Micros(c.ClientCPU.Value) + " + " + Micros(c.ServerCPU.Value)
 }
 
-// worstFailure is what most of a cell's failed requests met, in brackets.
+// WorstFailure gives the most frequent failure of a cell, in brackets.
 func WorstFailure(c *matrix.Cell) string {
 	if len(c.Survival.Failures) == 0 {
 		return ""
@@ -55,6 +56,7 @@ func WorstFailure(c *matrix.Cell) string {
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
+// SizeNames writes sizes.
 func SizeNames(sizes []record.Payload) []string {
 	names := make([]string, len(sizes))
 	for i, s := range sizes {
@@ -63,7 +65,7 @@ func SizeNames(sizes []record.Payload) []string {
 	return names
 }
 
-// sizesOf says at which of a part's sizes something holds.
+// SizesOf says at which of a part's sizes something holds.
 func SizesOf(p *rank.Part, some []rank.Ranking) string {
 	if len(some) == len(p.Sizes) && len(some) > 1 {
 		if len(some) == 2 {
@@ -81,8 +83,8 @@ func SizesOf(p *rank.Part, some []rank.Ranking) string {
 	return " at " + List(SizeNames(sizes))
 }
 
-// atSize begins a clause about a size. A workload that decides on its sizes has
-// none to be named.
+// AtSize begins a clause about a size. A workload that decides on its sizes has no size to
+// name.
 func AtSize(s record.Payload) string {
 	if s == (record.Payload{}) {
 		return ""
@@ -90,7 +92,7 @@ func AtSize(s record.Payload) string {
 	return "at " + PayloadText(s) + " "
 }
 
-// atSmallest begins a clause about the smallest of a part's sizes.
+// AtSmallest begins a clause about the smallest of a part's sizes.
 func AtSmallest(p *rank.Part) string {
 	if len(p.Sizes) < 2 {
 		return ""
@@ -98,7 +100,7 @@ func AtSmallest(p *rank.Part) string {
 	return AtSize(p.Sizes[0])
 }
 
-// doubtOf says what keeps the best one from being best beyond doubt.
+// DoubtOf says why the best one is not certainly best.
 func DoubtOf(r rank.Ranking) string {
 	if r.TooFew {
 		return ", in too few trials to be sure"
@@ -117,6 +119,7 @@ func DoubtOf(r rank.Ranking) string {
 	return text
 }
 
+// ExtentOf writes the sizes and the numbers of clients that a part covers.
 func ExtentOf(p *rank.Part) string {
 	sizes, clients := p.SizeEnds(), p.ClientEnds()
 	text := PayloadText(sizes[0])
@@ -130,8 +133,7 @@ func ExtentOf(p *rank.Part) string {
 	return text + " clients"
 }
 
-// prefixed puts the part's name before sentences if the same could be said of
-// several parts.
+// Prefixed puts the part's name before sentences if the same could be said of several parts.
 func Prefixed(p *rank.Part, parts []*rank.Part, sentences []string) []string {
 	if len(parts) < 2 || p.Name == "" {
 		return sentences

@@ -20,29 +20,28 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-func Number(v float64) string { return units.Number(v) }
-
-// micros is a time in the unit that suits it.
+// Micros writes a time in the unit that suits it.
 func Micros(us float64) string { return units.Time(us * 1e3) }
 
+// Size writes a number of bytes in the unit that suits it.
 func Size(bytes float64) string {
 	switch {
 	case bytes >= 1<<20:
-		return Number(bytes/(1<<20)) + " MiB"
+		return units.Number(bytes/(1<<20)) + " MiB"
 	case bytes >= 1<<10:
-		return Number(bytes/(1<<10)) + " KiB"
+		return units.Number(bytes/(1<<10)) + " KiB"
 	default:
-		return Number(bytes) + " B"
+		return units.Number(bytes) + " B"
 	}
 }
 
-// payloadText has both sizes where they differ.
+// PayloadText writes both sizes if they differ.
 func PayloadText(p record.Payload) string {
 	return p.Text(func(bytes int) string { return Size(float64(bytes)) }, " → ")
 }
 
-// percent shows a share in whole percents, or in hundredths of them where it is
-// nearly all: it is cut and not rounded, so that 100 % is all.
+// Percent writes a share in whole percents, or in hundredths of them if it is nearly all. It
+// is cut and not rounded, so that 100 % means all.
 func Percent(share float64) string {
 	scale := 1.0
 	if share > 0.99 {
@@ -51,11 +50,13 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(math.Floor(share*100*scale+1e-9)/scale, 'f', -1, 64) + " %"
 }
 
-func Rate(perSecond float64) string { return Number(perSecond) + "/s" }
+// Rate writes a number per second.
+func Rate(perSecond float64) string { return units.Number(perSecond) + "/s" }
 
+// Clients writes a number of clients.
 func Clients(n int) string { return Count(n, "client") }
 
-// between adds the interval, if there is one.
+// Between adds the interval, if there is one.
 func Between(f matrix.Figure, show func(float64) string) string {
 	if f.Interval == nil {
 		return show(f.Value)
@@ -63,8 +64,8 @@ func Between(f matrix.Figure, show func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
 }
 
-// sentence puts the clauses into a format as its last argument. It is no sentence
-// if there are no clauses.
+// Sentence puts the clauses into a format as its last argument. It returns nothing if there
+// are no clauses.
 func Sentence(clauses []string, format string, args ...any) []string {
 	if len(clauses) == 0 {
 		return nil
@@ -72,10 +73,10 @@ func Sentence(clauses []string, format string, args ...any) []string {
 	return []string{fmt.Sprintf(format, append(args, strings.Join(clauses, "; "))...)}
 }
 
-// shownItems bounds how many cells or checks a sentence names.
+// ShownItems bounds how many cells or checks a sentence names.
 const ShownItems = 3
 
-// shortened keeps the first texts, and says by the format how many more there are.
+// Shortened keeps the first texts, and says by the format how many more there are.
 func Shortened(texts []string, more string) []string {
 	n := len(texts) - ShownItems
 	if n <= 0 {
@@ -84,9 +85,10 @@ func Shortened(texts []string, more string) []string {
 	return append(texts[:ShownItems:ShownItems], fmt.Sprintf(more, n))
 }
 
-// list is a, b and c.
+// List joins items as in "a, b and c".
 func List(items []string) string { return Joined(items, "and") }
 
+// Joined joins items with commas, and the last one with a word.
 func Joined(items []string, last string) string {
 	if n := len(items); n > 1 {
 		return strings.Join(items[:n-1], ", ") + " " + last + " " + items[n-1]
@@ -94,10 +96,10 @@ func Joined(items []string, last string) string {
 	return strings.Join(items, "")
 }
 
-// upper begins a sentence.
+// Upper writes the first letter of a sentence in upper case.
 func Upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// count is a number with its noun in the right form.
+// Count writes a number with its noun in the right form.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -105,7 +107,7 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// filled puts as many items as fit behind a line's head, and says how many more there are.
+// Fill puts as many items as fit behind a line's head, and says how many more there are.
 func Fill(head string, items []string) []string {
 	if len(items) == 0 {
 		return nil
@@ -122,7 +124,7 @@ func Fill(head string, items []string) []string {
 	return []string{Cut(head + items[0])}
 }
 
-// cut shortens a line that names make too long.
+// Cut shortens a line that names make too long.
 func Cut(line string) string {
 	if utf8.RuneCountInString(line) <= LongestLine {
 		return line
@@ -130,7 +132,8 @@ func Cut(line string) string {
 	return string([]rune(line)[:LongestLine-1]) + "…"
 }
 
-// counted are names with how often they lead of so many things, those that do most first.
+// Counted lists names with how often they lead out of a number of things, those that do most
+// first.
 func Counted(leads map[string]int, of int, thing string) []string {
 	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
 	return lists.Map(names, func(name string) string {
@@ -146,15 +149,15 @@ func Counted(leads map[string]int, of int, thing string) []string {
 	})
 }
 
-// timesAs is how many times as much, as short as can be.
+// Factor writes a ratio in its shortest form, as in "2× (1.9 to 2.1)".
 func Factor(f matrix.Figure) string {
 	if f.Interval == nil {
-		return Number(f.Value) + "×"
+		return units.Number(f.Value) + "×"
 	}
-	return fmt.Sprintf("%s× (%s to %s)", Number(f.Value), Number(f.Interval.Low), Number(f.Interval.High))
+	return fmt.Sprintf("%s× (%s to %s)", units.Number(f.Value), units.Number(f.Interval.Low), units.Number(f.Interval.High))
 }
 
-// brief takes the stack and the options that all names begin with out of them.
+// Brief takes the stack and the options that all names begin with out of them.
 func Brief(names []string) (over string, short []string) {
 	first := names[0]
 	for i := len(first) - 1; i > 0; i-- {
@@ -166,10 +169,12 @@ func Brief(names []string) (over string, short []string) {
 	return "", names
 }
 
-func Share(v float64) string { return Number(100*v) + " %" }
+// Share writes a share in percent.
+func Share(v float64) string { return units.Number(100*v) + " %" }
 
+// Times writes a ratio as in "2 (1.9 to 2.1) times".
 func Times(f matrix.Figure) string {
-	return Between(f, Number) + " times"
+	return Between(f, units.Number) + " times"
 }
 
 const (
@@ -179,10 +184,11 @@ const (
 	MostLines = 5
 )
 
-func Seconds(v float64) string { return Number(v) + " s" }
+// Seconds writes a time in seconds.
+func Seconds(v float64) string { return units.Number(v) + " s" }
 
-// shownRivals bounds how many others a sentence has figures of.
+// ShownRivals bounds how many others a sentence has figures of.
 const ShownRivals = 3
 
-// exactSize has every byte: steps lie between sizes that round to the same.
+// ExactSize writes every byte: steps lie between sizes that round to the same.
 func ExactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
