@@ -31,5 +31,5 @@ func (t trial) answers() record.Check {
 	return c
 }
 
-// histogramPrecision: a histogram has three digits.
+// histogramPrecision is the precision of a histogram, which has three digits.
 const histogramPrecision = 0.999

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// courseAtLeast is how many intervals of a window tell a step from chance, and
-	// partAtLeast the share of them on either side of one: what is shorter is a
-	// disturbance, and other checks'.
+	// courseAtLeast is the number of intervals in a window that separate a step from chance,
+	// and partAtLeast the share of them on either side of one. Anything shorter is a
+	// disturbance, for other checks.
 	courseAtLeast = 20
 	partAtLeast   = 0.2
-	// apart is how often an interval of one side must be slower than one of the other.
-	// Without a step the best place of intervals of any noise reaches it in less than
-	// one window of 100 (TestChanceMakesNoStep).
+	// apart is the share of pairs in which an interval of one side must be slower than one of
+	// the other. Without a step the best place of intervals of any noise reaches it in less
+	// than one window of 100 (TestChanceMakesNoStep).
 	apart = 0.95
 )
 
@@ -50,7 +50,7 @@ func (t trial) course() record.Check {
 	return c
 }
 
-// window is the part of the course that lies in the window and in which calls ended.
+// window returns the part of the course that lies in the window and in which calls ended.
 func (t trial) window() []record.Interval {
 	return slices.DeleteFunc(slices.Clone(t.Intervals), func(i record.Interval) bool {
 		return i.StartNS < 0 || i.StartNS+i.TookNS > t.WindowNS || i.Requests <= 0
@@ -80,7 +80,7 @@ func bestStep(course []record.Interval) (at int, separation float64) {
 	return at, separation
 }
 
-// marginOf is how many of n intervals are a part of the window.
+// marginOf returns how many of n intervals are a part of the window.
 func marginOf(n int) int { return max(1, int(partAtLeast*float64(n))) }
 
 // ranksOf ranks the intervals by mean service time from 1; equal ones share a rank.
@@ -105,7 +105,7 @@ func ranksOf(course []record.Interval) []float64 {
 	return ranks
 }
 
-// meanOf is the mean service time of the calls in the intervals.
+// meanOf returns the mean service time of the calls in the intervals.
 func meanOf(course []record.Interval) float64 {
 	var sum, calls int64
 	for _, i := range course {

@@ -8,14 +8,14 @@ import (
 	"wirelab.dev/internal/base/latency"
 )
 
-// stop is times of about one length in which an end of the wire could not run.
+// A stop counts times of about one length in which an end of the wire could not run.
 type stop struct {
 	// touched is the share of the requests that one of them delayed.
 	touched float64
 	eachNS  float64
 }
 
-// shift is by how much of itself a figure may have been moved by what disturbed a trial.
+// A shift is the relative change of a figure that a disturbance may have caused.
 type shift struct {
 	figure string
 	by     float64
@@ -62,7 +62,7 @@ func (t trial) moved(stops ...stop) shift {
 	return ofMean
 }
 
-// latencies are the times that a reader looks at: from the intended send where it differs.
+// latencies returns the times that a reader looks at: from the intended send if it differs.
 func (t trial) latencies() latency.Distribution {
 	if t.Response != nil {
 		return *t.Response
@@ -83,7 +83,7 @@ func (t trial) met(count, eachNS float64) stop {
 	return stop{touched: min(1, touched), eachNS: eachNS}
 }
 
-// busier is the share of its CPUs that the busier end used.
+// busier returns the share of its CPUs that the busier end used.
 func (t trial) busier() float64 {
 	busy := 0.0
 	for _, end := range []*float64{t.Client.Busy, t.Server.Busy} {

@@ -9,13 +9,13 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// end is one end of the wire, with its name in sentences.
+// An end is one end of the wire, with its name in sentences.
 type end struct {
 	name string
 	*record.Process
 }
 
-// ends are those that are judged.
+// ends returns the ends that are judged.
 func (t trial) ends() []end {
 	both := []end{{"client", &t.Client}, {"server", &t.Server}}
 	return slices.DeleteFunc(both, func(e end) bool { return t.only != "" && e.name != t.only })
@@ -86,7 +86,7 @@ func (t trial) shared() *float64 {
 	return new(slowed(share))
 }
 
-// slowed is how much longer work takes that gets all of the time but a share.
+// slowed returns how much longer work takes if it gets all of the time but a share.
 func slowed(share float64) float64 {
 	const most = 0.99 // a hundred times as long: more is not told apart
 	share = min(share, most)
@@ -127,9 +127,9 @@ func granted(quota *float64) string {
 	return fmt.Sprintf(", %.3g CPUs,", *quota)
 }
 
-// collector checks that the client's garbage collector, which runs on the CPUs that send
-// the requests, ran no more often than by default. Then what it takes is the price of
-// the client's libraries, and the trial's to show.
+// collector checks that the client's garbage collector, which runs on the CPUs that send the
+// requests, ran no more often than by default. Its cost is then the price of the client's
+// libraries, and belongs to the trial.
 func (t trial) collector() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the client did not tell how its collector was set and what it took"}
 	cpu, known := t.Client.CPUNS()

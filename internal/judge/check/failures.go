@@ -72,7 +72,8 @@ func (t trial) machineLimits() record.Check {
 	return c
 }
 
-// udpDrops is the number of dropped datagrams; nil unless requests go over UDP.
+// udpDrops returns the number of dropped datagrams. It returns nil unless requests go over
+// UDP.
 func (t trial) udpDrops() *int64 {
 	if t.Traffic == nil || t.Traffic.Transport != "udp" {
 		return nil
@@ -111,8 +112,8 @@ func (t trial) wentAway() bool {
 	return slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused })
 }
 
-// paceOfFailures says how long failed calls took where that is not how long the others
-// did: they stay in the latencies.
+// paceOfFailures compares how long failed calls and the others took, because failed calls stay
+// in the latencies.
 func (t trial) paceOfFailures() string {
 	failed := t.Failed()
 	well := t.Service.Count - failed

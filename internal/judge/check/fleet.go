@@ -9,9 +9,9 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// scope is what a check is made of where agents of a fleet ran a trial's ends. Each client and
-// its machine is then judged by itself, by the same rules as a single one: a client that was
-// its own bottleneck spoils the trial, however well the others did.
+// A scope says which parts of a trial a check looks at if agents of a fleet ran its ends. Each
+// client and its machine is then judged by itself, by the same rules as a single one: a client
+// that was its own bottleneck spoils the trial, however well the others did.
 type scope int
 
 const (
@@ -21,13 +21,13 @@ const (
 	ofTrialAndClients              // of all calls together, and of each client
 )
 
-// member is a part of a trial that ran on one machine.
+// A member is a part of a trial that ran on one machine.
 type member struct {
 	agent string
 	trial
 }
 
-// members are the parts of a trial that a check is made of.
+// members returns the parts of a trial that a check looks at.
 func (t trial) members(of scope) []member {
 	var all []member
 	if of == ofTrial || of == ofTrialAndClients {
@@ -45,7 +45,7 @@ func (t trial) members(of scope) []member {
 	return all
 }
 
-// whole is the trial as its calls tell of it: its client is as busy as the busiest.
+// whole returns the trial as its calls describe it: its client is as busy as the busiest.
 func (t trial) whole() trial {
 	r := *t.Record
 	r.Client.Busy = t.busiest()
@@ -61,9 +61,9 @@ func (t trial) busiest() (most *float64) {
 	return most
 }
 
-// member is the trial as one client and its machine saw it. Its distributions are those of all
-// clients: records keep none of each. Of the server it has how busy that was and, on the same
-// machine, its CPUs.
+// member returns the trial as one client and its machine saw it. Its distributions are those
+// of all clients: records keep none per client. From the server it has the busy share and, on
+// the same machine, its CPUs.
 func (t trial) member(c *record.FleetClient) member {
 	r := *t.Record
 	r.Cell.Clients = c.Clients
@@ -86,15 +86,15 @@ func (t trial) member(c *record.FleetClient) member {
 	return member{c.Name, trial{Record: &r, limits: t.limits, only: "client", part: c}}
 }
 
-// server is the trial as the server's machine saw it.
+// server returns the trial as the server's machine saw it.
 func (t trial) server() member {
 	r := *t.Record
 	r.Client = record.Process{Busy: t.busiest()}
 	return member{t.Fleet.Server.Name, trial{Record: &r, limits: t.limits, only: "server"}}
 }
 
-// ofFleet makes a check of each part, and returns the worst, which names its agent. A part that
-// does not tell takes nothing from what the others tell.
+// ofFleet checks each part, and returns the worst result, which names its agent. An unknown
+// part takes nothing from the known ones.
 func (c check) ofFleet(t trial) record.Check {
 	var worst record.Check
 	var by string
@@ -142,7 +142,7 @@ func (c check) worse(a, b record.Check) bool {
 	return *a.Figure > *b.Figure
 }
 
-// rank orders levels for a fleet: what is not known of one machine is the least.
+// rank orders levels for a fleet: an unknown machine ranks lowest.
 func rank(l record.Level) int {
 	switch l {
 	case record.Invalid:
@@ -185,7 +185,7 @@ func (t trial) clocks() record.Check {
 	return c
 }
 
-// AgentChecks are those that are made of one agent of a fleet.
+// An AgentChecks holds the checks of one agent of a fleet.
 type AgentChecks struct {
 	Agent  string
 	Checks []record.Check

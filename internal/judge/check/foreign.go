@@ -2,8 +2,8 @@ package check
 
 import "wirelab.dev/internal/data/record"
 
-// judgeForeign judges what another program measured. Its file tells how many calls failed,
-// and nothing of what the other checks read.
+// judgeForeign judges a measurement of another program. Its file has the number of failed
+// calls, and nothing else that checks read.
 func judgeForeign(t trial) []record.Check {
 	failures := t.failures()
 	failures.Name = "errors"

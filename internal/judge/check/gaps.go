@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// sentinelSleepNS is how long sentinels sleep in the mean. They meet every gap that is
-// longer, and of shorter ones a share that goes with their length.
+// sentinelSleepNS is how long sentinels sleep in the mean. They meet every longer gap, and a
+// share of the shorter ones that grows with their length.
 const sentinelSleepNS = 4e6
 
 // gaps checks for how long others had the CPUs of an end when it was due on them.
@@ -62,7 +62,7 @@ func (t trial) overrun(e end) bool {
 	return t.Pacing != nil && e.Busy != nil && *e.Busy+t.away(e) > 1-room
 }
 
-// turns is how often a request waits for a thread of an end to run, at least once.
+// turns returns how often a request waits for a thread of an end to run, at least once.
 func (t trial) turns(e end) float64 {
 	if e.SwitchesVol == nil || e.SwitchesInv == nil {
 		return 1
@@ -70,7 +70,8 @@ func (t trial) turns(e end) float64 {
 	return max(1, float64(*e.SwitchesVol+*e.SwitchesInv)/float64(max(1, t.Requests)))
 }
 
-// away is the share of the window in which others had an end's CPUs when it was due.
+// away returns the share of the window in which other programs had an end's CPUs when it was
+// due.
 func (t trial) away(e end) float64 {
 	long, short := 0.0, 0.0
 	for _, length := range e.Gaps.Lengths {

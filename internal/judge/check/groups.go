@@ -5,8 +5,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Calls are of two kinds where next to none took a time between the two. Of 614 trials of
-// all studies five have such a gap, in four of which half of the calls failed at once.
+// Calls are of two kinds if next to none took a time between the two. Of 614 trials of all
+// studies five have such a gap; in four of them half of the calls failed at once.
 const (
 	groupsApart = 3    // times as long the slower ones take, at least
 	groupLeast  = 0.1  // share of the calls that makes a group

@@ -23,7 +23,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// checks are all rules, in the order in which they are reported.
+// checks lists all rules, in the order in which they are reported.
 var checks = []check{
 	{name: "generator-bound", judge: trial.generatorBound, shaken: true, fleet: ofClients},
 	{name: "schedule", judge: trial.schedule, shaken: true, fleet: ofClients},
@@ -54,8 +54,8 @@ var checks = []check{
 	{name: clock, judge: trial.clocks, shaken: true},
 }
 
-// check is one rule. Its judge returns all but the name; the detail is a
-// sentence that is understood without the rest.
+// A check is one rule. Its judge returns everything but the name; the detail is a sentence
+// that is understood without the rest.
 type check struct {
 	name  string
 	judge func(trial) record.Check
@@ -70,18 +70,18 @@ type check struct {
 	less bool
 }
 
-// neighbours is the check of what other processes took, settled that of the warm-up, and clock
-// that of how well the machines of a fleet agree on an instant.
+// neighbours names the check of what other processes took, settled that of the warm-up, and
+// clock that of how well the machines of a fleet agree on an instant.
 const (
 	neighbours = "neighbours"
 	settled    = "settled"
 	clock      = "clock"
 )
 
-// measured is the only check of a trial without a measurement.
+// measured names the only check of a trial without a measurement.
 const measured = "measured"
 
-// trial is the record that is judged, with the limits.
+// A trial is the judged record, with the limits.
 type trial struct {
 	*record.Record
 	limits Limits
@@ -131,7 +131,7 @@ func (c check) of(t trial) record.Check {
 // was asked: a user who wants ten requests made has them made.
 func isShort(r *record.Record) bool { return r.Cell.IsService() && r.WindowNS < int64(time.Second) }
 
-// Judgement is the result of judging a trial again.
+// A Judgement is the result of judging a trial again.
 type Judgement struct {
 	Checks []record.Check
 	// Kept names those that stand as they were stored: the record lacks what
@@ -161,9 +161,9 @@ func Again(r *record.Record, limits Limits) Judgement {
 	return j
 }
 
-// SpoiledByMachine reports whether a trial is invalid only because of what other
-// programs did on the machine, and returns the check that says so. Where nothing else
-// fails than what such programs can shake, it is enough that they are seen.
+// SpoiledByMachine reports whether a trial is invalid only because of other programs on the
+// machine, and returns the check that says so. If every failed check can be caused by such
+// programs, it is enough that they were seen.
 func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) {
 	invalid := false
 	for _, verdict := range verdicts {
@@ -212,10 +212,10 @@ func find(name string) (check, bool) {
 	return checks[i], true
 }
 
-// renamed has the names that checks had in older records.
+// renamed maps the names of checks in older records to those of today.
 var renamed = map[string]string{"littles-law": "bookkeeping"}
 
-// Name returns what a stored check is called now.
+// Name returns today's name of a stored check.
 func Name(stored string) string { return cmp.Or(renamed[stored], stored) }
 
 // verdict gives a check its level and the reason.

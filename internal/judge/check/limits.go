@@ -67,11 +67,11 @@ type Limits struct {
 	Apart Bounds
 }
 
-// Bounds are two limits: above Warning the disturbance is part of the result, above
-// Invalid the result is not used.
+// Bounds are two limits: above Warning the disturbance is part of the result, above Invalid
+// the result is not used.
 type Bounds struct{ Warning, Invalid float64 }
 
-// Default is this version's limits.
+// Default returns this version's limits.
 func Default() Limits {
 	return Limits{
 		Saturated:   0.95,
@@ -114,5 +114,5 @@ func (b Bounds) level(figure float64) record.Level {
 	}
 }
 
-// anyUpTo are the bounds of what should not occur: any occurrence is a warning.
+// anyUpTo returns the bounds of an event that should not occur: any occurrence is a warning.
 func anyUpTo(invalid float64) Bounds { return Bounds{Invalid: invalid} }

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// link checks that an emulated link kept its delay, and lost what it was asked to lose and
-// nothing else.
+// link checks that an emulated link kept its delay, and lost exactly the packets that it
+// should lose.
 func (t trial) link() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "none is emulated"}
 	l := t.Link
@@ -32,7 +32,7 @@ func (t trial) link() record.Check {
 	return c
 }
 
-// way is one direction of a link: what was asked of it, and what it did.
+// A way is one direction of a link: its task, and what it did.
 type way struct {
 	name  string // with what stands behind it in a sentence; none in records that do not tell them apart
 	asked record.Way

@@ -62,7 +62,7 @@ func (t trial) loadGenerator() record.Check {
 	return c
 }
 
-// burst is the load model of that name.
+// burst names the load model.
 const burst = "burst"
 
 // schedule checks that an open loop sent its requests on time.
@@ -108,12 +108,12 @@ func (t trial) schedule() record.Check {
 	return t.searched(c)
 }
 
-// bookkeeping checks that what the client counted agrees by Little's law: the calls in
-// flight, those that ended, and their times. All three come from the same instants of
-// its calls, so this finds a fault in the counting or a record that was changed, and
-// nothing in what was measured. A call that straddles an edge of the window, or goes out
-// on the other side of it than it was due, may count fully in one and not at all in
-// another; the limit allows for that.
+// bookkeeping checks that the client's counts agree by Little's law: the calls in flight,
+// those that ended, and their times. All three come from the same instants of its calls, so
+// this finds a fault in the counting or a changed record, and nothing about the measurement
+// itself. A call that straddles an edge of the window, or goes out on the other side of it
+// than it was due, may count fully in one and not at all in another; the limit allows for
+// that.
 func (t trial) bookkeeping() record.Check {
 	c := record.Check{Level: record.Invalid, Unit: "share"}
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" {
@@ -176,8 +176,8 @@ func (t trial) evenness() record.Check {
 	return c
 }
 
-// points are quantiles in nanoseconds; zero where there is nothing readable, or too few
-// requests lie beyond.
+// points holds quantiles in nanoseconds. A quantile is zero if nothing is readable, or if too
+// few requests lie beyond.
 type points struct{ p50, p99 float64 }
 
 func quantiles(d latency.Distribution) points {

@@ -8,17 +8,17 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// stretches is in how many parts a window is divided to see how its rate varies: with
-// half as many, Student's t is a tenth wider; with more, single stalls fill a part.
+// stretches is the number of parts into which a window is divided to see how its rate varies:
+// with half as many, Student's t is a tenth wider; with more, single stalls fill a part.
 const stretches = 20
 
-// enoughRequests is how many arrivals in a window tell how the rate of its answers varies:
-// with a hundred, each of 20 parts has five.
+// enoughRequests is the number of arrivals in a window that shows how the rate of its answers
+// varies: with a hundred, each of 20 parts has five.
 const enoughRequests = 100
 
-// overload checks that an open loop offers no more than can be served: otherwise its
-// backlog grows, and its response times only tell how long the window was. The check's
-// figure is the rate that was served, its limit the one that was offered.
+// overload checks that an open loop offers no more than can be served. Otherwise its backlog
+// grows, and its response times only show how long the window was. The check's figure is the
+// rate that was served, its limit the one that was offered.
 func (t trial) overload() record.Check {
 	c := record.Check{Level: record.OK, Unit: "rps"}
 	offered, steady := t.offeredPerSecond()
@@ -50,7 +50,7 @@ func (t trial) overload() record.Check {
 	return c
 }
 
-// between says the interval of the capacity where there is one that tells anything.
+// between writes the interval of the capacity if it says anything.
 func between(i stats.Interval, offered float64) string {
 	if i.Confidence == 0 || i.Low <= 0 || i.High >= offered {
 		return ""
@@ -66,15 +66,16 @@ func rate(perSecond float64) string {
 	return fmt.Sprintf("%.3g", perSecond)
 }
 
-// stillWaiting is how many requests were neither answered nor in flight when the window
-// closed, beyond those that were when it opened. Where the rate of the answers cannot be
-// told, that judges; elsewhere a stall at the window's end would be taken for overload.
+// stillWaiting counts the requests that were neither answered nor in flight when the window
+// closed, beyond those that were when it opened. It decides if the rate of the answers is
+// unknown; otherwise a stall at the window's end would be taken for overload.
 func (t trial) stillWaiting() float64 { return max(0, t.grew()-t.InFlight) }
 
-// grew is by how many requests the backlog grew over the window.
+// grew returns by how many requests the backlog grew over the window.
 func (t trial) grew() float64 { return float64(t.Pacing.Scheduled - t.Completed) }
 
-// offeredPerSecond is the constant rate of the schedule; false where there is none.
+// offeredPerSecond returns the constant rate of the schedule. It returns false if there is
+// none.
 func (t trial) offeredPerSecond() (rate float64, steady bool) {
 	load := t.Cell.Load
 	if t.Pacing == nil || t.WindowNS <= 0 || load.Model == burst || load.Model == "ramp" {

@@ -12,8 +12,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// path checks that what lies between the ends, and has nothing to do with the protocol,
-// did not decide how long calls took.
+// path checks that the time of calls was not decided by something between the ends that has
+// nothing to do with the protocol.
 func (t trial) path() record.Check {
 	if t.Cell.IsService() {
 		return record.Check{Level: record.OK, Unit: "share", Detail: "how long the service works on a call is for it to say"}
@@ -47,7 +47,7 @@ func (t trial) connecting() (c record.Check, found bool) {
 	return c, c.Level != record.OK
 }
 
-// turnOfAll is the CPU time that both ends need for one call of each client.
+// turnOfAll returns the CPU time that both ends need for one call of each client.
 func (t trial) turnOfAll() float64 {
 	client, ok := t.Client.CPUNS()
 	server, known := t.Server.CPUNS()
@@ -95,13 +95,13 @@ func (t trial) delayedAcks() (c record.Check, found bool) {
 // beyondP99 is the share of calls that P99 leaves out: fewer do not move it.
 const beyondP99 = 0.01
 
-// notAbove is the share of durations up to that, in thousandths.
+// notAbove returns the share of durations up to a limit, in thousandths.
 func notAbove(h *latency.Histogram, d time.Duration) float64 {
 	return float64(sort.Search(1001, func(i int) bool { return h.Quantile(float64(i)/1000) > d })) / 1000
 }
 
-// heldBackAtMost is the share of the time with something under way from which a full
-// window or buffer, more than the protocol, decides how long transfers take.
+// heldBackAtMost is the share of the time with something under way from which a full window or
+// buffer, more than the protocol, decides how long transfers take.
 const heldBackAtMost = 0.5
 
 // heldBack looks for connections that could not send, because the peer's receive window or
@@ -120,9 +120,9 @@ func (t trial) heldBack() (c record.Check, found bool) {
 // timer of theirs is late.
 const unexplainedNS = 500e3
 
-// unexplained looks for calls that waited, in the mean, for something that neither end's
-// CPU time explains, while both ends had CPU time to spare: for what lies between them or
-// behind the server, or for a timer.
+// unexplained looks for calls that waited, in the mean, for something that neither end's CPU
+// time explains, while both ends had CPU time to spare: something between or behind them, or a
+// timer.
 func (t trial) unexplained() (c record.Check, found bool) {
 	client, ok := t.Client.CPUNS()
 	server, known := t.Server.CPUNS()
@@ -156,7 +156,7 @@ func (t trial) stopped() record.Check {
 	return c
 }
 
-// faultNS is what reading a page takes at most: from a disk over a network.
+// faultNS is the longest time to read a page: from a disk over a network.
 const faultNS = 1e6
 
 // faults checks that no end waited for its memory to be read from disk.

@@ -63,7 +63,7 @@ func gogc(percent int64) string {
 	return fmt.Sprintf("GOGC=%d", percent)
 }
 
-// spinning is how many threads a client has besides those for its CPUs: in an open loop
+// spinning returns how many threads a client has besides those for its CPUs: in an open loop
 // one waits for instants.
 func (t trial) spinning() int {
 	if t.Cell.Load.Model == "closed" {

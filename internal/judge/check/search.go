@@ -6,8 +6,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// anotherRate is the relative difference from which the measured rate is not the one
-// that a search kept: half of the precision at which searches stop.
+// anotherRate is the relative difference from which the measured rate is not the one that a
+// search kept: half of the precision at which searches stop.
 const anotherRate = 0.005
 
 // searched checks that a search's measurement is of the rate that it kept. Records of

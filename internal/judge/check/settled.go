@@ -10,13 +10,13 @@ import (
 )
 
 // certainInQueues is the evidence of a drift of an open loop's service times. Near its
-// capacity a queue goes up and down for seconds, so that neighbouring intervals tell the
-// same: of windows with 80 to 95 % of the capacity offered 1 in 100 shows more, of 1 s as
-// of 5 s. It is a warning at most.
+// capacity a queue goes up and down for seconds, so that neighbouring intervals are alike: of
+// windows with 80 to 95 % of the capacity offered 1 in 100 shows more, of 1 s as of 5 s. It is
+// a warning at most.
 const certainInQueues = 6
 
-// settled checks that the window opened in a steady state: by what was seen before it,
-// and by the window's own course.
+// settled checks that the window opened in a steady state, by the intervals before it and by
+// the window's own course.
 func (t trial) settled() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	switch t.WarmUp.Method {
@@ -56,8 +56,8 @@ func (t trial) learnt() string {
 	return fmt.Sprintf(" (at least %.0f ms, after earlier trials)", float64(*t.WarmUp.LearntNS)/1e6)
 }
 
-// courseOf names what the steady state is judged by: a schedule fixes the throughput of
-// an open loop.
+// courseOf names the figure that shows the steady state: a schedule fixes the throughput of an
+// open loop.
 func (t trial) courseOf() string {
 	if t.Pacing != nil {
 		return "the service time"
@@ -93,13 +93,13 @@ func (t trial) drift() (stats.Drift, bool) {
 	return drift, drift.Evidence > stats.CertainDrift
 }
 
-// enough is the warm-up after which the window would have been steady.
+// enough returns the warm-up after which the window would have been steady.
 func (t trial) enough(d stats.Drift) time.Duration {
 	return time.Duration(t.WarmUp.TookNS) + time.Duration(d.After*float64(t.WindowNS))
 }
 
-// WarmUpNeeded returns the warm-up that a trial's window shows to have been needed; false
-// where it was steady enough as it was.
+// WarmUpNeeded returns the warm-up that a trial would have needed. It returns false if its
+// window was steady.
 func WarmUpNeeded(r *record.Record, limits Limits) (time.Duration, bool) {
 	t := trial{Record: r, limits: limits}
 	if r.Failure != "" || r.WarmUp.Method == "none" || r.WarmUp.Method == "fixed" {
