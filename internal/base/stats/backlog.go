@@ -1,6 +1,6 @@
 package stats
 
-// Backlog is what is known of an open loop's queue over a window.
+// A Backlog describes an open loop's queue over a window.
 type Backlog struct {
 	// OfferedPerSecond is the schedule's rate, not that of the arrivals that chance put
 	// into the window: a queue that is never empty serves at its own rate, so the
@@ -12,13 +12,13 @@ type Backlog struct {
 }
 
 const (
-	// leastStretches is the fewest stretches that tell how the served rate varies.
+	// leastStretches is the fewest stretches that show how the served rate varies.
 	leastStretches = 5
 	// beyondConfidence makes the chance of calling a queue overloaded that is not at
 	// most 1 in 200 for each trial, and less by the two conditions below.
 	beyondConfidence = 0.99
-	// grownShare is the least share of the mean backlog, and so of the mean response
-	// time, that growth within the window explains: a tenth moves the mean by a tenth.
+	// grownShare is the smallest share of the mean backlog, and so of the mean response time,
+	// that growth within the window must explain: a tenth moves the mean by a tenth.
 	grownShare = 0.10
 	// leastGrowth is the growth that requests at the edges of the window explain.
 	leastGrowth = 5

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// logSample is a curve over double logarithmic axes.
+// A logSample is a curve over double logarithmic axes.
 type logSample struct {
 	x, means []float64
 	repeats  []float64 // trials at each X, which are its weight
@@ -40,7 +40,7 @@ func logSampleOf(curve Curve) (logSample, error) {
 	return s, nil
 }
 
-// draw returns what trials with this sample's noise would show of a curve.
+// draw returns what trials with this sample's noise would show for a curve.
 func (s logSample) draw(curve []float64, random *rand.Rand) logSample {
 	drawn := s
 	drawn.means = make([]float64, len(curve))
@@ -57,13 +57,13 @@ func (s logSample) draw(curve []float64, random *rand.Rand) logSample {
 	return drawn
 }
 
-// fitted is a curve and how far it misses the means: the weighted sum of squares.
+// A fitted is a curve and its misfit: the weighted sum of squares to the means.
 type fitted struct {
 	curve []float64
 	miss  float64
 }
 
-// bent is a fitted curve with a bend.
+// A bent is a fitted curve with a bend.
 type bent struct {
 	fitted
 	place, sharpness float64
@@ -91,7 +91,7 @@ type bendFits struct {
 const (
 	bendPlaces  = 33 // tried between the ends
 	curveSlopes = 33 // tried of each curve without a knee
-	// The steepest of those grows e⁸ times faster, over the measured X, than its
+	// The steepest of these curves grows e⁸ times faster, over the measured X, than its
 	// constant, and the flattest as much slower.
 	curveSteepest = 8.0
 )
@@ -116,7 +116,7 @@ func newBendFits(s logSample, bend Bend) *bendFits {
 	return f
 }
 
-// ends are the outermost X.
+// ends returns the outermost X.
 func (f *bendFits) ends() (first, last float64) { return f.x[0], f.x[len(f.x)-1] }
 
 // inside reports whether a place has two X on either side, itself perhaps one of
@@ -126,7 +126,7 @@ func (f *bendFits) inside(place float64) bool {
 	return f.x[1]-rounding <= place && place <= f.x[len(f.x)-2]+rounding
 }
 
-// bendShape is ln(1 + (x/X)^p)/p.
+// bendShape computes ln(1 + (x/X)^p)/p.
 type bendShape struct {
 	place, sharpness float64
 	shape            []float64
@@ -156,14 +156,14 @@ func (f *bendFits) bend(place, sharpness float64) bendShape {
 	return b
 }
 
-// curveShape is a curve without a knee, but for a constant factor.
+// A curveShape is a curve without a knee, up to a constant factor.
 type curveShape struct {
 	shape   []float64
 	refined func(slope float64) curveShape
 	slope   float64
 }
 
-// line is 1 + r·x, over the geometric middle of the measured X.
+// line computes 1 + r·x, over the geometric middle of the measured X.
 func (f *bendFits) line(slope float64) curveShape {
 	first, last := f.ends()
 	shape := make([]float64, len(f.x))
@@ -173,7 +173,7 @@ func (f *bendFits) line(slope float64) curveShape {
 	return curveShape{f.centred(shape), f.line, slope}
 }
 
-// logarithm is 1 + r·ln x, from the first of the measured X.
+// logarithm computes 1 + r·ln x, from the first of the measured X.
 func (f *bendFits) logarithm(slope float64) curveShape {
 	shape := make([]float64, len(f.x))
 	for i, x := range f.x {
@@ -240,7 +240,7 @@ func (f *bendFits) bent(means []float64) bent {
 	}
 }
 
-// dot is the weighted inner product.
+// dot returns the weighted inner product.
 func (f *bendFits) dot(a, b []float64) float64 {
 	var sum float64
 	for i, w := range f.weights {
@@ -249,7 +249,7 @@ func (f *bendFits) dot(a, b []float64) float64 {
 	return sum
 }
 
-// distance is the weighted sum of squares between two curves.
+// distance returns the weighted sum of squares between two curves.
 func (f *bendFits) distance(a, b []float64) float64 {
 	var sum float64
 	for i, w := range f.weights {

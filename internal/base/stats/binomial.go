@@ -2,9 +2,9 @@ package stats
 
 import "gonum.org/v1/gonum/stat/distuv"
 
-// BinomialP is how probable it is that, of n independent trials with a chance of p each, so
-// many succeed as did or a number that is as unlikely on its side: the two-sided P value. The
-// counts need not be whole numbers.
+// BinomialP returns the two-sided P value of a number of successes in n independent trials
+// with a chance of p each: the probability of that number or of one that is as unlikely on its
+// side. The counts need not be whole numbers.
 func BinomialP(n, did, p float64) float64 {
 	switch {
 	case p <= 0:

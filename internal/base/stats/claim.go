@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// ClaimVerdict is what trials say to a claimed effect.
+// A ClaimVerdict is the verdict of trials on a claimed effect.
 type ClaimVerdict string
 
 // The verdicts.
@@ -17,14 +17,14 @@ const (
 	Underpowered ClaimVerdict = "underpowered" // these trials cannot tell
 )
 
-// LogRatio is an estimate of the logarithm of a ratio, from trials whose noise is
-// Student's with that many degrees of freedom.
+// A LogRatio estimates the logarithm of a ratio, from trials whose noise is Student's with the
+// stated degrees of freedom.
 type LogRatio struct {
 	Mean, StandardError, Freedom float64
 	Trials                       int
 }
 
-// Claim is an effect that somebody claims, beside its estimate.
+// A Claim is an effect that somebody claims, beside its estimate.
 type Claim struct {
 	// Ratio is what the ratio is claimed to be at most, where it is below 1, or at
 	// least, where it is above. 0 claims that it is above 1, or what Least and Most say.
@@ -34,7 +34,7 @@ type Claim struct {
 	Estimate    LogRatio
 }
 
-// ClaimTest is what trials say to a claim.
+// A ClaimTest is the result of testing a claim.
 type ClaimTest struct {
 	Verdict ClaimVerdict
 	// P is the probability of an estimate that speaks for the verdict this clearly
@@ -89,7 +89,7 @@ func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 	return tests
 }
 
-// zone is where an estimate lies: the verdict there, and how far it is to the border.
+// A zone is the verdict where an estimate lies, and its distance to the border.
 type zone struct {
 	verdict  ClaimVerdict
 	distance float64
@@ -119,7 +119,7 @@ func (c Claim) zone(rule Rule) zone {
 	return zone{Smaller, border - mean, margin, Refuted, max(0, margin-mean)}
 }
 
-// between has no margin: what is claimed is the bounds themselves.
+// between has no margin, because the claim is the bounds themselves.
 func (c Claim) between() zone {
 	inside := math.Inf(1)
 	if c.Least > 0 {
@@ -131,7 +131,7 @@ func (c Claim) between() zone {
 	return split(inside, 0)
 }
 
-// split has two zones, of which the claimed one is above 0.
+// split has two zones. The claimed one is above 0.
 func split(inside, margin float64) zone {
 	if inside >= 0 {
 		return zone{verdict: Compatible, distance: inside, margin: margin}
@@ -139,7 +139,7 @@ func split(inside, margin float64) zone {
 	return zone{verdict: Refuted, distance: -inside, margin: margin}
 }
 
-// beyond is the probability of an estimate so far from a border, on either side, if the
+// beyond returns the probability of an estimate this far from a border, on either side, if the
 // truth is on it.
 func (r LogRatio) beyond(distance float64) float64 {
 	return 2 * NewStudent(r.Freedom).CDF(-distance/r.StandardError)

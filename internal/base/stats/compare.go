@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Verdict is the outcome of a comparison of A with B. Whether higher is better depends
-// on the figure, which this package does not know.
+// A Verdict is the outcome of a comparison of A with B. Whether higher is better depends on
+// the figure, which this package does not know.
 type Verdict string
 
 // The verdicts.
@@ -26,7 +26,7 @@ type Rule struct {
 	Confidence float64
 }
 
-// Comparison compares the trials of A with those of B.
+// A Comparison compares the trials of A with those of B.
 type Comparison struct {
 	// Ratio is A divided by B.
 	Ratio Interval `json:"ratio"`
@@ -52,9 +52,9 @@ func (c Comparison) judge(rule Rule) Verdict {
 	return Undecided
 }
 
-// CorrectFamily corrects the P of all comparisons of a matrix for their number, by
-// [Holm], and judges them again: in a matrix without any difference, none is found with
-// the given confidence. Intervals stay those of each comparison alone.
+// CorrectFamily corrects the P of all comparisons of a matrix for their number, by [Holm], and
+// judges them again: in a matrix without any difference, none is found with the given
+// confidence. Each interval stays that of its comparison alone.
 func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
 	p := make([]float64, len(comparisons))
 	for i, c := range comparisons {

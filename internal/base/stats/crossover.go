@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// CrossoverKind is the way in which two curves cross.
+// A CrossoverKind says how two curves cross.
 type CrossoverKind string
 
 // The kinds.
@@ -27,7 +27,7 @@ type CrossoverRule struct {
 	SharpJump  float64 // the least change of the ratio of A to B, relative: 0.1
 }
 
-// Crossover is where A and B change sides.
+// A Crossover is the X at which A and B change sides.
 type Crossover struct {
 	// X is where the ratio of A to B is 1, by linear interpolation of its
 	// logarithm over that of X.

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Curve is a figure as a function of X, such as throughput over the number of clients.
+// A Curve is a figure as a function of X, such as throughput over the number of clients.
 type Curve struct {
 	X []float64   // ascending and positive
 	Y [][]float64 // the trials' figures at each X, at least one
@@ -45,7 +45,8 @@ func (c Curve) means() []float64 {
 	return means
 }
 
-// WithTrials returns the part of the curve that has so many trials at each X.
+// WithTrials returns the part of the curve that has at least the given number of trials at
+// each X.
 func (c Curve) WithTrials(least int) Curve {
 	var kept Curve
 	for i, trials := range c.Y {
@@ -65,7 +66,7 @@ func (c Curve) leastRepeats() int {
 	return least
 }
 
-// drawnMean is the mean of as many trials, drawn from these.
+// drawnMean returns the mean of as many values, drawn from the given ones with replacement.
 func drawnMean(trials []float64, random *rand.Rand) float64 {
 	var sum float64
 	for range trials {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Drift is a series on its way to a steady level: it approaches it by an exponential.
+// A Drift is a series that approaches a steady level by an exponential.
 type Drift struct {
 	Bias float64 // of the series' mean, relative to the level that it approaches
 	Seen float64 // the same relative to where the series ends, which is no guess
@@ -17,19 +17,19 @@ type Drift struct {
 	Evidence float64
 }
 
-// CertainDrift is the evidence from which a drift is no chance.
+// CertainDrift is the evidence from which a drift is not chance.
 const CertainDrift = 3.1
 
 const (
-	// driftBatches is how many means a series is reduced to: enough for a curve, and few
-	// enough for neighbours to be nearly independent.
+	// driftBatches is the number of means that a series is reduced to: enough for a curve, and
+	// few enough for neighbours to be nearly independent.
 	driftBatches      = 40
 	leastDriftBatches = 20
 	driftSettled      = 0.01
 )
 
-// driftTimes are the time constants that are tried, in lengths of the series. The last
-// is nearly a straight line.
+// driftTimes lists the time constants that are tried, in lengths of the series. The last is
+// nearly a straight line.
 var driftTimes = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
 
 // FindDrift says how a series of figures of equal intervals is still on its way to a
@@ -50,8 +50,8 @@ func FindDrift(series []float64) Drift {
 	return best.drift()
 }
 
-// meansOf reduces values to at most so many means of neighbours. Values at the end that
-// do not fill one are left out.
+// meansOf reduces values to at most n means of neighbours. It leaves out values at the end
+// that do not fill one.
 func meansOf(values []float64, most int) []float64 {
 	each := max(1, len(values)/most)
 	var means []float64
@@ -65,7 +65,7 @@ func meansOf(values []float64, most int) []float64 {
 	return means
 }
 
-// approach is level + amplitude·e^(−x/time), x from 0 to 1.
+// approach computes level + amplitude·e^(−x/time), for x from 0 to 1.
 type approach struct {
 	time, level, amplitude float64
 	amplitudeError         float64

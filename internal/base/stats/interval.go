@@ -20,11 +20,11 @@ var (
 	ErrUnusable = errors.New("unusable value")
 )
 
-// leastTrials is the minimum for an interval: two trials leave one degree of freedom,
-// and an interval thirteen deviations wide.
+// leastTrials is the minimum for an interval: two trials leave one degree of freedom, and an
+// interval thirteen deviations wide.
 const leastTrials = 3
 
-// Interval is an estimate with its confidence interval.
+// An Interval is an estimate with its confidence interval.
 type Interval struct {
 	Estimate   float64 `json:"estimate"`
 	Low        float64 `json:"low"`
@@ -45,7 +45,7 @@ func MeanInterval(values []float64, confidence float64) (Interval, error) {
 	return studentInterval(values, confidence), nil
 }
 
-// studentInterval is MeanInterval for checked values.
+// studentInterval computes MeanInterval for checked values.
 func studentInterval(values []float64, confidence float64) Interval {
 	mean, standardError := meanAndError(values)
 	half := standardError * NewStudent(float64(len(values)-1)).Quantile((1+confidence)/2)
@@ -95,7 +95,8 @@ func (r Resampling) source() *rand.Rand {
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
 
-// Median returns the median of values in any order. It is NaN of none, and where one is.
+// Median returns the median of values in any order. It returns NaN if there are none, or if
+// one of them is NaN.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 || math.IsNaN(sorted[0]) { // which sorts first

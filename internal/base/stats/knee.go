@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ErrNoKnee is returned where a curve has no knee, or none whose place the
-// trials tell.
+// ErrNoKnee is returned for a curve without a knee, or without one whose place the trials
+// show.
 var ErrNoKnee = errors.New("the curve has no knee")
 
 const (
@@ -20,22 +20,22 @@ const (
 	bendParameters  = 5
 	kneeLeastPoints = 5
 
-	// kneeDraws is how many curves are drawn for the test, and for the interval.
+	// kneeDraws is the number of curves that are drawn for the test, and for the interval.
 	kneeDraws = 200
 
-	// kneeFalse is the share of curves without a knee that may be given one.
+	// kneeFalse is the share of curves without a knee in which one may be found.
 	kneeFalse = 0.01
 
-	// kneeChange is the least change of the slope over double logarithmic axes,
-	// where a slope of 1 is proportional and of 0 is flat.
+	// kneeChange is the least change of the slope over double logarithmic axes. A slope of 1
+	// is proportional, a slope of 0 is flat.
 	kneeChange = 0.4
 
-	// kneeFall is the share of its greatest figure below which a curve that
-	// flattens has begun to fall. That is a second bend, and is left out.
+	// kneeFall is the share of its greatest figure below which a flattening curve has begun to
+	// fall. That is a second bend, and is left out.
 	kneeFall = 0.9
 )
 
-// Bend is how a rising curve has its knee.
+// A Bend says how a rising curve bends at its knee.
 type Bend int
 
 // The bends.
@@ -52,7 +52,7 @@ type KneeSearch struct {
 	Resampling
 }
 
-// Knee is where a curve bends.
+// A Knee is the place where a curve bends.
 type Knee struct {
 	// X is where the two straight lines meet that the curve follows over double
 	// logarithmic axes before and after the bend.

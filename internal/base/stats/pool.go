@@ -10,11 +10,11 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Counts is a distribution as a histogram has it: values in ascending order, with how
+// Counts is a distribution in the form of a histogram: values in ascending order, with how
 // often each occurred.
 type Counts []Count
 
-// Count is a value and how often it occurred.
+// A Count is a value and how often it occurred.
 type Count struct {
 	Value float64
 	Count int64
@@ -44,14 +44,14 @@ func (c Counts) Quantile(q float64) float64 {
 	return math.NaN()
 }
 
-// leastBeyond is how many values must lie beyond a quantile. With one, the P99 of
+// leastBeyond is the number of values that must lie beyond a quantile. With one, the P99 of
 // exponential times is 9 % too low in the mean and strays by 19 %; with ten, by 1 % and 7 %.
 const leastBeyond = 10
 
 // LeastCount returns how many values a quantile needs: at P99 1,000, at P99.9 10,000.
 func LeastCount(q float64) int64 { return int64(math.Ceil(leastBeyond/(1-q) - 1e-3)) }
 
-// Pool is the distributions of several trials, together and apart.
+// A Pool holds the distributions of several trials, together and apart.
 type Pool struct {
 	All     Counts
 	trials  []Counts
@@ -114,12 +114,12 @@ func (c Counts) plus(other Counts) Counts {
 	return append(append(merged, c...), other...)
 }
 
-// Interval bounds a figure of all trials together, as a quantile is. Its standard error
-// is the greater one of two: that of the mean of the trials' own figures, and the
-// jackknife's, which sees how far each trial moves the figure of them all. The first is
-// too small where few trials decide, the second where a quantile does not move at all as
-// a trial is left out. Both are of logarithms where the figures are positive. The test
-// shows how often it covers the truth.
+// Interval bounds a figure of all trials together, such as a quantile. Its standard error is
+// the greater of two: that of the mean of the trials' own figures, and the jackknife's, which
+// sees how far each trial moves the pooled figure. The first is too small if few trials
+// decide, the second if a quantile does not move at all when a trial is left out. Both are
+// taken over logarithms if the figures are positive. The test shows how often the interval
+// covers the truth.
 func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interval, error) {
 	own, without := make([]float64, len(p.trials)), make([]float64, len(p.trials))
 	for i := range p.trials {
@@ -145,25 +145,26 @@ func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interv
 	return Interval{Estimate: estimate, Low: from(to(estimate) - half), High: from(to(estimate) + half), Confidence: confidence}, nil
 }
 
-// Stall is a minority of trials in which the requests beyond a quantile took far longer
-// than in the others.
+// A Stall is a minority of trials in which the requests beyond a quantile took far longer than
+// in the others.
 type Stall struct {
 	Trials  []int   // their places, ascending
 	Longest float64 // of their values
 	Without float64 // the quantile of the other trials together
 }
 
-// stallFactor is how many times longer a stalled trial's own tail is. Where stalls last
-// 1.5 times as long as the others' quantile, the interval still covers the truth in 89 %
-// and more; from twice on it does in as little as 77 %. Between trials whose noise is 15 %
-// no tail is ever twice as long by chance.
+// stallFactor is the ratio of a stalled trial's own tail to the others'. If stalls last 1.5
+// times as long as the others' quantile, the interval still covers the truth in 89 % and more;
+// from twice on it does in as little as 77 %. Between trials whose noise is 15 % no tail is
+// ever twice as long by chance.
 const stallFactor = 2
 
-// Stall finds the trials that stalled at a quantile; nil where none did, or half of them
-// or more, which is how this service behaves then. A trial that is slow throughout did
-// not stall: its tail is measured against its own median. No interval over trials is
-// right with a minority that is so far away, since three or ten trials do not tell how
-// frequent it is.
+// Stall finds the trials that stalled at a quantile. It returns nil if none did, or if half of
+// them or more did, which is then how this service behaves. A trial that is slow throughout
+// did not stall: its tail is measured against its own median.
+// No interval over trials is right with a minority that is so far away, because three or ten
+//
+// trials do not show how frequent it is.
 func (p *Pool) Stall(q float64) *Stall {
 	byTail := make([]int, len(p.trials))
 	tails := make([]float64, len(p.trials))

@@ -9,14 +9,14 @@ import (
 // Student is Student's t distribution.
 type Student struct{ distuv.StudentsT }
 
-// NewStudent returns the distribution with so many degrees of freedom.
+// NewStudent returns the distribution with the given degrees of freedom.
 func NewStudent(freedom float64) Student {
 	return Student{distuv.StudentsT{Sigma: 1, Nu: freedom}}
 }
 
-// Quantile is that of the library, in a fifth of its time: a run asks for thousands. It is
-// found by Newton's method on the logarithm of the tail over the logarithm of x, which is
-// nearly a straight line far out. In the middle, where it is not, the library is asked.
+// Quantile returns the same value as gonum's, five times faster; a run needs thousands. It
+// uses Newton's method on the logarithm of the tail over the logarithm of x, which is nearly a
+// straight line far out. In the middle, where it is not, it calls gonum.
 func (s Student) Quantile(p float64) float64 {
 	tail := min(p, 1-p)
 	if !(tail > 0 && tail < 0.25) {

@@ -7,29 +7,29 @@ import (
 	"sync"
 )
 
-// Try is one try of a level that passed or failed.
+// A Try is one try of a level, which passed or failed.
 type Try struct {
 	Level  float64 // above 0
 	Passed bool
 }
 
-// Threshold is the level at which half of the tries pass.
+// A Threshold is the level at which half of the tries pass.
 type Threshold struct {
 	Interval
 	Noise float64 // relative standard deviation of the level that a try bears
 }
 
-// The model: a try passes if its level is below what the system bears just then, which
-// is log-normal around the threshold. All noises between leastNoise and mostNoise are
-// held to be equally likely in their logarithms. One try in fifty fails for another
-// reason, so that a single failure far below the threshold does not move it.
+// The model: a try passes if its level is below what the system can bear at that time, which
+// is log-normal around the threshold. All noises between leastNoise and mostNoise are taken as
+// equally likely in their logarithms. One try in fifty fails for another reason, so that a
+// single failure far below the threshold does not move it.
 const (
 	leastNoise, mostNoise = 0.003, 0.3
 	strayFailures         = 0.02
 
 	thresholdPlaces, thresholdNoises = 160, 12 // of the grid over which the model is summed
-	// thresholdReach is how far beyond the levels tried the threshold may lie, in
-	// natural logarithms.
+	// thresholdReach bounds how far beyond the tried levels the threshold may lie, in natural
+	// logarithms.
 	thresholdReach = 0.4
 )
 

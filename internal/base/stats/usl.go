@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// uslLeastLoads is the minimum of loads for a fit of the law's three parameters.
+// uslLeastLoads is the fewest loads to which the law's three parameters are fitted.
 const uslLeastLoads = 5
 
 // uslDraws is the number of resamples. Each is a fit.

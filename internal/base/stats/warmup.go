@@ -7,8 +7,8 @@ const (
 	// five values smooth the series without hiding its trend.
 	mserBatch = 5
 
-	// mserLeastBatches is how many batches must remain behind any cut that is
-	// considered: the variance of a few is small by accident.
+	// mserLeastBatches is the fewest batches that must remain behind a cut: the variance of a
+	// few is small by accident.
 	mserLeastBatches = 5
 )
 

@@ -46,6 +46,7 @@ const (
 // step.
 const leastStep = 1.1
 
+// FindSteps judges the steps that parts of the scenario ask about.
 func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 	var all []Step
 	for _, asked := range s.Steps {

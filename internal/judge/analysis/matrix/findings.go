@@ -113,6 +113,7 @@ func findings(trials []Trial, shared remarks) []Finding {
 	return all
 }
 
+// Severity orders levels from ok to invalid.
 func Severity(l record.Level) int {
 	return slices.Index([]record.Level{record.OK, record.Unknown, record.Warning, record.Invalid}, l)
 }

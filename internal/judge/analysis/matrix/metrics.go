@@ -51,6 +51,7 @@ func KnownValues(trials []Trial, of Metric) []float64 {
 // intended one.
 func ServiceTimes(t Trial) times { return t.service }
 
+// ResponseTimes returns the times from the intended send.
 func ResponseTimes(t Trial) times { return t.response }
 
 func waitTimes(t Trial) times { return t.wait }
@@ -64,8 +65,10 @@ func warmUp(t Trial) float64 {
 	return float64(t.WarmUp.TookNS) / 1e6
 }
 
+// ClientOf returns the client of a trial.
 func ClientOf(t Trial) record.Process { return t.Client }
 
+// ServerOf returns the server of a trial.
 func ServerOf(t Trial) record.Process { return t.Server }
 
 // cpuTime returns nanoseconds.
@@ -190,6 +193,7 @@ func RequestsSeen(t Trial) float64 {
 // Retransmits returns the retransmits per thousand requests.
 func Retransmits(t Trial) float64 { return 1000 * Number(t.Traffic.Retransmits) / RequestsSeen(t) }
 
+// Opened returns the connections that a trial opened, as far as they were asked for.
 func Opened(t Trial) float64 {
 	if t.Connections.Want > 0 {
 		return min(float64(t.Connections.Opened), float64(t.Connections.Want))

@@ -28,6 +28,7 @@ type Point struct {
 	Trials []Trial
 }
 
+// Add reads the times of a record and adds it as a trial.
 func (p *Point) Add(r *record.Record) error {
 	t := Trial{Record: r, valid: r.Valid(), level: p.Level, limits: p.Limits}
 	defer func() { p.Trials = append(p.Trials, t) }()

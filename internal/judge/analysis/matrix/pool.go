@@ -26,6 +26,7 @@ func (p Pooled) isReported() bool {
 	return slices.ContainsFunc(p.trials, func(t Trial) bool { return len(p.of(t).reported) > 0 })
 }
 
+// Pool puts one kind of times of trials together.
 func Pool(trials []Trial, of func(Trial) times) Pooled {
 	counts := make([]stats.Counts, len(trials))
 	for i, t := range trials {

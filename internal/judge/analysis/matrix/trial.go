@@ -62,6 +62,7 @@ func hasAll(trials []Trial, has func(Trial) bool) bool {
 	return !slices.ContainsFunc(trials, func(t Trial) bool { return !has(t) })
 }
 
+// SpoiledByMachine reports whether only other programs on the machine spoiled a trial.
 func SpoiledByMachine(r *record.Record) bool {
 	_, spoiled := check.SpoiledByMachine(r.Checks)
 	return spoiled && r.Probe == ""
