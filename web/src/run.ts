@@ -69,7 +69,7 @@ export interface Run {
   insights: Insight[]; // what probes saw
   settings: Setting[]; // that are not a library's default
   machine_limits: MachineLimit[]; // those of the machine that a trial could have run into
-  fleet?: Fleet; // the agents that ran the ends; absent where this machine did
+  fleet?: Fleet; // the agents that ran the ends; absent if this machine did
   answer: string[]; // in a few short lines
   advice: string[]; // in words, most important first
   warnings: string[]; // of the whole run
@@ -136,13 +136,13 @@ export interface Breakdown {
   samples: number; // that the shares come from; their error is the less, the more there are
   categories: Category[]; // the largest first
   functions: Spent[]; // that spend most by themselves
-  depth: number | null; // Depth is how many functions lie in user space above the kernel, in the mean of the stacks that end in it.
-  decoding?: Decoding; // Decoding is how deep in the stack messages are decoded, and the share that it takes; absent where it was not seen.
+  depth: number | null; // Depth is the mean number of functions in user space above the kernel, over the stacks that end in it.
+  decoding?: Decoding; // Decoding is how deep in the stack messages are decoded, and the share that it takes; absent if it was not seen.
 }
 
 /** Bulk holds the cost and the rate of messages under a load of large ones. */
 export interface Bulk {
-  server_cpu_s_per_gb: number | null; // null where it was not measured
+  server_cpu_s_per_gb: number | null; // null if it was not measured
   gb_per_second: number | null; // of messages, both ways together
   intervals: IntervalsByField;
 }
@@ -173,30 +173,30 @@ export interface Cell {
   requests: number; // measured, failed ones included, of the valid trials together
   errors: number;
   error_kinds: ErrorCount[];
-  throughput_rps: number | null; // successful answers a second
+  throughput_rps: number | null; // successful answers per second
   service_us: Latencies; // from the actual send
   response_us: Latencies; // from the intended send; the same as service_us in a closed loop without a limit, where it is nil
   wait_us?: Latencies; // for a permit of the in-flight limit, part of response_us; absent without a limit
   p99_over_p50: number | null; // of response_us
-  client_cpu_us: number | null; // CPU time a request; null where it was not measured
-  server_cpu_us: number | null; // CPU time a request; null where it was not measured
+  client_cpu_us: number | null; // CPU time per request; null if it was not measured
+  server_cpu_us: number | null; // CPU time per request; null if it was not measured
   in_flight: number | null; // calls, mean over the window
-  warm_up_ms: number | null; // that went before the window; 0 where it began cold
+  warm_up_ms: number | null; // that went before the window; 0 if it began cold
   connections_opened: number | null;
   drain_us: number | null; // until a burst's last answer; null for other loads
-  search?: Search; // absent where no rate was searched for
-  capacity_rps?: number | null; // Capacity is what was served where more was offered than can be: the trials are invalid, since their latency only tells how long they took.
-  traced?: number; // requests that a tracing system was asked to follow; absent where none was
+  search?: Search; // absent if no rate was searched for
+  capacity_rps?: number | null; // Capacity is the served rate of trials that were offered more than can be served. They are invalid, because their latency only shows how long they took.
+  traced?: number; // requests that a tracing system was asked to follow; absent if none was
   traces?: Trace[]; // of the slowest of them, slowest first
   survival: Survival;
   connections: Connections;
   client: End;
   server: End;
-  bound: "server-cpu" | "client-cpu" | "waiting" | ""; // what kept a closed loop from going faster; empty where neither is plain
-  traffic?: Traffic; // absent where it was not measured
-  wire?: Wire; // absent where it was not measured
-  bulk?: Bulk; // absent where a call carries less than 1 MiB, or its bytes were not counted
-  fleet_clients?: FleetClient[]; // by agent; absent where one machine's client made all calls
+  bound: "server-cpu" | "client-cpu" | "waiting" | ""; // what kept a closed loop from going faster; empty if neither is plain
+  traffic?: Traffic; // absent if it was not measured
+  wire?: Wire; // absent if it was not measured
+  bulk?: Bulk; // absent if a call carries less than 1 MiB, or its bytes were not counted
+  fleet_clients?: FleetClient[]; // by agent; absent if one machine's client made all calls
   trials: number; // done
   valid_trials: number; // of them
   spoiled_trials: number; // Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.
@@ -205,7 +205,7 @@ export interface Cell {
   curve: CurvePoint[]; // response time by percentile, as far as ten requests lie beyond, and the maximum
   density: CurvePoint[]; // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
   course: CoursePoint[]; // the window's; empty of bursts, searches and short windows
-  window_seconds: number; // the shortest of the trials; 0 where none was measured
+  window_seconds: number; // the shortest of the trials; 0 if none was measured
   spread: SpreadStep[]; // of response times, from the fastest to the slowest; empty of other cells
   intervals: IntervalsByField;
   valid: boolean; // at least one trial is valid
@@ -220,9 +220,9 @@ export interface Cell {
 /** A CheckChange is a check that now comes to another level than the stored one. */
 export interface CheckChange {
   check: string;
-  stored: string; // ok, warning, invalid or unknown; empty where the check was not made
+  stored: string; // ok, warning, invalid or unknown; empty if the check was not made
   level: "ok" | "warning" | "invalid" | "unknown";
-  changes_validity: boolean; // ChangesValidity tells whether these trials became invalid, or valid again. Others are so for other checks, or were not invalid at all.
+  changes_validity: boolean; // ChangesValidity reports whether these trials became invalid, or valid again. Others are so for other checks, or were not invalid at all.
   trials: number;
   detail: string; // the worse level's reason, in the first of the trials
 }
@@ -235,8 +235,8 @@ export interface Claim {
   part: string;
   find: string; // the expression that was evaluated for each repeat
   figures: ClaimFigure[]; // which it was evaluated over, as far as they were measured
-  claimed_ratio: number | null; // what it is claimed to come to; null where it is only claimed to be above 1, or to lie between bounds
-  at_least: number | null; // the least that it is claimed to come to, where nothing less will do; else null
+  claimed_ratio: number | null; // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
+  at_least: number | null; // the least that the claim allows; null without a lower bound
   at_most: number | null; // the most
   outcome: "compatible" | "larger" | "smaller" | "refuted" | "underpowered" | "not measured";
   reason: string; // why it was not measured, or what was found instead of a number; else empty
@@ -245,7 +245,7 @@ export interface Claim {
   margin: number; // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
   p: number | null; // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
   pairs: number; // repeats that it rests on
-  needed_pairs: number | null; // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
+  needed_pairs: number | null; // of an underpowered claim: about how many would tell; null if none under 10,000, and for other outcomes
   intervals: IntervalsByField;
 }
 
@@ -253,7 +253,7 @@ export interface Claim {
 export interface ClaimFactor {
   name: string;
   variant: string; // that has it changed
-  ratio: number | null; // how many times greater the effect is without the change; null where it was not measured
+  ratio: number | null; // of the effect without the change to the effect with it; null if it was not measured
   moves: "yes" | "reverse" | "no" | "unknown"; // whether the effect is certainly smaller with the change, greater, the same within the margin, or none of these
   intervals: IntervalsByField;
 }
@@ -266,7 +266,7 @@ export interface ClaimFigure {
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number;
-  value: number | null; // times in microseconds, of throughput a second; the median over repeats
+  value: number | null; // times in microseconds, throughput per second; the median over repeats
   intervals: IntervalsByField;
 }
 
@@ -280,7 +280,7 @@ export interface Comparison {
   response_bytes: number; // of payload
   clients: number; // concurrent ones
   load: Load; // without an in-flight limit, which is the variant's
-  metric: "mean" | "p99" | "throughput" | "cpu"; // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
+  metric: "mean" | "p99" | "throughput" | "cpu"; // what the ratio is of: mean, p99, throughput or cpu, which is CPU time per request of both ends
   pairs: number; // repeats in which both trials are valid
   ratio: number | null; // A's over B's, paired by repeat
   p: number | null; // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
@@ -338,14 +338,14 @@ export interface CoursePoint {
   seconds: number; // its middle, from the window's beginning: negative in warm-up
   offered_rps: number | null; // that the schedule has there; null of a load without one
   throughput_rps: number;
-  mean_us: number | null; // service time; null where nothing ended
-  p99_us: number | null; // service time, the median over trials; null where fewer than 100 calls ended in each
+  mean_us: number | null; // service time; null if nothing ended
+  p99_us: number | null; // service time, the median over trials; null if fewer than 100 calls ended in each
   client_cores: number | null; // CPUs in use
   server_cores: number | null; // CPUs in use
-  response_p50_us?: number; // from the intended send, the median over trials; absent where fewer than 10 calls ended in each
-  response_p99_us?: number; // the same; absent where fewer than 100 calls ended in each
-  response_max_us?: number; // of all trials; absent where no call ended
-  failed_share?: number; // of the calls that ended; absent where none did
+  response_p50_us?: number; // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
+  response_p99_us?: number; // the same; absent if fewer than 100 calls ended in each
+  response_max_us?: number; // of all trials; absent if no call ended
+  failed_share?: number; // of the calls that ended; absent if none did
 }
 
 /** A Crossover is the size at which one variant overtakes another as messages grow. */
@@ -386,7 +386,7 @@ export interface Diagnosis {
   idle_share: number | null; // of the time, in which a connection had nothing on the way
   blocked_share: number | null; // of the time, in which a window or a full buffer held a connection back
   retransmits_per_thousand: number | null; // requests
-  better: string; // the variant with more connections that carries most; empty where none was measured
+  better: string; // the variant with more connections that carries most; empty if none was measured
   better_connections: number;
   gain: number | null; // its throughput over this one's
   rivals: number; // variants with more connections
@@ -402,7 +402,7 @@ export interface Diff {
   only_in_after: string[];
   invalid: string[]; // cells without a valid trial in one of the runs
   doubts: string[]; // what speaks against comparing the two at all
-  power?: Power; // what so many repeats could tell of the mean; absent with too few
+  power?: Power; // what the repeats can find of the mean; absent with too few
 }
 
 /** A Difference is one figure of one cell in both runs. */
@@ -482,13 +482,13 @@ export interface FleetAgent {
 export interface FleetClient {
   agent: string; // its name
   clients: number; // of the cell's
-  throughput_rps: number; // successful answers a second
-  p50_us: number | null; // of the response times; null where too few requests lie beyond
+  throughput_rps: number; // successful answers per second
+  p50_us: number | null; // of the response times; null if too few requests lie beyond
   p99_us: number | null; // likewise
-  cpu_us: number | null; // CPU time a request; null where it was not measured
-  busy_share: number | null; // of the CPUs that it was given; null where it was not measured
+  cpu_us: number | null; // CPU time per request; null if it was not measured
+  busy_share: number | null; // of the CPUs that it was given; null if it was not measured
   level: "ok" | "warning" | "invalid" | "unknown"; // the worst that a check says of it in any trial
-  detail: string; // the check and its reason; empty where it is ok
+  detail: string; // the check and its reason; empty if it is ok
 }
 
 /** A GateFinding is the verdict of a gate on one cell. */
@@ -498,7 +498,7 @@ export interface GateFinding {
   outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, and may by chance
   unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // of the next two
   limit: number;
-  found: number | null; // null where it is not known
+  found: number | null; // null if it is not known
   windows: number; // valid ones that it is of
   why?: string; // it could not be judged
   intervals: IntervalsByField;
@@ -520,11 +520,11 @@ export interface Insight {
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number; // concurrent ones
-  mean_us: number | null; // of a call, where nothing looked on; null where the cell was not measured
+  mean_us: number | null; // of a call, where nothing looked on; null if the cell was not measured
   passes: Pass[];
   client: Inside;
   server: Inside;
-  life?: Life; // absent where it was not looked for
+  life?: Life; // absent if it was not looked for
   intervals: IntervalsByField;
 }
 
@@ -560,7 +560,7 @@ export interface Knee {
   response_bytes: number; // of payload
   by: "throughput" | "tail"; // which curve bends: throughput or tail
   found: boolean; // false: refused, see reason
-  clients: number | null; // null where not found
+  clients: number | null; // null if not found
   reason: string;
   intervals: IntervalsByField;
 }
@@ -575,17 +575,17 @@ export interface Latencies {
   p999: number | null;
   p9999: number | null;
   max: number | null;
-  stalls?: Stall[]; // absent where no minority of trials decides a percentile
+  stalls?: Stall[]; // absent if no minority of trials decides a percentile
 }
 
 /** A Life divides the time of single calls, one at a time, into stages. */
 export interface Life {
-  calls: number; // whose stages were told apart
+  calls: number; // whose stages were separated
   untold: number; // whose stages were not
   mean_us: number;
   stages: Stage[]; // in their order; they add up to the mean
-  bare_us: number | null; // Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null where it always did.
-  cost: number | null; // Cost is how many times as long a call took while it looked on.
+  bare_us: number | null; // Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null if it always did.
+  cost: number | null; // Cost is the time of a call while it looked on, over that without it.
 }
 
 /** A LimitEffect holds what an in-flight limit changed, counted both ways: service times leave the wait for a permit out, response times include it. */
@@ -603,7 +603,7 @@ export interface LimitEffect {
   tail_without: number | null; // P99 over P50
   tail_with_service: number | null; // P99 over P50
   tail_with_response: number | null; // P99 over P50
-  p50_without_us: number | null; // null where too few requests lie beyond, as the others
+  p50_without_us: number | null; // null if too few requests lie beyond, as the others
   p99_without_us: number | null;
   p50_with_us: number | null; // of response time
   p99_with_us: number | null; // of response time
@@ -647,7 +647,7 @@ export interface MachineLimit {
 export interface Negotiated {
   recorded: boolean; // false: the records are older than this, and nothing of it is known
   protocol: string; // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
-  sessions: Session[]; // the kinds of TLS sessions; none where all was cleartext
+  sessions: Session[]; // the kinds of TLS sessions; none if all was cleartext
   client_congestion: string; // congestion control of its sockets, or of QUIC; with commas where they were several; empty: not known
   server_congestion: string; // likewise
 }
@@ -673,7 +673,7 @@ export interface PackedProfile {
   end: "client" | "server";
   kind: "cpu" | "offcpu" | "alloc";
   unit: "ns" | "B";
-  samples: number; // that it was estimated from; 0 where everything was counted
+  samples: number; // that it was estimated from; 0 if everything was counted
   per_call: number; // of the unit, all stacks together
   stacks: number[]; // Packed has for each stack: how many outermost frames it shares with the stack before it, how many more it has, these, its category, and its weight in thousand-millionths. Frames and categories are places in the lists of Profiles.
 }
@@ -689,7 +689,7 @@ export interface Pair {
 export interface Pass {
   probe: string;
   trials: number;
-  cost: number | null; // Cost is how many times as long a call takes while the probe looks on; null where it is not known.
+  cost: number | null; // Cost is the time of a call while the probe looks on, over that without it; null if it is not known.
   method: string;
   missing?: string[]; // what could not be seen, and why
   intervals: IntervalsByField;
@@ -702,9 +702,9 @@ export interface Power {
   pairs: number; // of the comparison in the middle
   noise: number; // by how much trials of one cell differ: a standard deviation of 0.07 is 7 %
   findable: number; // the least difference of two variants that is found: 0.2 for 20 % more
-  difference: number; // of which the pairs are told: 0.1 for 10 % more
-  pairs_for_difference: number | null; // about so many find it; null where 10,000 are too few
-  pairs_for_equivalence: number | null; // about so many find two equal variants equivalent; null likewise
+  difference: number; // the one whose pairs follow: 0.1 for 10 % more
+  pairs_for_difference: number | null; // that find it, about; null if 10,000 are too few
+  pairs_for_equivalence: number | null; // that find two equal variants equivalent, about; null likewise
 }
 
 /** A ProfiledFunction is a function that stands in stacks. */
@@ -723,7 +723,7 @@ export interface Profiles {
 /** A RateKnee is the rate from which the percentile grows. */
 export interface RateKnee {
   found: boolean; // false: refused, see reason
-  rate_rps: number | null; // null where not found, as the next three
+  rate_rps: number | null; // null if not found, as the next three
   low_rps: number | null; // it lies above
   high_rps: number | null; // it lies below
   confidence: number | null; // of the two
@@ -742,9 +742,9 @@ export interface Rejudged {
 export interface Repeat {
   trial: number;
   valid: boolean;
-  throughput_rps: number | null; // null where the trial failed, as the next three
-  mean_us: number | null; // null where nothing was answered too
-  p50_us: number | null; // null too where fewer than ten requests of the trial lie beyond it, as the next
+  throughput_rps: number | null; // null if the trial failed, as the next three
+  mean_us: number | null; // null if nothing was answered too
+  p50_us: number | null; // null too if fewer than ten requests of the trial lie beyond it, as the next
   p99_us: number | null;
 }
 
@@ -753,7 +753,7 @@ export interface ScalabilityLaw {
   ideal_rps: number | null; // λ
   contention: number | null; // σ
   coherency: number | null; // κ
-  peak: number | null; // calls in flight beyond which throughput falls; null where that is far beyond what was measured
+  peak: number | null; // calls in flight beyond which throughput falls; null if that is far beyond what was measured
   misfit: number; // mean error, as a share
   intervals: IntervalsByField;
 }
@@ -767,7 +767,7 @@ export interface Scaling {
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   points: ScalingPoint[];
-  law?: ScalabilityLaw; // the fitted universal scalability law; absent where it is refused
+  law?: ScalabilityLaw; // the fitted universal scalability law; absent if it is refused
   reason: string; // why there is no law
   diagnosis: Diagnosis;
 }
@@ -776,7 +776,7 @@ export interface Scaling {
 export interface ScalingPoint {
   clients: number;
   throughput_rps: number | null;
-  ideal_rps: number | null; // what one call alone does, times their number; null where that was not measured
+  ideal_rps: number | null; // what one call alone does, times their number; null if that was not measured
   share_of_ideal: number | null; // null with ideal_rps
   law_rps: number | null; // what the law gives; null without one
   intervals: IntervalsByField;
@@ -799,7 +799,7 @@ export interface SearchStep {
   repeat: number;
   offered_rps: number;
   achieved_rps: number;
-  figure_us: number | null; // of the percentile; null where nothing was answered, or fewer than ten requests lie beyond
+  figure_us: number | null; // of the percentile; null if nothing was answered, or fewer than ten requests lie beyond
   kept: boolean;
   why: string; // it was not kept
 }
@@ -832,7 +832,7 @@ export interface ShareStep {
   to: string; // a variant
   ratio: number | null;
   decided: boolean; // the ratio is beyond doubt not 1
-  share: number | null; // below zero where the change makes up for others; null where there is nothing to share out
+  share: number | null; // below zero where the change makes up for others; null if there is nothing to share out
   intervals: IntervalsByField;
 }
 
@@ -870,7 +870,7 @@ export interface SpreadStep {
 export interface Stage {
   name: string;
   kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // what it is spent in
-  end: "client" | "server" | ""; // where; empty where it is at both
+  end: "client" | "server" | ""; // where; empty if it is at both
   mean_us: number;
   error_us: number; // one standard error of the mean, of the calls alone: runs may differ by more
   median_us: number; // of the calls around the median
@@ -895,7 +895,7 @@ export interface Step {
   from_bytes: number;
   to_bytes: number;
   time_ratio: number | null; // P50 at the larger size over that at the smaller, over the repeats
-  faults: number | null; // page faults a call, of both ends, that it has more; null where they were not counted
+  faults: number | null; // page faults per call, of both ends, that it has more; null if they were not counted
   outcome: "step" | "none" | "stays" | "gone" | "appears" | "undecided";
   base?: string; // the part's first variant, which the outcome is relative to; absent for that one
   intervals: IntervalsByField;
@@ -906,7 +906,7 @@ export interface Survival {
   trials: number;
   requests: number;
   succeeded: number;
-  share: number | null; // null where nothing was requested
+  share: number | null; // null if nothing was requested
   failures: ErrorCount[]; // by class and code, most frequent first
 }
 
@@ -914,7 +914,7 @@ export interface Survival {
 export interface Syscall {
   name: string;
   per_call: number;
-  us: number | null; // that one takes, waiting included; null where it was not measured
+  us: number | null; // that one takes, waiting included; null if it was not measured
 }
 
 /** Times is a short distribution of times, in microseconds; null if nothing was timed. */
@@ -936,7 +936,7 @@ export interface Trace {
 /** Traffic counts what went over the connections in the window, below TLS. */
 export interface Traffic {
   transport: string; // tcp or udp
-  offload: string; // gso or none; empty where it is not known
+  offload: string; // gso or none; empty if it is not known
   sent: Direction; // by the client
   received: Direction;
   retransmits_per_thousand: number | null; // requests
@@ -974,7 +974,7 @@ export interface WarmUpNeed {
   clients: number;
   trials: number;
   settled: number; // of them
-  needed_ms: number | null; // from the first request; null where none settled
+  needed_ms: number | null; // from the first request; null if none settled
   needed_requests: number | null; // of all clients together
   first_over_settled: number | null; // mean of the first tenth of a second over the settled one
   intervals: IntervalsByField;

@@ -126,7 +126,7 @@ func (f *bendFits) inside(place float64) bool {
 	return f.x[1]-rounding <= place && place <= f.x[len(f.x)-2]+rounding
 }
 
-// bendShape computes ln(1 + (x/X)^p)/p.
+// A bendShape holds ln(1 + (x/X)^p)/p at each x.
 type bendShape struct {
 	place, sharpness float64
 	shape            []float64

@@ -26,7 +26,7 @@ type LogRatio struct {
 
 // A Claim is an effect that somebody claims, beside its estimate.
 type Claim struct {
-	// Ratio is what the ratio is claimed to be at most, where it is below 1, or at
+	// Ratio is the claimed ratio: at most, if it is below 1, or at
 	// least, where it is above. 0 claims that it is above 1, or what Least and Most say.
 	Ratio float64
 	// Least and Most bound it without a margin; 0: not.

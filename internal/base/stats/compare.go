@@ -21,8 +21,8 @@ const (
 type Rule struct {
 	// Margin is the relative difference that does not matter: 0.02 for 2 %.
 	Margin float64
-	// Confidence is that of the interval, and one minus it the chance of finding
-	// a difference where there is none: 0.95.
+	// Confidence is the confidence of the interval. One minus it is the chance of finding
+	// a difference that does not exist: 0.95.
 	Confidence float64
 }
 

@@ -12,7 +12,7 @@ type Drift struct {
 	// After is when it is within a hundredth of that level, in lengths of the series from
 	// its start.
 	After float64
-	// Evidence is how many standard errors the drift differs from none by. The best of
+	// Evidence is the number of standard errors by which the drift differs from none. The best of
 	// six curves is taken: of steady series 1 in 100 have more than [CertainDrift].
 	Evidence float64
 }
@@ -65,7 +65,7 @@ func meansOf(values []float64, most int) []float64 {
 	return means
 }
 
-// approach computes level + amplitude·e^(−x/time), for x from 0 to 1.
+// An approach is the curve level + amplitude·e^(−x/time), for x from 0 to 1.
 type approach struct {
 	time, level, amplitude float64
 	amplitudeError         float64

@@ -174,6 +174,10 @@ const (
 	Unknown Level = "unknown" // could not be judged; Detail says why
 )
 
+// Gravity orders levels. One that could not be judged is the least, since it takes nothing
+// from the others.
+func (l Level) Gravity() int { return slices.Index([]Level{OK, Warning, Invalid}, l) + 1 }
+
 // Check is one verdict on the trial's validity, with the figure it rests on.
 type Check struct {
 	Name   string   `json:"name"`

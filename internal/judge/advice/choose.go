@@ -93,10 +93,9 @@ func rulesOf(p *rank.Part) []string {
 	var rules []rule
 	decided := false
 	for _, n := range p.Clients {
-		says := "any: no difference is beyond doubt"
-		if ranges := p.Ranges(matrix.Mean, n); !p.AllCandidates(ranges) {
-			says, decided = bySize(p, ranges), true
-		}
+		const open = "any: no difference is beyond doubt"
+		says := ruleByMean(p, n, open)
+		decided = decided || says != open
 		if len(rules) > 0 && rules[len(rules)-1].says == says {
 			rules[len(rules)-1].last = n
 			continue

@@ -34,7 +34,7 @@ func cost(p *rank.Part) []string {
 }
 
 // cheapest says whose requests cost the least CPU time, as a clause to be added; it
-// is empty where nothing was compared.
+// is empty if nothing was compared.
 func cheapest(p *rank.Part, at rank.Point) string {
 	least, ok := p.Rank(matrix.CPU, at)
 	switch {

@@ -75,7 +75,7 @@ func measuredAgain(s *analysis.Summary) []string {
 		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}
 }
 
-// leftOut says how many trials enter no figure; it is empty where all do.
+// leftOut says how many trials enter no figure; it is empty if all do.
 func leftOut(s *analysis.Summary) string {
 	trials := words.Count(s.Done, "trial")
 	var texts []string

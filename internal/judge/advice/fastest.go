@@ -43,15 +43,15 @@ func leader(p *rank.Part, group []rank.Ranking) string {
 	if len(first.Rivals) > 0 {
 		text += words.DoubtOf(first)
 	}
-	text += ": " + figuresOf(p, first, len(group) > 1)
+	text += ": " + figuresOf(first, len(group) > 1)
 	if len(group) > 1 {
-		text += "; " + strings.TrimPrefix(figuresOf(p, group[len(group)-1], true), "a call of ")
+		text += "; " + strings.TrimPrefix(figuresOf(group[len(group)-1], true), "a call of ")
 	}
 	return text
 }
 
 // figuresOf gives the best variant's time and how many times as long the others take.
-func figuresOf(p *rank.Part, r rank.Ranking, withSize bool) string {
+func figuresOf(r rank.Ranking, withSize bool) string {
 	text := "a call takes "
 	if withSize {
 		text = "a call of " + words.PayloadText(r.At.Size) + " takes "
@@ -182,11 +182,7 @@ func choice(p *rank.Part) []string {
 	}
 	var rules, clauses []string
 	for _, n := range p.ClientEnds() {
-		ranges := p.Ranges(matrix.Mean, n)
-		rule := "no mean is lowest beyond doubt"
-		if !p.AllCandidates(ranges) {
-			rule = bySize(p, ranges)
-		}
+		rule := ruleByMean(p, n, "no mean is lowest beyond doubt")
 		rules = append(rules, rule)
 		clauses = append(clauses, "with "+words.Clients(n)+" "+rule)
 	}
@@ -205,6 +201,15 @@ func choice(p *rank.Part) []string {
 		}
 	}
 	return words.Sentence(clauses, "To choose: %s.")
+}
+
+// ruleByMean says which variants to choose with n clients; open if no measurement speaks
+// against any of them.
+func ruleByMean(p *rank.Part, n int, open string) string {
+	if ranges := p.Ranges(matrix.Mean, n); !p.AllCandidates(ranges) {
+		return bySize(p, ranges)
+	}
+	return open
 }
 
 func bySize(p *rank.Part, ranges []rank.SizeRange) string {

@@ -132,12 +132,7 @@ func chosen(p *rank.Part) []string {
 	}
 	var rules []string
 	for _, n := range p.ClientEnds() {
-		ranges := p.Ranges(matrix.Mean, n)
-		rule := "any"
-		if !p.AllCandidates(ranges) {
-			rule = bySize(p, ranges)
-		}
-		rules = append(rules, rule)
+		rules = append(rules, ruleByMean(p, n, "any"))
 	}
 	if len(rules) == 1 || rules[0] == rules[1] {
 		return []string{words.Cut("Do: by the mean, choose " + rules[0] + ".")}

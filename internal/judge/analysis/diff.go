@@ -26,7 +26,7 @@ type Diff struct {
 	OnlyInAfter  []string       `json:"only_in_after"`
 	Invalid      []string       `json:"invalid"`         // cells without a valid trial in one of the runs
 	Doubts       []string       `json:"doubts"`          // what speaks against comparing the two at all
-	Power        *compare.Power `json:"power,omitempty"` // what so many repeats could tell of the mean; absent with too few
+	Power        *compare.Power `json:"power,omitempty"` // what the repeats can find of the mean; absent with too few
 
 	targets [2]string // of the first cell
 }

@@ -27,7 +27,7 @@ type FleetAgent struct {
 	ClockErrorUS  float64 `json:"clock_error_us"`  // how well that was known, at the worst
 }
 
-// fleetOf lists the agents of all trials; nil where none ran on one.
+// fleetOf lists the agents of all trials; nil if none ran on one.
 func fleetOf(records []*record.Record) *Fleet {
 	var f *Fleet
 	for _, r := range records {

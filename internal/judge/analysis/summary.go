@@ -46,9 +46,9 @@ type Summary struct {
 	Host     map[string]any // the manifest's, as it stands there
 	Warnings []string       // of the run, and those that all its trials share
 	Rejudged *Rejudged      // where this version judges otherwise; nil: nowhere
-	Until    *record.Until  // nil in a run of so many repeats
+	Until    *record.Until  // nil in a run of the number of repeats
 	Overlaid []*Summary     // the runs that lie over each other here; none in a run of its own
-	Foreign  []string       // the programs whose figures these are; none where wirelab measured
+	Foreign  []string       // the programs whose figures these are; none if wirelab measured
 
 	Cells []matrix.Cell
 	Results
@@ -78,7 +78,7 @@ type Results struct {
 	Settings    []Setting             `json:"settings"`       // that are not a library's default
 	Machine     []MachineLimit        `json:"machine_limits"` // those of the machine that a trial could have run into
 
-	Fleet *Fleet `json:"fleet,omitempty"` // the agents that ran the ends; absent where this machine did
+	Fleet *Fleet `json:"fleet,omitempty"` // the agents that ran the ends; absent if this machine did
 }
 
 // Partial reports whether the run did less than it set out to.

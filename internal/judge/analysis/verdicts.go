@@ -12,7 +12,7 @@ import (
 // A Judged holds the trials of a run with the checks of this version.
 type Judged struct {
 	Records  []*record.Record
-	Rejudged *Rejudged // nil where nothing differs from the stored checks
+	Rejudged *Rejudged // nil if nothing differs from the stored checks
 
 	limits check.Limits // that they were judged by
 }
@@ -29,9 +29,9 @@ type Rejudged struct {
 // A CheckChange is a check that now comes to another level than the stored one.
 type CheckChange struct {
 	Check  string       `json:"check"`
-	Stored record.Level `json:"stored"` // ok, warning, invalid or unknown; empty where the check was not made
+	Stored record.Level `json:"stored"` // ok, warning, invalid or unknown; empty if the check was not made
 	Level  record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"`
-	// ChangesValidity tells whether these trials became invalid, or valid again.
+	// ChangesValidity reports whether these trials became invalid, or valid again.
 	// Others are so for other checks, or were not invalid at all.
 	ChangesValidity bool   `json:"changes_validity"`
 	Trials          int    `json:"trials"`

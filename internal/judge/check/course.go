@@ -37,7 +37,7 @@ func (t trial) course() record.Check {
 	}
 	at, separation := bestStep(course)
 	whole, before, after := meanOf(course), meanOf(course[:at]), meanOf(course[at:])
-	// What the server came to in the end is what it would go on with.
+	// The server would go on as it ended.
 	off := math.Abs(whole/meanOf(course[len(course)-marginOf(len(course)):]) - 1)
 	c.Figure, c.Limit = &off, new(t.limits.Moved.Warning)
 	c.Detail = "calls took as long at the window's end as at its begin"

@@ -174,15 +174,12 @@ func (t trial) suspended() record.Check {
 	return c
 }
 
-// graver returns the graver of two levels that are known.
+// graver returns the graver of two levels.
 func graver(a, b record.Level) record.Level {
-	if a == record.Invalid || b == record.Invalid {
-		return record.Invalid
+	if a.Gravity() > b.Gravity() {
+		return a
 	}
-	if a == record.Warning || b == record.Warning {
-		return record.Warning
-	}
-	return record.OK
+	return b
 }
 
 func common(a, b []int) []int {

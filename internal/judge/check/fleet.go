@@ -130,7 +130,7 @@ func ofOthers(n int) string {
 
 // worse reports whether a verdict is worse than another: by its level, then by its figure.
 func (c check) worse(a, b record.Check) bool {
-	if by := cmp.Compare(rank(a.Level), rank(b.Level)); by != 0 {
+	if by := cmp.Compare(a.Level.Gravity(), b.Level.Gravity()); by != 0 {
 		return by > 0
 	}
 	if a.Figure == nil || b.Figure == nil || a.Unit != b.Unit {
@@ -140,20 +140,6 @@ func (c check) worse(a, b record.Check) bool {
 		return *a.Figure < *b.Figure
 	}
 	return *a.Figure > *b.Figure
-}
-
-// rank orders levels for a fleet: an unknown machine ranks lowest.
-func rank(l record.Level) int {
-	switch l {
-	case record.Invalid:
-		return 3
-	case record.Warning:
-		return 2
-	case record.OK:
-		return 1
-	default:
-		return 0
-	}
 }
 
 // clocks checks that the windows of a fleet's clients were one. Latencies are each of one

@@ -59,12 +59,12 @@ var checks = []check{
 type check struct {
 	name  string
 	judge func(trial) record.Check
-	// needs is what the check reads that only wirelab's own client measures.
+	// needs names the figure that only wirelab's own client measures and that the check reads.
 	needs string
 	// machine marks checks of what other programs did on the machine, shaken those that
 	// a burst of theirs fails too, as a throughput that falls in the window.
 	machine, shaken bool
-	// fleet is what the check is made of where the ends ran on machines of a fleet.
+	// fleet says which parts the check looks at if the ends ran on machines of a fleet.
 	fleet scope
 	// less: of two figures the lower is the worse.
 	less bool

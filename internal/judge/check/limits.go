@@ -38,7 +38,7 @@ type Limits struct {
 	// Handshakes is the share of the handshakes that may be of another kind
 	// than was asked for.
 	Handshakes float64
-	// Drops is how many connections or datagrams the kernel may drop, a request.
+	// Drops is the number of connections or datagrams per request that the kernel may drop.
 	// One costs a second, or a round trip, and so shows in the tail first.
 	Drops float64
 	// Link is an emulated link's own lateness, as a share of its delay.
@@ -98,7 +98,7 @@ func Default() Limits {
 		Lost:        Bounds{Warning: 0.05, Invalid: 0.25},
 		Apart:       Bounds{Warning: 0.01, Invalid: 0.05},
 		// A warning is below the 5 % from which a difference counts. A mean that is a
-		// quarter off what the window itself came to tells of the warm-up.
+		// quarter off that of the settled window shows the warm-up instead.
 		Drift: Bounds{Warning: 0.03, Invalid: 0.25},
 	}
 }

@@ -25,8 +25,8 @@ type Claim struct {
 	Part         string         `json:"part"`
 	Find         string         `json:"find"`                                // the expression that was evaluated for each repeat
 	Figures      []ClaimFigure  `json:"figures"`                             // which it was evaluated over, as far as they were measured
-	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // what it is claimed to come to; null where it is only claimed to be above 1, or to lie between bounds
-	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // the least that it is claimed to come to, where nothing less will do; else null
+	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
+	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // the least that the claim allows; null without a lower bound
 	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // the most
 	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
 	Reason       string         `json:"reason"`                             // why it was not measured, or what was found instead of a number; else empty
@@ -35,9 +35,9 @@ type Claim struct {
 	Margin       float64        `json:"margin"`                             // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
 	P            float64        `json:"p" jsonschema:"nullable"`            // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
 	Pairs        int            `json:"pairs"`                              // repeats that it rests on
-	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // of an underpowered claim: about how many would tell; null where none under 10,000, and for other outcomes
-	// Unasked tells of a claim that was not measured that it is about a yardstick
-	// which the run left out.
+	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // of an underpowered claim: about how many would tell; null if none under 10,000, and for other outcomes
+	// Unasked is true for a claim that was not measured because the run left its
+	// yardstick out.
 	Unasked bool `json:"-"`
 }
 
@@ -48,14 +48,14 @@ type ClaimFigure struct {
 	Variant string `json:"variant"`
 	record.Payload
 	Clients int            `json:"clients"`
-	Value   *matrix.Figure `json:"value"` // times in microseconds, of throughput a second; the median over repeats
+	Value   *matrix.Figure `json:"value"` // times in microseconds, throughput per second; the median over repeats
 }
 
 // A ClaimFactor is a possible cause of an effect, and whether it moves the effect.
 type ClaimFactor struct {
 	Name    string         `json:"name"`
 	Variant string         `json:"variant"`                                                       // that has it changed
-	Ratio   *matrix.Figure `json:"ratio"`                                                         // how many times greater the effect is without the change; null where it was not measured
+	Ratio   *matrix.Figure `json:"ratio"`                                                         // of the effect without the change to the effect with it; null if it was not measured
 	Moves   string         `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // whether the effect is certainly smaller with the change, greater, the same within the margin, or none of these
 }
 

@@ -21,11 +21,13 @@ import (
 // Verdict says whether a difference is real.
 type Verdict string
 
-// The verdicts of a comparison; faster and slower speak of A, as do [More] and [Less]
-// where CPU time is compared.
+// The verdicts. They speak of A or, in a contrast, of the changed variant. CPU time and the
+// figures of a contrast are more or less, which is neither better nor worse by itself.
 const (
 	Faster     Verdict = "faster"
 	Slower     Verdict = "slower"
+	More       Verdict = "more"
+	Less       Verdict = "less"
 	Equivalent Verdict = "equivalent"
 	Undecided  Verdict = "undecided"
 )
@@ -39,15 +41,13 @@ type Comparison struct {
 	B    string `json:"b"` // a variant
 	record.Place
 	Load    record.Load   `json:"load"`                                                                                            // without an in-flight limit, which is the variant's
-	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // what the ratio is of: mean, p99, throughput or cpu, which is CPU time a request of both ends
+	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // what the ratio is of: mean, p99, throughput or cpu, which is CPU time per request of both ends
 	Pairs   int           `json:"pairs"`                                                                                           // repeats in which both trials are valid
 	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's over B's, paired by repeat
 	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
 	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
 	Margin  float64       `json:"margin"`                                                                                          // within it they count as equivalent; 0.05 for 5 %
 }
-
-var rule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
 
 // These maps word a verdict of package stats by the direction that is better: for a time, for
 // a throughput, and for a figure of which neither more nor less is better.
@@ -70,7 +70,7 @@ func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 		family := FamilyOf(points)
 		of := matrix.Metrics[name]
 		for a, b := range compared(matrix.Rivals(points), name) {
-			c := compare(a, b, of)
+			c := ratioOfRivals(a, b, of)
 			if c.Metric = name; !(c.Ratio.Value > 0) {
 				continue
 			}
@@ -106,59 +106,12 @@ func compared(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, 
 	}
 }
 
-// A Family collects the comparisons that are judged together. accept receives each verdict.
-type Family struct {
-	level   matrix.Level
-	samples []sample
-	accept  []func(stats.Comparison)
-}
-
-// FamilyOf returns a family for comparisons between the points of runs, at the level of the
-// run that was looked at most often.
-func FamilyOf(runs ...[]*matrix.Point) *Family {
-	f := &Family{}
-	for _, points := range runs {
-		if len(points) > 0 && points[0].Level.Confidence() >= f.level.Confidence() {
-			f.level = points[0].Level
-		}
-	}
-	return f
-}
-
-// add adds the ratio of A to B, unless there are too few trials for a verdict.
-func (f *Family) add(a, b *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
-	ofA, ofB := matrix.Pairs(a, b, of)
-	if len(ofA) >= matrix.LeastTrials && matrix.ArePositive(ofA) && matrix.ArePositive(ofB) {
-		f.samples, f.accept = append(f.samples, newSample(ofA, ofB)), append(f.accept, accept)
-	}
-}
-
-// Judge computes the verdicts and passes them on.
-func (f *Family) Judge() {
-	usual := estimateNoise(f.samples)
-	verdicts := make([]stats.Comparison, len(f.samples))
-	for i, s := range f.samples {
-		verdicts[i] = usual.judge(s, f.level)
-	}
-	for i, verdict := range stats.CorrectFamily(verdicts, rule) {
-		f.accept[i](verdict)
-	}
-}
-
-// compare returns the ratio of A to B, without a verdict on it.
-func compare(a, b *matrix.Point, of matrix.Metric) Comparison {
+// ratioOfRivals returns the ratio of A to B, without a verdict on it.
+func ratioOfRivals(a, b *matrix.Point, of matrix.Metric) Comparison {
 	ofA, _ := matrix.Pairs(a, b, of)
 	same := a.Conditions()
 	return Comparison{
 		Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Pairs: len(ofA),
 		Ratio: matrix.Ratio(a, b, of), P: math.NaN(), Verdict: Undecided, Margin: matrix.Margin,
-	}
-}
-
-// AddUnpaired adds the ratio between two runs, whose trials are not paired.
-func (f *Family) AddUnpaired(before, after *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
-	old, now := matrix.KnownValues(before.Valid(), of), matrix.KnownValues(after.Valid(), of)
-	if min(len(old), len(now)) >= matrix.LeastTrials && matrix.ArePositive(old) && matrix.ArePositive(now) {
-		f.samples, f.accept = append(f.samples, newUnpaired(now, old)), append(f.accept, accept)
 	}
 }

@@ -16,13 +16,6 @@ import (
 // from the option or from the part. A stack declares its further contrasts with its options.
 const ByConnection = scenario.ConnectionOption
 
-// The verdicts of a contrast, besides Equivalent and Undecided: the changed
-// variant's figure is more than the base's, or less.
-const (
-	More Verdict = "more"
-	Less Verdict = "less"
-)
-
 // A Contrast holds what one choice changes: two variants of one stack that differ in one
 // option of their connections, at the same place.
 type Contrast struct {

@@ -24,7 +24,7 @@ type LimitEffect struct {
 	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 over P50
 	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 over P50
 	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 over P50
-	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // null where too few requests lie beyond, as the others
+	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // null if too few requests lie beyond, as the others
 	P99WithoutUS      float64       `json:"p99_without_us" jsonschema:"nullable"`
 	P50WithUS         float64       `json:"p50_with_us" jsonschema:"nullable"` // of response time
 	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"` // of response time
@@ -64,7 +64,7 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 }
 
 func limitEffect(without, with *matrix.Point, limit int) LimitEffect {
-	before, after := matrix.Pool(without.Valid(), matrix.ResponseTimes), matrix.Pool(with.Valid(), matrix.ResponseTimes)
+	before, after := without.ResponseTimes(), with.ResponseTimes()
 	was, is := before.Latencies(), after.Latencies()
 	return LimitEffect{
 		Part: with.Cell.Part, Without: without.Cell.Variant, With: with.Cell.Variant,
@@ -73,7 +73,7 @@ func limitEffect(without, with *matrix.Point, limit int) LimitEffect {
 		MeanServiceRatio:  matrix.Ratio(with, without, matrix.Metrics[matrix.ServiceMean]),
 		MeanResponseRatio: matrix.Ratio(with, without, matrix.Metrics[matrix.Mean]),
 		TailWithout:       before.Tail().Value,
-		TailWithService:   matrix.Pool(with.Valid(), matrix.ServiceTimes).Tail().Value,
+		TailWithService:   with.ServiceTimes().Tail().Value,
 		TailWithResponse:  after.Tail().Value,
 		P50WithoutUS:      was.P50.Value,
 		P99WithoutUS:      was.P99.Value,

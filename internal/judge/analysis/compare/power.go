@@ -20,9 +20,9 @@ type Power struct {
 	Noise       float64 `json:"noise"`       // by how much trials of one cell differ: a standard deviation of 0.07 is 7 %
 	Findable    float64 `json:"findable"`    // the least difference of two variants that is found: 0.2 for 20 % more
 
-	Difference          float64 `json:"difference"`                                  // of which the pairs are told: 0.1 for 10 % more
-	PairsForDifference  *int    `json:"pairs_for_difference" jsonschema:"nullable"`  // about so many find it; null where 10,000 are too few
-	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // about so many find two equal variants equivalent; null likewise
+	Difference          float64 `json:"difference"`                                  // the one whose pairs follow: 0.1 for 10 % more
+	PairsForDifference  *int    `json:"pairs_for_difference" jsonschema:"nullable"`  // that find it, about; null if 10,000 are too few
+	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // that find two equal variants equivalent, about; null likewise
 }
 
 // tenth is the difference for which Power gives the pairs.

@@ -33,7 +33,7 @@ type ShareStep struct {
 	To      string         `json:"to"`     // a variant
 	Ratio   matrix.Figure  `json:"ratio"`
 	Decided bool           `json:"decided"` // the ratio is beyond doubt not 1
-	Share   *matrix.Figure `json:"share"`   // below zero where the change makes up for others; null where there is nothing to share out
+	Share   *matrix.Figure `json:"share"`   // below zero where the change makes up for others; null if there is nothing to share out
 }
 
 // FindShares looks for all variants of a part with changes, side by side at one place.

@@ -23,7 +23,7 @@ type Step struct {
 	From     int            `json:"from_bytes"`
 	To       int            `json:"to_bytes"`
 	Time     matrix.Figure  `json:"time_ratio"` // P50 at the larger size over that at the smaller, over the repeats
-	Faults   *matrix.Figure `json:"faults"`     // page faults a call, of both ends, that it has more; null where they were not counted
+	Faults   *matrix.Figure `json:"faults"`     // page faults per call, of both ends, that it has more; null if they were not counted
 	Outcome  StepKind       `json:"outcome" jsonschema:"enum=step,enum=none,enum=stays,enum=gone,enum=appears,enum=undecided"`
 	Base     string         `json:"base,omitempty"` // the part's first variant, which the outcome is relative to; absent for that one
 }

@@ -30,7 +30,7 @@ type Knee struct {
 	By      string         `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
 	Points  int            `json:"-"`                                         // concurrencies with enough valid trials
 	Found   bool           `json:"found"`                                     // false: refused, see reason
-	Clients *matrix.Figure `json:"clients"`                                   // null where not found
+	Clients *matrix.Figure `json:"clients"`                                   // null if not found
 	Reason  string         `json:"reason"`
 }
 

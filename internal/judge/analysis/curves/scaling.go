@@ -20,7 +20,7 @@ type Scaling struct {
 	Workload   string `json:"workload"`
 	record.Payload
 	Points    []ScalingPoint  `json:"points"`
-	Law       *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent where it is refused
+	Law       *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent if it is refused
 	Reason    string          `json:"reason"`        // why there is no law
 	Diagnosis Diagnosis       `json:"diagnosis"`
 }
@@ -29,7 +29,7 @@ type Scaling struct {
 type ScalingPoint struct {
 	Clients    int           `json:"clients"`
 	Throughput matrix.Figure `json:"throughput_rps"`
-	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // what one call alone does, times their number; null where that was not measured
+	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // what one call alone does, times their number; null if that was not measured
 	Share      *float64      `json:"share_of_ideal" jsonschema:"nullable"` // null with ideal_rps
 	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // what the law gives; null without one
 }
@@ -39,7 +39,7 @@ type ScalabilityLaw struct {
 	Ideal      matrix.Figure  `json:"ideal_rps"`  // λ
 	Contention matrix.Figure  `json:"contention"` // σ
 	Coherency  matrix.Figure  `json:"coherency"`  // κ
-	Peak       *matrix.Figure `json:"peak"`       // calls in flight beyond which throughput falls; null where that is far beyond what was measured
+	Peak       *matrix.Figure `json:"peak"`       // calls in flight beyond which throughput falls; null if that is far beyond what was measured
 	Misfit     float64        `json:"misfit"`     // mean error, as a share
 }
 
@@ -73,7 +73,7 @@ type Diagnosis struct {
 	Idle              *matrix.Figure `json:"idle_share"`               // of the time, in which a connection had nothing on the way
 	Blocked           *matrix.Figure `json:"blocked_share"`            // of the time, in which a window or a full buffer held a connection back
 	Retransmits       *matrix.Figure `json:"retransmits_per_thousand"` // requests
-	Better            string         `json:"better"`                   // the variant with more connections that carries most; empty where none was measured
+	Better            string         `json:"better"`                   // the variant with more connections that carries most; empty if none was measured
 	BetterConnections int            `json:"better_connections"`
 	Gain              *matrix.Figure `json:"gain"`   // its throughput over this one's
 	Rivals            int            `json:"rivals"` // variants with more connections

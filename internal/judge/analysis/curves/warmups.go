@@ -16,7 +16,7 @@ type WarmUpNeed struct {
 	Clients     int            `json:"clients"`
 	Trials      int            `json:"trials"`
 	Settled     int            `json:"settled"`            // of them
-	Needed      *matrix.Figure `json:"needed_ms"`          // from the first request; null where none settled
+	Needed      *matrix.Figure `json:"needed_ms"`          // from the first request; null if none settled
 	NeededCalls *matrix.Figure `json:"needed_requests"`    // of all clients together
 	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
 }

@@ -12,9 +12,9 @@ import (
 // between them lies. Each list adds up to its whole.
 type Explanation struct {
 	Of      *Insight `json:"of"`      // B
-	Against *Insight `json:"against"` // A; null where one cell is explained
+	Against *Insight `json:"against"` // A; null if one cell is explained
 
-	// Mean is that of Of over that of Against; null where one of them is not known.
+	// Mean is the mean time of Of over that of Against; null if one of them is not known.
 	Mean *float64 `json:"mean_ratio" jsonschema:"nullable"`
 
 	Stages []Explained `json:"stages"` // of a call's time: one list, or none

@@ -23,19 +23,19 @@ type Insight struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Place
-	Mean *matrix.Figure `json:"mean_us"` // of a call, where nothing looked on; null where the cell was not measured
+	Mean *matrix.Figure `json:"mean_us"` // of a call, where nothing looked on; null if the cell was not measured
 
 	Passes []Pass `json:"passes"`
 	Client Inside `json:"client"`
 	Server Inside `json:"server"`
-	Life   *Life  `json:"life,omitempty"` // absent where it was not looked for
+	Life   *Life  `json:"life,omitempty"` // absent if it was not looked for
 }
 
 // A Pass holds one probe's extra trials of a cell, and their cost.
 type Pass struct {
 	Probe  string `json:"probe"`
 	Trials int    `json:"trials"`
-	// Cost is how many times as long a call takes while the probe looks on; null where it is not known.
+	// Cost is the time of a call while the probe looks on, over that without it; null if it is not known.
 	Cost    *matrix.Figure `json:"cost"`
 	Method  string         `json:"method"`
 	Missing []string       `json:"missing,omitempty"` // what could not be seen, and why
@@ -59,7 +59,7 @@ type Count struct {
 type Syscall struct {
 	Name    string   `json:"name"`
 	PerCall float64  `json:"per_call"`
-	Time    *float64 `json:"us" jsonschema:"nullable"` // that one takes, waiting included; null where it was not measured
+	Time    *float64 `json:"us" jsonschema:"nullable"` // that one takes, waiting included; null if it was not measured
 }
 
 // A Breakdown divides a time per call by category.
@@ -68,9 +68,9 @@ type Breakdown struct {
 	Samples    int64      `json:"samples"`    // that the shares come from; their error is the less, the more there are
 	Categories []Category `json:"categories"` // the largest first
 	Functions  []Spent    `json:"functions"`  // that spend most by themselves
-	// Depth is how many functions lie in user space above the kernel, in the mean of the stacks that end in it.
+	// Depth is the mean number of functions in user space above the kernel, over the stacks that end in it.
 	Depth *float64 `json:"depth" jsonschema:"nullable"`
-	// Decoding is how deep in the stack messages are decoded, and the share that it takes; absent where it was not seen.
+	// Decoding is how deep in the stack messages are decoded, and the share that it takes; absent if it was not seen.
 	Decoding *Decoding `json:"decoding,omitempty"`
 }
 
@@ -287,7 +287,7 @@ func syscalls(seen []*record.Seen, calls float64) []Syscall {
 				sums[c.Name] = &sum{}
 			}
 			sums[c.Name].count += float64(c.Count)
-			sums[c.Name].ns += matrix.Number(c.NS) // NaN where one was not measured
+			sums[c.Name].ns += matrix.Number(c.NS) // NaN if one was not measured
 		}
 	}
 	var all []Syscall

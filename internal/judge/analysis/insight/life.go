@@ -11,13 +11,13 @@ import (
 
 // A Life divides the time of single calls, one at a time, into stages.
 type Life struct {
-	Calls  int     `json:"calls"`  // whose stages were told apart
+	Calls  int     `json:"calls"`  // whose stages were separated
 	Untold int64   `json:"untold"` // whose stages were not
 	Mean   float64 `json:"mean_us"`
 	Stages []Stage `json:"stages"` // in their order; they add up to the mean
-	// Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null where it always did.
+	// Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null if it always did.
 	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
-	// Cost is how many times as long a call took while it looked on.
+	// Cost is the time of a call while it looked on, over that without it.
 	Cost *float64 `json:"cost" jsonschema:"nullable"`
 }
 
@@ -25,7 +25,7 @@ type Life struct {
 type Stage struct {
 	Name   string   `json:"name"`
 	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // what it is spent in
-	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // where; empty where it is at both
+	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // where; empty if it is at both
 	Mean   float64  `json:"mean_us"`
 	Error  float64  `json:"error_us"`                     // one standard error of the mean, of the calls alone: runs may differ by more
 	Median float64  `json:"median_us"`                    // of the calls around the median

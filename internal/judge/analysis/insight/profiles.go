@@ -23,7 +23,7 @@ type Profile struct {
 	End     string  `json:"end" jsonschema:"enum=client,enum=server"`
 	Kind    string  `json:"kind" jsonschema:"enum=cpu,enum=offcpu,enum=alloc"`
 	Unit    string  `json:"unit" jsonschema:"enum=ns,enum=B"`
-	Samples int64   `json:"samples"`  // that it was estimated from; 0 where everything was counted
+	Samples int64   `json:"samples"`  // that it was estimated from; 0 if everything was counted
 	PerCall float64 `json:"per_call"` // of the unit, all stacks together
 
 	Total float64 `json:"-"` // of the unit, in all passes together

@@ -34,36 +34,36 @@ type Cell struct {
 	Errors     int64               `json:"errors"`
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
 
-	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers a second
+	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers per second
 	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // from the actual send
 	Response   *Latencies `json:"response_us" csv:"response_*_us" label:""`               // from the intended send; the same as service_us in a closed loop without a limit, where it is nil
 	Wait       *Latencies `json:"wait_us,omitempty" csv:"wait_*_us"`                      // for a permit of the in-flight limit, part of response_us; absent without a limit
 	P99OverP50 Figure     `json:"p99_over_p50" csv:"p99_over_p50" label:"P99/P50"`        // of response_us
-	ClientCPU  *Figure    `json:"client_cpu_us" csv:"client_cpu_us" label:"Client CPU"`   // CPU time a request; null where it was not measured
-	ServerCPU  *Figure    `json:"server_cpu_us" csv:"server_cpu_us" label:"Server CPU"`   // CPU time a request; null where it was not measured
+	ClientCPU  *Figure    `json:"client_cpu_us" csv:"client_cpu_us" label:"Client CPU"`   // CPU time per request; null if it was not measured
+	ServerCPU  *Figure    `json:"server_cpu_us" csv:"server_cpu_us" label:"Server CPU"`   // CPU time per request; null if it was not measured
 	InFlight   Figure     `json:"in_flight" csv:"in_flight"`                              // calls, mean over the window
-	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // that went before the window; 0 where it began cold
+	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // that went before the window; 0 if it began cold
 	Opened     Figure     `json:"connections_opened" csv:"connections_opened"`
 
 	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // until a burst's last answer; null for other loads
-	Search *Search `json:"search,omitempty" csv:"*"` // absent where no rate was searched for
-	// Capacity is what was served where more was offered than can be: the trials are invalid, since
-	// their latency only tells how long they took.
-	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent where no trial was beyond capacity
+	Search *Search `json:"search,omitempty" csv:"*"` // absent if no rate was searched for
+	// Capacity is the served rate of trials that were offered more than can be served. They are
+	// invalid, because their latency only shows how long they took.
+	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent if no trial was beyond capacity
 
-	Traced int64   `json:"traced,omitempty"` // requests that a tracing system was asked to follow; absent where none was
+	Traced int64   `json:"traced,omitempty"` // requests that a tracing system was asked to follow; absent if none was
 	Traces []Trace `json:"traces,omitempty"` // of the slowest of them, slowest first
 
 	Survival    Survival    `json:"survival" csv:"survival_*"`
 	Connections Connections `json:"connections" csv:"*" label:""`
 	Client      End         `json:"client" csv:"client_*" label:""`
 	Server      End         `json:"server" csv:"server_*" label:""`
-	Bound       Bound       `json:"bound" csv:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty where neither is plain
-	Traffic     *Traffic    `json:"traffic,omitempty" csv:"*"`                                                         // absent where it was not measured
-	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent where it was not measured
-	Bulk        *Bulk       `json:"bulk,omitempty"`                                                                    // absent where a call carries less than 1 MiB, or its bytes were not counted
+	Bound       Bound       `json:"bound" csv:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty if neither is plain
+	Traffic     *Traffic    `json:"traffic,omitempty" csv:"*"`                                                         // absent if it was not measured
+	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent if it was not measured
+	Bulk        *Bulk       `json:"bulk,omitempty"`                                                                    // absent if a call carries less than 1 MiB, or its bytes were not counted
 
-	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // by agent; absent where one machine's client made all calls
+	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // by agent; absent if one machine's client made all calls
 
 	Trials int `json:"trials"`       // done
 	Valid  int `json:"valid_trials"` // of them
@@ -78,7 +78,7 @@ type Cell struct {
 
 	// What only the page of a service shows:
 
-	WindowSeconds float64              `json:"-" page:"window_seconds"` // the shortest of the trials; 0 where none was measured
+	WindowSeconds float64              `json:"-" page:"window_seconds"` // the shortest of the trials; 0 if none was measured
 	Spread        []SpreadStep         `json:"-" page:"spread"`         // of response times, from the fastest to the slowest; empty of other cells
 	Statuses      []record.StatusCount `json:"-"`
 
@@ -118,9 +118,9 @@ func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 type Repeat struct {
 	Trial      int      `json:"trial"`
 	Valid      bool     `json:"valid"`
-	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null where the trial failed, as the next three
-	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null where nothing was answered too
-	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // null too where fewer than ten requests of the trial lie beyond it, as the next
+	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null if the trial failed, as the next three
+	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null if nothing was answered too
+	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // null too if fewer than ten requests of the trial lie beyond it, as the next
 	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
 }
 

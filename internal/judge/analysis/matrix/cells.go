@@ -90,8 +90,8 @@ func (c *Cell) measure(trials []Trial, seed uint64) {
 	}
 	c.Traces, c.Traced = tracesOf(trials)
 	c.Throughput = Over(trials, throughput)
-	response := Pool(trials, ResponseTimes)
-	c.Service = Pool(trials, ServiceTimes).Latencies()
+	response := pool(trials, responseTimes)
+	c.Service = pool(trials, serviceTimes).Latencies()
 	if hasAll(trials, func(t Trial) bool { return t.Response != nil }) {
 		c.Response = new(response.Latencies())
 	}
@@ -99,7 +99,7 @@ func (c *Cell) measure(trials []Trial, seed uint64) {
 		c.Response = unknownLatencies()
 	}
 	if hasAll(trials, func(t Trial) bool { return t.Wait != nil }) {
-		c.Wait = new(Pool(trials, waitTimes).Latencies())
+		c.Wait = new(pool(trials, waitTimes).Latencies())
 	}
 	c.P99OverP50, c.Curve, c.Density = response.Tail(), response.curve(), response.density()
 	c.InFlight = Over(trials, func(t Trial) float64 { return t.ifOwnClient(t.InFlight) })

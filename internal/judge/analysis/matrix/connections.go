@@ -16,7 +16,7 @@ type Survival struct {
 	Trials    int                 `json:"trials"`
 	Requests  int64               `json:"requests"`
 	Succeeded int64               `json:"succeeded"`
-	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // null where nothing was requested
+	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // null if nothing was requested
 	Failures  []record.ErrorCount `json:"failures"`                                // by class and code, most frequent first
 }
 
@@ -67,7 +67,7 @@ type Connections struct {
 type Negotiated struct {
 	Recorded         bool      `json:"recorded"`          // false: the records are older than this, and nothing of it is known
 	Protocol         string    `json:"protocol"`          // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
-	Sessions         []Session `json:"sessions"`          // the kinds of TLS sessions; none where all was cleartext
+	Sessions         []Session `json:"sessions"`          // the kinds of TLS sessions; none if all was cleartext
 	ClientCongestion string    `json:"client_congestion"` // congestion control of its sockets, or of QUIC; with commas where they were several; empty: not known
 	ServerCongestion string    `json:"server_congestion"` // likewise
 }
@@ -200,6 +200,6 @@ func timesOf(trials []Trial, of func(Trial) times) *Times {
 	if len(timed) == 0 {
 		return nil
 	}
-	all := Pool(timed, of).Latencies()
+	all := pool(timed, of).Latencies()
 	return &Times{Mean: all.Mean, P50: all.P50, P99: all.P99}
 }

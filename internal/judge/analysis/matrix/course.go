@@ -15,8 +15,8 @@ type CoursePoint struct {
 	Seconds     float64  `json:"seconds"`                           // its middle, from the window's beginning: negative in warm-up
 	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // that the schedule has there; null of a load without one
 	Throughput  float64  `json:"throughput_rps"`
-	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // service time; null where nothing ended
-	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null where fewer than 100 calls ended in each
+	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // service time; null if nothing ended
+	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null if fewer than 100 calls ended in each
 	ClientCores *float64 `json:"client_cores" jsonschema:"nullable"` // CPUs in use
 	ServerCores *float64 `json:"server_cores" jsonschema:"nullable"` // CPUs in use
 	ServicePoint
@@ -25,10 +25,10 @@ type CoursePoint struct {
 // A ServicePoint holds what only services have for a stretch, because other pages have
 // thousands of stretches. All of it is absent from older records.
 type ServicePoint struct {
-	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent where fewer than 10 calls ended in each
-	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent where fewer than 100 calls ended in each
-	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // of all trials; absent where no call ended
-	FailedShare   *float64 `json:"failed_share,omitempty"`    // of the calls that ended; absent where none did
+	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
+	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent if fewer than 100 calls ended in each
+	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // of all trials; absent if no call ended
+	FailedShare   *float64 `json:"failed_share,omitempty"`    // of the calls that ended; absent if none did
 }
 
 const (

@@ -11,9 +11,6 @@ import (
 // package stats.
 const LeastTrials = 3
 
-// Confidence is the confidence of every interval that does not state another.
-const Confidence = 0.95
-
 // Margin is the relative difference that does not matter: below it other reasons decide
 // between two wires.
 const Margin = 0.05

@@ -14,13 +14,13 @@ import (
 type FleetClient struct {
 	Agent      string       `json:"agent"`                                                             // its name
 	Clients    int          `json:"clients"`                                                           // of the cell's
-	Throughput float64      `json:"throughput_rps"`                                                    // successful answers a second
-	P50        *float64     `json:"p50_us" jsonschema:"nullable"`                                      // of the response times; null where too few requests lie beyond
+	Throughput float64      `json:"throughput_rps"`                                                    // successful answers per second
+	P50        *float64     `json:"p50_us" jsonschema:"nullable"`                                      // of the response times; null if too few requests lie beyond
 	P99        *float64     `json:"p99_us" jsonschema:"nullable"`                                      // likewise
-	CPU        *float64     `json:"cpu_us" jsonschema:"nullable"`                                      // CPU time a request; null where it was not measured
-	Busy       *float64     `json:"busy_share" jsonschema:"nullable"`                                  // of the CPUs that it was given; null where it was not measured
+	CPU        *float64     `json:"cpu_us" jsonschema:"nullable"`                                      // CPU time per request; null if it was not measured
+	Busy       *float64     `json:"busy_share" jsonschema:"nullable"`                                  // of the CPUs that it was given; null if it was not measured
 	Level      record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"` // the worst that a check says of it in any trial
-	Detail     string       `json:"detail"`                                                            // the check and its reason; empty where it is ok
+	Detail     string       `json:"detail"`                                                            // the check and its reason; empty if it is ok
 }
 
 // A clientOfFleet is one client of one trial.
@@ -88,7 +88,7 @@ func summarizeClient(of []clientOfFleet) FleetClient {
 	}
 	for _, c := range of {
 		for _, check := range c.checks {
-			if graveness[check.Level] > graveness[s.Level] {
+			if check.Level.Gravity() > s.Level.Gravity() {
 				s.Level, s.Detail = check.Level, ""
 				if check.Level != record.OK {
 					s.Detail = check.Name + ": " + check.Detail
@@ -98,6 +98,3 @@ func summarizeClient(of []clientOfFleet) FleetClient {
 	}
 	return s
 }
-
-// graveness orders levels so that an unknown check takes nothing from a known one.
-var graveness = map[record.Level]int{record.Unknown: 0, record.OK: 1, record.Warning: 2, record.Invalid: 3}

@@ -2,6 +2,9 @@ package matrix
 
 import "wirelab.dev/internal/data/record"
 
+// Confidence is the confidence of every interval that does not state another.
+const Confidence = 0.95
+
 // A Level is the chance of a false finding that one look at a run may use. The levels of all
 // its looks together are 1 - Confidence. Zero stands for all of it, for the only look of an
 // ordinary run.

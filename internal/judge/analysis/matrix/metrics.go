@@ -47,12 +47,9 @@ func KnownValues(trials []Trial, of Metric) []float64 {
 	return slices.DeleteFunc(Values(trials, of), math.IsNaN)
 }
 
-// ServiceTimes returns the times from the actual send, as [ResponseTimes] does from the
-// intended one.
-func ServiceTimes(t Trial) times { return t.service }
+func serviceTimes(t Trial) times { return t.service }
 
-// ResponseTimes returns the times from the intended send.
-func ResponseTimes(t Trial) times { return t.response }
+func responseTimes(t Trial) times { return t.response }
 
 func waitTimes(t Trial) times { return t.wait }
 

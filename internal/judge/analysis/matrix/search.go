@@ -30,7 +30,7 @@ type SearchStep struct {
 	Repeat       int      `json:"repeat"`
 	Offered      float64  `json:"offered_rps"`
 	Achieved     float64  `json:"achieved_rps"`
-	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // of the percentile; null where nothing was answered, or fewer than ten requests lie beyond
+	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // of the percentile; null if nothing was answered, or fewer than ten requests lie beyond
 	Kept         bool     `json:"kept"`
 	Why          string   `json:"why"` // it was not kept
 }
@@ -38,7 +38,7 @@ type SearchStep struct {
 // A RateKnee is the rate from which the percentile grows.
 type RateKnee struct {
 	Found      bool     `json:"found"`                                              // false: refused, see reason
-	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null where not found, as the next three
+	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null if not found, as the next three
 	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // it lies above
 	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // it lies below
 	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // of the two
@@ -64,7 +64,7 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 			one := SearchStep{
 				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond, Kept: step.Kept, Why: step.Why,
 			}
-			// The record has 0 where nothing was answered: no answer takes no time. Older
+			// The record has 0 if nothing was answered: no answer takes no time. Older
 			// ones lack the number of requests.
 			enough := step.Requests == 0 || step.Requests >= stats.LeastCount(s.Percentile/100)
 			if step.FigureNS > 0 && enough {

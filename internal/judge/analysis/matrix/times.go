@@ -13,7 +13,7 @@ type times struct {
 	count     int64
 	mean, max float64
 	// counts keeps what occurred, not the histogram: decoded that is 216 KiB. It is
-	// empty where another program's client reported the totals alone.
+	// empty if another program's client reported the totals alone.
 	counts stats.Counts
 	// reported holds the percentiles that another program computed, where there are no counts.
 	reported []latency.Percentile

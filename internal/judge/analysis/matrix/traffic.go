@@ -9,7 +9,7 @@ import (
 // Traffic counts what went over the connections in the window, below TLS.
 type Traffic struct {
 	Transport   string    `json:"transport"`         // tcp or udp
-	Offload     string    `json:"offload"`           // gso or none; empty where it is not known
+	Offload     string    `json:"offload"`           // gso or none; empty if it is not known
 	Sent        Direction `json:"sent" csv:"sent_*"` // by the client
 	Received    Direction `json:"received" csv:"received_*"`
 	Retransmits *Figure   `json:"retransmits_per_thousand" csv:"retransmits_per_thousand" interval:"-"` // requests

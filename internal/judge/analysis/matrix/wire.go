@@ -57,7 +57,7 @@ func wireBytesOf(trials []Trial, side func(*record.Wire) record.WireBytes) WireB
 
 // Bulk holds the cost and the rate of messages under a load of large ones.
 type Bulk struct {
-	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // null where it was not measured
+	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // null if it was not measured
 	Rate      Figure  `json:"gb_per_second"`       // of messages, both ways together
 }
 
@@ -66,7 +66,7 @@ const (
 	gigabyte  = 1e9
 )
 
-// bulkOf returns nil where calls carry little, or nobody counted.
+// bulkOf returns nil if calls carry little, or nobody counted.
 func bulkOf(trials []Trial) *Bulk {
 	looked := Filter(trials, func(t Trial) bool { return t.Wire != nil })
 	carried := func(t Trial) float64 { return t.Wire.Request.MessageBytes + t.Wire.Response.MessageBytes }
