@@ -97,11 +97,16 @@ func cpuTimes(e *insight.Explanation) []string {
 		clauses = append(clauses, fmt.Sprintf("%s %s on the %s, most of it %s",
 			words.Micros(math.Abs(whole.Difference())), more, cpu.End, largestParts(cpu, whole.Difference())))
 	}
+	return ofCall(e, "CPU time", clauses)
+}
+
+// ofCall puts clauses about one cell, or about one against the other, into a sentence.
+func ofCall(e *insight.Explanation, what string, clauses []string) []string {
 	if e.Against == nil {
-		return words.Sentence(clauses, "CPU time of a call over %s: %s.", e.Of.Variant)
+		return words.Sentence(clauses, what+" of a call over %s: %s.", e.Of.Variant)
 	}
 	b, a := namesApart(e)
-	return words.Sentence(clauses, "CPU time of a call %s, against one %s: %s.", b, a)
+	return words.Sentence(clauses, what+" of a call %s, against one %s: %s.", b, a)
 }
 
 // largestParts names those that have half of a difference together, three at most. What may be
@@ -141,9 +146,5 @@ func systemCalls(e *insight.Explanation) []string {
 			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", units.Number(c.B), c.Name, c.End, units.Number(c.A)))
 		}
 	}
-	if e.Against == nil {
-		return words.Sentence(clauses, "System calls of a call over %s: %s.", e.Of.Variant)
-	}
-	b, a := namesApart(e)
-	return words.Sentence(clauses, "System calls of a call %s, against one %s: %s.", b, a)
+	return ofCall(e, "System calls", clauses)
 }

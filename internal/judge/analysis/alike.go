@@ -9,11 +9,11 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A both holds one cell as two runs measured it.
-type both struct{ before, after *matrix.Point }
+// A cellPair holds one cell as two runs measured it.
+type cellPair struct{ before, after *matrix.Point }
 
 // key names the cell. It returns both names if the runs name it differently.
-func (b both) key() string {
+func (b cellPair) key() string {
 	before, after := keyOf(b.before), keyOf(b.after)
 	if before == after {
 		return after
@@ -24,7 +24,7 @@ func (b both) key() string {
 // match finds the cells that two runs share, in the order of the later run. Equal cells match.
 // Where different programs measured them, cells match if they agree in everything that both
 // programs report, and if no other cell matches as well.
-func match(before, after *Summary) (common []both, onlyBefore, onlyAfter []*matrix.Point) {
+func match(before, after *Summary) (common []cellPair, onlyBefore, onlyAfter []*matrix.Point) {
 	earlier := map[record.Cell]*matrix.Point{}
 	for _, p := range before.points {
 		earlier[anywhere(p.Cell)] = p
@@ -53,7 +53,7 @@ func match(before, after *Summary) (common []both, onlyBefore, onlyAfter []*matr
 	taken := map[*matrix.Point]bool{}
 	for _, p := range after.points {
 		if old := partner[p]; old != nil {
-			common = append(common, both{old, p})
+			common = append(common, cellPair{old, p})
 			taken[old] = true
 		} else {
 			onlyAfter = append(onlyAfter, p)
@@ -134,7 +134,7 @@ func whyNone(before, after *Summary) error {
 }
 
 // foreignDoubts lists the reasons against a comparison with other programs' figures.
-func foreignDoubts(before, after *Summary, common []both) []string {
+func foreignDoubts(before, after *Summary, common []cellPair) []string {
 	var doubts []string
 	add := func(text string) {
 		if !slices.Contains(doubts, text) {

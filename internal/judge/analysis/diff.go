@@ -43,7 +43,7 @@ type Difference struct {
 	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // as a comparison's
 	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // on after
 
-	of both
+	of cellPair
 }
 
 // DiffMetrics lists the figures by which runs are compared.
@@ -65,11 +65,11 @@ func Differ(before, after *Summary) (*Diff, error) {
 	for i, c := range slices.Backward(common) {
 		part[c.after.Cell.Part] = i
 	}
-	slices.SortStableFunc(common, func(x, y both) int {
+	slices.SortStableFunc(common, func(x, y cellPair) int {
 		a, b := x.after.Cell, y.after.Cell
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
 	})
-	common = slices.DeleteFunc(common, func(c both) bool {
+	common = slices.DeleteFunc(common, func(c cellPair) bool {
 		if invalid := len(c.before.Valid()) == 0 || len(c.after.Valid()) == 0; invalid {
 			d.Invalid = append(d.Invalid, c.key())
 			return true
@@ -126,7 +126,7 @@ func firstOf(cells []string) string {
 	return cells[0]
 }
 
-func difference(c both, name string, of matrix.Metric) Difference {
+func difference(c cellPair, name string, of matrix.Metric) Difference {
 	old, now := matrix.KnownValues(c.before.Valid(), of), matrix.KnownValues(c.after.Valid(), of)
 	d := Difference{
 		of: c, Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),

@@ -54,8 +54,8 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 // one that was measured before the others.
 var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
 
-// A chosen holds a point with the values of its contrasted options.
-type chosen struct {
+// A choice holds a point with the values of its contrasted options.
+type choice struct {
 	point  *matrix.Point
 	values map[string]string // by option
 	usual  map[string]string // the values where nothing is chosen
@@ -69,7 +69,7 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	var bases, changed []*matrix.Point
 	options := contrasted(s)
 	for _, group := range matrix.Rivals(points) {
-		var sides []chosen
+		var sides []choice
 		for _, p := range group {
 			if c, ok := choiceOf(s, p); ok {
 				sides = append(sides, c)
@@ -120,12 +120,12 @@ func contrasted(s *study.Study) []string {
 	return keys
 }
 
-func choiceOf(s *study.Study, p *matrix.Point) (chosen, bool) {
+func choiceOf(s *study.Study, p *matrix.Point) (choice, bool) {
 	v, err := scenario.ParseVariant(p.Cell.Variant)
 	if err != nil {
-		return chosen{}, false // not a variant of this version: its options are not known
+		return choice{}, false // not a variant of this version: its options are not known
 	}
-	c := chosen{point: p, values: map[string]string{ByConnection: p.Cell.Connection}, usual: map[string]string{}}
+	c := choice{point: p, values: map[string]string{ByConnection: p.Cell.Connection}, usual: map[string]string{}}
 	for _, option := range s.Stack(v.Stack).Options {
 		if option.Contrast == nil {
 			continue
@@ -143,14 +143,14 @@ func choiceOf(s *study.Study, p *matrix.Point) (chosen, bool) {
 }
 
 // baseOf finds the point that `to` is compared with for one of its options.
-func baseOf(sides []chosen, to chosen, option string) (chosen, bool) {
+func baseOf(sides []choice, to choice, option string) (choice, bool) {
 	candidates := []string{to.usual[option]}
 	if option == ByConnection {
 		candidates = modesFrom
 	}
 	for _, value := range candidates {
 		if to.values[option] == value {
-			return chosen{}, false // it is the base itself, or its stack has no such option
+			return choice{}, false // it is the base itself, or its stack has no such option
 		}
 		for _, from := range sides {
 			if from.rest == to.rest && from.values[option] == value && equalExcept(option, from.values, to.values) {
@@ -158,7 +158,7 @@ func baseOf(sides []chosen, to chosen, option string) (chosen, bool) {
 			}
 		}
 	}
-	return chosen{}, false
+	return choice{}, false
 }
 
 func equalExcept(option string, a, b map[string]string) bool {
@@ -170,7 +170,7 @@ func equalExcept(option string, a, b map[string]string) bool {
 	return true
 }
 
-func newContrast(from, to chosen, option string) Contrast {
+func newContrast(from, to choice, option string) Contrast {
 	cell := to.point.Cell
 	ofBase, _ := matrix.Pairs(from.point, to.point, matrix.Metrics[matrix.Throughput])
 	return Contrast{

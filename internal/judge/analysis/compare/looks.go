@@ -65,9 +65,9 @@ func lookAtComparisons(points []*matrix.Point) (found Look) {
 	return found
 }
 
-// hopeless bounds how many times the most repeats of a run a claim may need and still be
+// worthwhile bounds how many times the most repeats of a run a claim may need and still be
 // measured again. The need is itself an estimate.
-const hopeless = 4
+const worthwhile = 4
 
 func lookAtClaims(claims []Claim, most int) (found Look, again []int) {
 	for i := range claims {
@@ -80,7 +80,7 @@ func lookAtClaims(claims []Claim, most int) (found Look, again []int) {
 			continue
 		}
 		found.Open++
-		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= hopeless*most {
+		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= worthwhile*most {
 			again = append(again, i)
 		}
 	}

@@ -57,7 +57,7 @@ func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 				func(p *matrix.Point) int { return p.Cell.Clients }) {
 				f := jumpsOf(group, asked.First, sizes)
 				for _, j := range f.all {
-					if own, enough := j.sample(0, jumped{}); enough {
+					if own, enough := j.sample(0, jump{}); enough {
 						samples = append(samples, own)
 					}
 				}
@@ -77,7 +77,7 @@ func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 // first.
 type boundary struct {
 	sizes scenario.Step
-	all   []jumped
+	all   []jump
 }
 
 func jumpsOf(points []*matrix.Point, first string, sizes scenario.Step) boundary {
@@ -117,14 +117,14 @@ func (f boundary) steps(noise noise) []Step {
 	return all
 }
 
-// A jumped holds the logarithms of a variant's time ratios, by repeat.
-type jumped struct {
+// A jump holds the logarithms of a variant's time ratios, by repeat.
+type jump struct {
 	*matrix.Point // at the larger size
 	logs          map[int]float64
 	faults        []float64
 }
 
-func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jumped {
+func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jump {
 	at := func(size scenario.Size) *matrix.Point {
 		want := record.Payload{RequestBytes: int(size), ResponseBytes: int(size)}
 		i := slices.IndexFunc(points, func(p *matrix.Point) bool { return p.Cell.Variant == variant && p.Cell.Payload == want })
@@ -134,7 +134,7 @@ func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jumped {
 		return points[i]
 	}
 	below, above := at(sizes.From), at(sizes.To)
-	j := jumped{Point: above, logs: map[int]float64{}}
+	j := jump{Point: above, logs: map[int]float64{}}
 	for _, b := range above.Valid() {
 		for _, a := range below.Valid() {
 			if ratio := matrix.Metrics[matrix.Median](b) / matrix.Metrics[matrix.Median](a); a.Repeat == b.Repeat && ratio > 0 {
@@ -154,7 +154,7 @@ func faultsOf(t matrix.Trial) float64 {
 }
 
 // sample takes the logarithms, less a share of another variant's in the same repeats.
-func (j jumped) sample(share float64, of jumped) (_ sample, enough bool) {
+func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	var values []float64
 	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
 		other, both := of.logs[repeat]
@@ -170,7 +170,7 @@ func (j jumped) sample(share float64, of jumped) (_ sample, enough bool) {
 
 // interval returns the interval of the ratio, or of the rest of it without a share of another
 // variant's.
-func (j jumped) interval(share float64, of jumped, noise noise) (stats.Interval, bool) {
+func (j jump) interval(share float64, of jump, noise noise) (stats.Interval, bool) {
 	s, enough := j.sample(share, of)
 	if !enough {
 		return stats.Interval{}, false
@@ -178,8 +178,8 @@ func (j jumped) interval(share float64, of jumped, noise noise) (stats.Interval,
 	return noise.judge(s, j.Level).Ratio, true
 }
 
-func (j jumped) time(noise noise) matrix.Figure {
-	if i, enough := j.interval(0, jumped{}, noise); enough {
+func (j jump) time(noise noise) matrix.Figure {
+	if i, enough := j.interval(0, jump{}, noise); enough {
 		return matrix.FigureOf(i)
 	}
 	sum := 0.0
@@ -189,7 +189,7 @@ func (j jumped) time(noise noise) matrix.Figure {
 	return matrix.Figure{Value: math.Exp(sum / float64(len(j.logs)))}
 }
 
-func (j jumped) moreFaults() *matrix.Figure {
+func (j jump) moreFaults() *matrix.Figure {
 	if len(j.faults) == 0 {
 		return nil
 	}
@@ -200,8 +200,8 @@ func (j jumped) moreFaults() *matrix.Figure {
 }
 
 // alone says whether the first variant has a step.
-func (j jumped) alone(noise noise) StepKind {
-	i, enough := j.interval(0, jumped{}, noise)
+func (j jump) alone(noise noise) StepKind {
+	i, enough := j.interval(0, jump{}, noise)
 	switch {
 	case !enough:
 		return StepUndecided
@@ -215,7 +215,7 @@ func (j jumped) alone(noise noise) StepKind {
 
 // against says what happened to the first variant's step: it is gone if less than half of it
 // is left, and stays if more is.
-func (j jumped) against(base jumped, noise noise) StepKind {
+func (j jump) against(base jump, noise noise) StepKind {
 	if base.alone(noise) != HasStep {
 		more, enough := j.interval(1, base, noise)
 		if own := j.alone(noise); own != HasStep || (enough && more.Low > 1) {

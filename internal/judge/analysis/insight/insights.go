@@ -113,15 +113,15 @@ func FindInsights(points []*matrix.Point, passes []*record.Record, categories *C
 	return all
 }
 
-// A lookedInto holds the passes of a cell, and its measured trials or nil.
-type lookedInto struct {
+// A probedCell holds the passes of a cell, and its measured trials or nil.
+type probedCell struct {
 	bare   *matrix.Point
 	passes []*record.Record
 }
 
 // byPlace groups passes by their cells: part by part, from small to large messages and from few
 // to many clients, and there in the order of the cells that were measured.
-func byPlace(points []*matrix.Point, passes []*record.Record) []lookedInto {
+func byPlace(points []*matrix.Point, passes []*record.Record) []probedCell {
 	order, bare := map[record.Cell]int{}, map[record.Cell]*matrix.Point{}
 	for i, p := range points {
 		order[placeOf(p.Cell)], bare[placeOf(p.Cell)] = i, p
@@ -139,8 +139,8 @@ func byPlace(points []*matrix.Point, passes []*record.Record) []lookedInto {
 		a, b := placeOf(x[0].Cell), placeOf(y[0].Cell)
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place), cmp.Compare(order[a], order[b]))
 	})
-	return lists.Map(groups, func(group []*record.Record) lookedInto {
-		return lookedInto{bare[placeOf(group[0].Cell)], group}
+	return lists.Map(groups, func(group []*record.Record) probedCell {
+		return probedCell{bare[placeOf(group[0].Cell)], group}
 	})
 }
 
