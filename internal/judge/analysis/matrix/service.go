@@ -32,7 +32,7 @@ func messagesOf(trials []Trial) *CallTimes {
 	if len(timed) == 0 {
 		return nil
 	}
-	m := &CallTimes{Times: Pool(timed, func(t Trial) times { return t.messages }).Latencies()}
+	m := &CallTimes{Times: pool(timed, func(t Trial) times { return t.messages }).Latencies()}
 	for _, t := range timed {
 		m.Requests += t.messages.count
 	}
@@ -52,7 +52,7 @@ func namedOf(trials []Trial) []CallTimes {
 			Throughput: Over(having, func(t Trial) float64 {
 				return float64(t.Named[at(t)].CompletedWell) / (float64(t.WindowNS) / 1e9)
 			}),
-			Times: Pool(having, func(t Trial) times { return t.named[at(t)] }).Latencies(),
+			Times: pool(having, func(t Trial) times { return t.named[at(t)] }).Latencies(),
 		}
 		for _, t := range having {
 			one.Requests += t.Named[at(t)].Requests
