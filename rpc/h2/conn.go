@@ -9,8 +9,9 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// Config sets the limits of one end.
+// A Config sets the limits of one end.
 type Config struct {
+	// Client makes this end the client, which opens streams.
 	Client bool
 	// StreamWindow and ConnWindow are the flow-control windows offered to the peer, per
 	// stream and per connection. At least 65535 each. Many streams get smaller windows.
@@ -24,12 +25,12 @@ type Config struct {
 	MaxFrameSize int
 	// MaxHeaderList bounds a block's header list, and its bytes before decompression.
 	MaxHeaderList int
-	// MaxStreams is how many streams the peer may have open; servers only. The same
+	// MaxStreams limits the streams that the peer may have open; servers only. The same
 	// number again may be closed but not yet released, because their handlers still run.
 	// So a peer may cancel calls and open others, but not rapidly (CVE-2023-44487).
 	MaxStreams int
-	// ControlRate is how many frames that carry no calls, such as pings and resets, the
-	// peer may sustain a second.
+	// ControlRate limits the frames per second that carry no calls, such as pings and
+	// resets, that the peer may sustain.
 	ControlRate int
 	// OutputLimit bounds the output: above this many bytes, streams queue their payloads
 	// until the output has been taken.
@@ -41,8 +42,8 @@ type Config struct {
 	FirstStream uint32
 }
 
-// Handler receives the events of a Conn, during Feed and the Send calls. It may
-// call the Conn's Send and Reset methods from within, but not Feed.
+// A Handler receives the events of a Conn, during Feed, TakeOutput and the Send calls. It
+// may call the Conn's Send, Consume and Reset methods from within, but not Feed.
 type Handler interface {
 	// OnOpen returns the stream for a new request; servers only.
 	OnOpen() *Stream
@@ -56,7 +57,8 @@ type Handler interface {
 	OnReset(s *Stream, why Reset)
 	// OnDrained reports that everything sent on the stream is in the output.
 	OnDrained(s *Stream)
-	// OnGoAway reports that the peer accepts no new streams.
+	// OnGoAway reports that the peer accepts no new streams. OnReset follows for the streams
+	// that the peer has not processed.
 	OnGoAway(code http2.ErrCode, debug []byte)
 	// OnPing reports a ping that the Conn has answered. An error ends the connection.
 	OnPing(now time.Duration) *ConnError
@@ -64,7 +66,7 @@ type Handler interface {
 	OnPong(data [8]byte)
 }
 
-// Reset describes why a stream ended early.
+// A Reset describes why a stream ended early.
 type Reset struct {
 	Code http2.ErrCode
 	// Reason is set if this end detected the error.
@@ -76,7 +78,7 @@ type Reset struct {
 
 var _ batchio.Machine = (*Conn)(nil)
 
-// Conn is one end of one connection. It is not safe for concurrent use.
+// A Conn is one end of one connection. It is not safe for concurrent use.
 type Conn struct {
 	cfg     Config
 	handler Handler
@@ -88,7 +90,7 @@ type Conn struct {
 	nextID     uint32 // the next stream this end opens
 	lastPeerID uint32 // the highest stream the peer opened
 	unreleased int    // the peer's streams that are open or not released
-	maxStreams int    // how many the peer may open, as it has been told
+	maxStreams int    // the number that the peer may open, as it has been told
 	ending     int    // see Ending
 	// Scheduled streams, see schedule.
 	first, short, active, rest list
@@ -96,7 +98,7 @@ type Conn struct {
 	late                       late
 
 	// The account of memory, see memory.go.
-	records     int          // what streams' records and metadata cost
+	records     int          // the cost of streams' records and metadata
 	growing     list         // streams whose incomplete messages wait for a grant
 	granted     int          // bytes of messages that may come and have not
 	parked      list         // streams whose calls may not begin
@@ -104,10 +106,10 @@ type Conn struct {
 	shortNext   bool         // Unpark takes from parkedShort
 	contentSent uint64       // bytes of DATA frames
 	relievedAt  uint64       // contentSent at the last Relieve
-	calls       int          // how many may be at work
-	free        atomic.Int64 // how many of them are not
-	withheld    int64        // how many were free when the answers became too many
-	queued      int          // what answers that wait for the peer cost
+	calls       int          // the number that may be at work
+	free        atomic.Int64 // the number of these that are not at work
+	withheld    int64        // the value of free when the answers became too many
+	queued      int          // the cost of answers that wait for the peer
 	answersFull bool         // queued is above the limit, or was and has not shrunk enough
 
 	peer           peerSettings
@@ -122,7 +124,7 @@ type Conn struct {
 	goAwaySent     bool
 	goAwayLimit    uint32 // streams above it are refused once goAwaySent
 	goAwayReceived bool
-	goAwayLast     uint32 // the lowest that the peer has named
+	goAwayLast     uint32 // the lowest stream that the peer has named
 	failed         *ConnError
 	continuation   struct {
 		id    uint32 // 0 unless a block is incomplete
@@ -175,8 +177,8 @@ func NewConn(cfg Config, h Handler) *Conn {
 // OpenStreams returns the number of open streams.
 func (c *Conn) OpenStreams() int { return c.streams.n }
 
-// UnreleasedStreams returns how many of the peer's streams hold a slot: they are open or
-// not yet released.
+// UnreleasedStreams returns the number of the peer's streams that hold a slot: they are
+// open or not yet released.
 func (c *Conn) UnreleasedStreams() int { return c.unreleased }
 
 // SettingsReceived reports whether the peer's SETTINGS have been received.
@@ -185,7 +187,8 @@ func (c *Conn) SettingsReceived() bool { return c.gotSettings }
 // PeerMaxHeaderList returns the size of the largest header list that the peer accepts.
 func (c *Conn) PeerMaxHeaderList() uint64 { return c.peer.maxHeaderList }
 
-// Slots returns how many more streams the peer accepts now.
+// Slots returns the number of streams that the peer accepts now, beyond the open ones. It
+// may be negative.
 func (c *Conn) Slots() int {
 	if !c.Usable() {
 		return 0
@@ -230,8 +233,9 @@ func (c *Conn) output() *batchio.Output {
 	return c.out
 }
 
-// Ending returns how many streams have this end's last frame in the output (unary calls
-// on a client, responses on a server), and how many streams are open, including those.
+// Ending returns the number of streams that have this end's last frame in the output
+// (unary calls on a client, responses on a server), and the number of open streams,
+// including these.
 func (c *Conn) Ending() (waiting, open int) {
 	if c.cfg.Client {
 		return c.ending, c.streams.n
@@ -252,7 +256,7 @@ func (c *Conn) TakeOutput() *batchio.Output {
 	return taken
 }
 
-// Feed reads whole frames from buf, at most maxFrames, and returns how many bytes it
+// Feed reads whole frames from buf, at most maxFrames, and returns the number of bytes it
 // used. The caller passes the rest again, followed by more. now is a monotonic time with
 // any zero. After an error, the caller must only write the output.
 func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// FieldSet holds fields that were decoded before. The decoder returns the same FieldSet
-// for the same bytes until the dynamic table changes. Handlers may cache in Memo what they
+// A FieldSet holds fields that were decoded before. A Conn delivers the same FieldSet for
+// the same bytes until the dynamic table changes. Handlers may cache in Memo what they
 // derive from it. Fields must not be changed.
 type FieldSet struct {
 	Fields  []hpack.HeaderField
@@ -20,8 +20,8 @@ type FieldSet struct {
 	check   fieldCheck
 }
 
-// Block is a decoded header block: the fields of Fixed, then Rest. Rest is valid only
-// during the call that delivers it; its strings may be kept.
+// A Block is a decoded header block: the fields of Fixed, which may be nil, then Rest. Rest
+// is valid only during the call that delivers it; its strings may be kept.
 type Block struct {
 	Fixed *FieldSet
 	Rest  []hpack.HeaderField
@@ -33,7 +33,7 @@ type Block struct {
 	TooLarge bool
 }
 
-// decoder decodes header blocks. It caches prefixes that are indexes only and, when they
+// A decoder decodes header blocks. It caches prefixes that are indexes only and, when they
 // come again, whole blocks that do not change the dynamic table: some clients never put a
 // path into it.
 type decoder struct {
@@ -42,21 +42,22 @@ type decoder struct {
 	sets    map[string]*FieldSet
 	recent  [4]*FieldSet // of sets, which were the whole of recent blocks
 	next    int          // the place in recent to use next
-	cost    int          // bytes of memory that sets cost
+	cost    int          // bytes of memory that sets take
 	seen    [16]uint64   // hashes of blocks that may come again
 	block   Block
 	scratch []byte
 }
 
-// The cache is bounded in number and length of what was decoded. Real requests have about
-// a dozen fields that repeat.
+// The cache is bounded in number and length of the blocks. Real requests have about a
+// dozen fields that repeat.
 const (
 	maxCachedSets  = 256
 	maxCachedBlock = 256
-	// setCost is what a cached set costs without its fields.
+	// setCost is the memory of a cached set without its fields.
 	setCost = 512
-	// maxKeptFields bounds the memory that is kept for the next block.
+	// maxKeptFields and maxKeptBlock bound the memory that is kept for the next block.
 	maxKeptFields = 256
+	maxKeptBlock  = 16 << 10
 )
 
 func newDecoder(maxList uint32) *decoder {
@@ -79,13 +80,13 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	rest := block[n:]
 	kinds, err := scanBlock(rest)
 	if err != nil {
-		kinds = kindInsert | kindResize // whatever the HPACK decoder makes of it
+		kinds = kindInsert | kindResize // the HPACK decoder decides
 	}
 	if kinds&kindResize != 0 {
 		// Do not split the block, so that the HPACK decoder detects a misplaced update.
 		n, rest = 0, block
 	}
-	whole := kinds == 0 && len(rest) > 0 && len(block) <= maxCachedBlock // may be cached
+	whole := kinds == 0 && len(rest) > 0 && len(block) <= maxCachedBlock // it may be cached
 	if whole {
 		if set := d.sets[string(block)]; set != nil {
 			return d.known(set, block), nil
@@ -134,7 +135,7 @@ func (d *decoder) comesAgain(block []byte) bool {
 	return again
 }
 
-// newSet returns the fields that the block has so far.
+// newSet returns a set of the block's fields so far.
 func (d *decoder) newSet() *FieldSet {
 	var fields []hpack.HeaderField
 	if d.block.Fixed != nil {
@@ -151,7 +152,7 @@ func (d *decoder) cache(encoded []byte, set *FieldSet) {
 	}
 }
 
-// forget drops what the last block keeps.
+// forget drops the memory that the last block keeps.
 func (d *decoder) forget() {
 	clear(d.block.Rest)
 	if cap(d.block.Rest) > maxKeptFields {
@@ -187,7 +188,7 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	return set, nil
 }
 
-// run decodes a copy, because the HPACK decoder keeps a reference to what it has decoded.
+// run decodes a copy of p, because the HPACK decoder keeps a reference to its input.
 func (d *decoder) run(p []byte) error {
 	d.scratch = append(d.scratch[:0], p...)
 	if _, err := d.hpack.Write(d.scratch); err != nil {
@@ -207,8 +208,8 @@ func (d *decoder) emit(f hpack.HeaderField) {
 	d.block.Rest = append(d.block.Rest, f)
 }
 
-// indexedPrefix returns how many one-byte indexed fields (RFC 7541 section 6.1) block
-// begins with.
+// indexedPrefix returns the number of one-byte indexed fields (RFC 7541 section 6.1) that
+// block begins with.
 func indexedPrefix(block []byte) int {
 	for i, b := range block {
 		if b < 0x80 || b == 0xff {

@@ -8,7 +8,7 @@ import (
 
 // FixedFields are header fields that many blocks begin with. Each connection caches
 // their encoding until its dynamic table changes, so a repeated request costs a copy of
-// a few bytes.
+// a few bytes. FixedFields may be used by any number of connections at once.
 type FixedFields struct {
 	Fields []hpack.HeaderField
 	size   uint64
@@ -26,13 +26,13 @@ func NewFixedFields(fields ...hpack.HeaderField) *FixedFields {
 // Size returns the fields' size as SETTINGS_MAX_HEADER_LIST_SIZE defines it.
 func (f *FixedFields) Size() uint64 { return f.size }
 
-// encoder encodes header blocks. Only fixed fields enter the dynamic table. The others
+// An encoder encodes header blocks. Only fixed fields enter the dynamic table. The others
 // are literals that do not change it, so the cached encodings stay valid.
 type encoder struct {
 	hpack      *hpack.Encoder
 	scratch    bytes.Buffer
 	blocks     map[*FixedFields][]byte
-	insertions int // how many encodings changed the dynamic table
+	insertions int // the number of encodings that changed the dynamic table
 	resized    bool
 }
 

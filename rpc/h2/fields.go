@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// fieldCheck detects malformed requests and responses (RFC 9113 sections 8.2 and 8.3).
+// A fieldCheck detects malformed requests and responses (RFC 9113 sections 8.2 and 8.3).
 // It checks one field at a time, so its state after cached fields can be cached too.
 type fieldCheck struct {
 	regular       bool // a regular field has been seen
@@ -89,18 +89,18 @@ var pseudoKinds = map[string]pseudoFields{
 	":authority": pseudoAuthority, ":status": pseudoStatus,
 }
 
-// request returns why a block is not a valid request header, or "".
+// request returns the reason why a block is not a valid request header, or "".
 func (c *fieldCheck) request() string {
 	const required = pseudoMethod | pseudoScheme | pseudoPath
 	return c.expect(c.seen&required == required && c.seen&pseudoStatus == 0, "request without :method, :scheme or :path, or with :status")
 }
 
-// response returns why a block is not a valid response header, or "".
+// response returns the reason why a block is not a valid response header, or "".
 func (c *fieldCheck) response() string {
 	return c.expect(c.seen == pseudoStatus, "response without :status, or with other pseudo-headers")
 }
 
-// trailers returns why a block is not valid trailers, or "".
+// trailers returns the reason why a block is not valid trailers, or "".
 func (c *fieldCheck) trailers() string {
 	return c.expect(c.seen == 0, "pseudo-header in trailers")
 }

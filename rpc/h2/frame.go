@@ -30,7 +30,7 @@ func (e *ConnError) Error() string {
 	return fmt.Sprintf("http2: connection error %s: %s", e.Code, e.Reason)
 }
 
-// FrameHeader is the fixed part of a frame.
+// A FrameHeader is the fixed part of a frame, section 4.1.
 type FrameHeader struct {
 	Length   int
 	Type     http2.FrameType

@@ -15,16 +15,16 @@ import (
 //	content: received and not yet used    windows shrink; long messages take turns
 //	answers: not taken by the peer        no more calls begin (servers only)
 //
-// A peer that only is in a hurry notices none of this. It is never refused a call because
-// messages are under way: they wait until there is room.
+// A peer that is only in a hurry notices none of this. No call is refused because messages
+// are under way: they wait until there is room.
 
 const (
-	// streamCost is what a stream costs without its metadata: its record, its context
+	// streamCost is the memory of a stream without its metadata: its record, its context
 	// and, on a server, its handler's goroutine.
 	streamCost = 2 << 10
-	// fieldCost is what a field costs beyond its size, as metadata in a map.
+	// fieldCost is the memory of a field beyond its size, as metadata in a map.
 	fieldCost = 128
-	// pendingCost is what an entry of a stream's queue costs beyond its payload.
+	// pendingCost is the memory of an entry in a stream's queue beyond its payload.
 	pendingCost = 256
 	// maxReplies bounds the bytes of replies to control frames that wait for the socket.
 	maxReplies = 64 << 10
@@ -39,7 +39,7 @@ func (c *Conn) Throttled() bool {
 
 // Records.
 
-// recordRoom returns how much more the records may cost.
+// recordRoom returns the number of bytes that the records may still take.
 func (c *Conn) recordRoom() int {
 	return c.cfg.MemoryLimit - c.records - c.dec.cost - cap(c.continuation.block)
 }
@@ -71,7 +71,7 @@ func (c *Conn) limitStreams() {
 	}
 }
 
-// recordFreed is called when a stream of the peer's has freed its memory.
+// recordFreed is called when one of the peer's streams has freed its memory.
 func (c *Conn) recordFreed() {
 	if c.maxStreams < c.cfg.MaxStreams && c.unreleased <= c.maxStreams/2 && c.failed == nil {
 		c.maxStreams = c.cfg.MaxStreams
@@ -94,14 +94,15 @@ const (
 	// Bounds of a small window. In between, all streams share half of the room left.
 	minSmallWindow = 1 << 10
 	maxSmallWindow = 16 << 10
-	// maxGrant keeps a window, and each update of it, within what the protocol allows.
+	// maxGrant keeps a window, and each update of it, within the protocol's limits.
 	maxGrant = 1 << 30
 )
 
 // content returns the memory that received content uses.
 func (c *Conn) content() int { return int(c.cfg.Kept.Bytes()) }
 
-// CopyContent reports whether so much is kept that a copy pays which lets a large buffer go.
+// CopyContent reports whether the Handler should copy content that it keeps, so that large
+// buffers become free: more than half of the limit is kept.
 func (c *Conn) CopyContent() bool { return c.content() > c.cfg.MemoryLimit/2 }
 
 // smallWindows reports whether streams offer small windows, or will once the peer has
@@ -134,9 +135,9 @@ func (c *Conn) tuneWindow() bool {
 	return window > c.window
 }
 
-// onSettingsAck shifts the windows of all streams: the peer has done so too. A stream
-// whose reader waits may have used up a smaller window with what was not worth returning
-// to the larger one.
+// onSettingsAck shifts the windows of all streams: the peer has done so too. A stream whose
+// reader waits may have used up its smaller window with bytes that were too few to be
+// returned to the larger one.
 func (c *Conn) onSettingsAck() error {
 	if c.unacked == 0 {
 		return c.spend("settings")
@@ -165,7 +166,7 @@ func (c *Conn) onSettingsAck() error {
 }
 
 // ConsumePartial returns n bytes of an incomplete message to the stream's window, like
-// Consume, so that the message can grow. It lacks missing bytes.
+// Consume, so that the message can grow. The message lacks missing bytes.
 func (c *Conn) ConsumePartial(s *Stream, n, missing int) {
 	s.missing, s.waited = missing, true
 	if !c.smallWindows() {
@@ -179,7 +180,7 @@ func (c *Conn) ConsumePartial(s *Stream, n, missing int) {
 	}
 }
 
-// Complete is called when a stream's message is complete.
+// Complete ends the wait of a stream whose message is complete. The Handler calls it.
 func (c *Conn) Complete(s *Stream) {
 	s.missing = 0
 	c.granted -= s.granted
@@ -200,9 +201,9 @@ func (c *Conn) awaitGrant(s *Stream) {
 	}
 }
 
-// GrantContent lets incomplete messages come whole, as room allows. It is called whenever
-// content has been used up. Without room, one message at a time may come, unless complete
-// ones fill the memory because their calls are parked.
+// GrantContent lets incomplete messages come whole, as room allows. It must be called when
+// content has been freed. Without room, one message at a time may come, unless complete
+// messages fill the memory because their calls are parked.
 func (c *Conn) GrantContent() {
 	for s := c.growing.head; s != nil; s = c.growing.head {
 		room := c.cfg.MemoryLimit - c.granted - s.missing
@@ -244,11 +245,11 @@ func (c *Conn) offer(s *Stream, n int64) {
 // ever. The owner's timer calls Relieve as long as there are any.
 
 const (
-	// FirstCalls is how many calls may be at work before the peer has taken an answer.
+	// FirstCalls limits the calls at work before the peer has taken an answer.
 	FirstCalls = 512
-	// growth is how many more calls may be at work for each answer that it takes.
+	// growth is the number of further calls that may be at work per answer that it takes.
 	growth = 2
-	// mostCalls bounds them, so that the sum does not overflow.
+	// mostCalls bounds the calls at work, so that the sum does not overflow.
 	mostCalls = 1 << 20
 )
 
@@ -315,7 +316,7 @@ func (c *Conn) moreCalls(n int) {
 // A call is at work until its answer is in the output, or will never be. A stream, which
 // may last for ever, is at work until its header is sent, and while a message of it waits.
 
-// rested is called when a call is not at work any more.
+// rested is called when a call is no longer at work.
 func (c *Conn) rested(s *Stream) {
 	if s.working {
 		s.working = false
@@ -349,8 +350,8 @@ func (p *pending) cost() int {
 	return n
 }
 
-// queueGrown counts what a stream has queued. A client's queues hold what its own callers
-// sent.
+// queueGrown counts an entry of a stream's queue. A client's queues are not counted: its
+// own callers fill them.
 func (c *Conn) queueGrown(s *Stream, p *pending) {
 	if c.cfg.Client {
 		return

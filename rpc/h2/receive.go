@@ -43,7 +43,7 @@ func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
 // spend charges the budget for a frame without useful content.
 func (c *Conn) spend(what string) error { return c.spendMany(1, what) }
 
-// spendWalk charges it for a frame that makes this end look at all streams.
+// spendWalk charges the budget for a frame that makes this end look at all streams.
 func (c *Conn) spendWalk(what string) error { return c.spendMany(1+c.streams.n/64, what) }
 
 func (c *Conn) spendMany(n int, what string) error {
@@ -53,7 +53,8 @@ func (c *Conn) spendMany(n int, what string) error {
 	return nil
 }
 
-// answered counts the output since it had so many bytes as an answer to the peer's frame.
+// answered counts the output beyond its first bytes as an answer to the peer's frame.
+// before is the number of bytes that were pending before the answer.
 func (c *Conn) answered(before int) { c.output().Answers += c.Pending() - before }
 
 // answerReset resets a stream that is not open.
@@ -132,9 +133,9 @@ func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) erro
 	return nil
 }
 
-// dataOnClosed handles DATA on a closed stream (section 5.1). After this end's reset,
-// what the stream's window allowed may still come, and costs no more than on an open
-// stream. Anything else is an error.
+// dataOnClosed handles DATA on a closed stream (section 5.1). After this end's reset, the
+// peer may still send as much as the stream's window allowed, which costs no more than on
+// an open stream. Anything else is an error.
 func (c *Conn) dataOnClosed(h FrameHeader) error {
 	if h.Length > 0 && take(&c.late.bytes, int64(h.Length)) || h.Length == 0 && take(&c.late.ends, 1) {
 		return nil
@@ -167,13 +168,9 @@ func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 	return nil
 }
 
-const (
-	// shortContinuation is the length below which CONTINUATION frames cost budget; peers
-	// that need several fill at least 16 KiB. MaxHeaderList bounds their sum.
-	shortContinuation = 1 << 10
-	// maxKeptBlock bounds the memory that is kept for the next block.
-	maxKeptBlock = 16 << 10
-)
+// shortContinuation is the length below which CONTINUATION frames cost budget; peers that
+// need several fill at least 16 KiB. MaxHeaderList bounds their sum.
+const shortContinuation = 1 << 10
 
 func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	cont := &c.continuation

@@ -8,16 +8,17 @@ import (
 )
 
 // Short messages are sent whole, one after the other, so that the slowest call stays close
-// to the median. Of long messages a few are sent by turns until they are complete, since
-// the peer must keep every one that has begun.
+// to the median. A few long messages at a time are sent by turns until they are complete,
+// since the peer must keep every message that has begun.
 const (
-	// quantum is how many bytes a stream sends in a turn. Messages that fit are short.
+	// quantum is the number of bytes that a stream sends per turn. Messages that fit are
+	// short.
 	quantum = ShortMessage
-	// maxPreferred is how many bytes of short messages are sent before a turn of a long one.
+	// maxPreferred is the number of bytes of short messages before a long one has a turn.
 	maxPreferred = 4 * quantum
-	// maxActive is how many long messages are sent by turns.
+	// maxActive is the number of long messages that are sent by turns.
 	maxActive = 4
-	// maxStint is how many bytes of a stream are sent before others become active: the
+	// maxStint is the number of bytes that a stream sends before others become active: the
 	// usual limit of a message.
 	maxStint = 4 << 20
 )
@@ -30,8 +31,8 @@ const maxSentFrame = 256 << 10
 
 func (c *Conn) frameLimit() int { return min(c.peer.maxFrame, maxSentFrame) }
 
-// sendable returns how many bytes the stream may put into the output now, or -1 if the
-// output is full.
+// sendable returns the number of bytes that the stream may put into the output now, or -1
+// if the output is full.
 func (c *Conn) sendable(s *Stream) int {
 	if c.outputFull() {
 		return -1
@@ -50,9 +51,9 @@ func (c *Conn) enqueue(s *Stream, p pending) {
 	c.sendScheduled()
 }
 
-// schedule lets a stream send in its turn. Header fields and ends come first, which need no
-// window, and then short messages. A long message that has been begun is active, unless it was so
-// for long.
+// schedule lets a stream send in its turn. Header fields and ends come first, because they
+// need no window, and then short messages. A long message that has begun is active until
+// its stint ends.
 func (c *Conn) schedule(s *Stream) {
 	if s.links[sending].in != nil || !s.open {
 		return

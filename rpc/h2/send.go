@@ -37,6 +37,7 @@ func (c *Conn) remove(s *Stream) {
 	c.GrantContent()
 }
 
+// endWaits takes a closed stream out of all lists, and drops its queue.
 func (c *Conn) endWaits(s *Stream) {
 	for i := range s.queue {
 		// The output may refer to a payload that was sent in part.
@@ -54,7 +55,7 @@ func (c *Conn) endWaits(s *Stream) {
 	c.Complete(s)
 }
 
-// end is called when a stream has been closed or released: both end what it costs.
+// end frees a stream's account of memory once it is both closed and released.
 func (c *Conn) end(s *Stream) {
 	if s.open || s.holdsSlot {
 		return
@@ -104,8 +105,8 @@ func (c *Conn) SendHeaders(s *Stream, fixed *FixedFields, extra []hpack.HeaderFi
 	}
 }
 
-// sendFields writes fields, or queues a server's while the output is full: as many
-// answers wait there as the peer does not read. A client's requests must be in order.
+// sendFields writes fields. A server queues them while the output is full, because the peer
+// may not read its answers. A client must send its requests in order.
 func (c *Conn) sendFields(s *Stream, fixed *FixedFields, extra []hpack.HeaderField, end bool) {
 	if len(s.queue) == 0 && (c.cfg.Client || !c.outputFull()) {
 		c.writeFields(s, fixed, extra, end)
@@ -149,8 +150,8 @@ func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
 	}
 }
 
-// resetStream sends a reset. Until the peer knows, it may send what the stream's window
-// allows.
+// resetStream sends a reset. Until the peer knows, it may send as much as the stream's
+// window allows.
 func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
 	c.appendReset(s.id, code)
 	if !s.remoteClosed {
@@ -210,8 +211,8 @@ func (c *Conn) Ping(data [8]byte) {
 	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing}, data[:])
 }
 
-// GoAwaySoon announces the end but still accepts all streams: the first of the two
-// steps of section 6.8.
+// GoAwaySoon announces the end but still accepts all streams. It is the first of the two
+// steps of section 6.8, and GoAway the second.
 func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
 
 // GoAway accepts no streams beyond those already opened.

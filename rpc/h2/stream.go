@@ -6,14 +6,14 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// Stream is one request and its response. Its owner embeds it or points to it; only the
+// A Stream is one request and its response. Its owner embeds it or points to it; only the
 // Conn changes it. The zero value is ready to use.
 type Stream struct {
 	id uint32
-	// Owner is for the Handler, to find its own data when an event arrives.
+	// Owner lets the Handler find its own data when an event arrives.
 	Owner any
-	// Streaming means that the peer takes the answer in parts, and Short that the answer is
-	// likely to be short, see Begin and Unpark.
+	// Streaming means that the peer takes the answer in parts, and Short means that the
+	// answer is likely to be short. See Conn.Begin and Conn.Unpark.
 	Streaming, Short bool
 	// AnyLength means that the owner checks content-length. Set it where a response may
 	// announce content that it does not have: after HEAD, and with status 304.
@@ -27,21 +27,21 @@ type Stream struct {
 	sentHeaders  bool
 	gotHeaders   bool
 	holdsSlot    bool // occupies a slot until Release
-	waited       bool // something of what stands below advance was used
+	waited       bool // it has used a field below advance
 	sendWindow   int64
 	recvWindow   int64
 	uncredited   int // consumed, not yet returned to the stream window
 	unread       int
 	received     int64 // content bytes so far, against content-length
 	declared     int64 // content-length plus one, or 0
-	record       int   // what its record and metadata cost
+	record       int   // the cost of its record and metadata
 	queue        []pending
 	advance      int // bytes that were offered before others were consumed
 
 	deferred int // consumed when the message is complete, see ConsumePartial
 	missing  int // bytes that an incomplete message lacks
 	granted  int // bytes of it that may come and have not
-	queued   int // what its queue costs
+	queued   int // the cost of its queue
 	links    [3]link
 	stint    int // bytes of its queue sent in this stint, see schedule
 }
@@ -58,7 +58,7 @@ func (s *Stream) Queued() bool { return len(s.queue) > 0 }
 // Granted reports whether the rest of an incomplete message may come, see GrantContent.
 func (s *Stream) Granted() bool { return s.granted > 0 }
 
-// pending is a payload or header fields that wait for a window or for room in the
+// A pending holds a payload or header fields that wait for a window or for room in the
 // output. Fields are encoded when they are sent, because header blocks must reach the
 // peer in the order in which they were encoded.
 type pending struct {
@@ -68,7 +68,7 @@ type pending struct {
 	extra   []hpack.HeaderField
 }
 
-// list is a doubly linked list of streams. A stream can be in one list of each kind.
+// A list is a doubly linked list of streams. A stream can be in one list of each kind.
 type list struct {
 	head, tail *Stream
 	n          int
@@ -119,8 +119,9 @@ func (l *list) drop(s *Stream) {
 	}
 }
 
-// late is what a conforming peer may still send on streams that this end has reset
-// before it knows. It is a sum over all of them, so it costs nothing to keep.
+// A late counts the frames that a conforming peer may still send on streams that this end
+// has reset, before it learns of the resets. It holds sums over all these streams, so it
+// takes no memory per stream.
 type late struct {
 	bytes  int64 // of content
 	blocks int   // header blocks
@@ -134,7 +135,7 @@ func (l *late) add(window int64) {
 	l.ends++
 }
 
-// take counts n frames or bytes, if they are expected.
+// take subtracts n frames or bytes from left, and reports whether there were that many.
 func take[T int | int64](left *T, n T) bool {
 	if *left < n {
 		return false
@@ -143,7 +144,7 @@ func take[T int | int64](left *T, n T) bool {
 	return true
 }
 
-// table holds the open streams by identifier. Identifiers grow by two and most streams
+// A table holds the open streams by identifier. Identifiers grow by two and most streams
 // are short, so nearly all streams are in a ring, indexed by the identifier's low bits.
 // The ring grows with the number of streams. Beyond its largest size, a stream moves to
 // the map when a newer one needs its place.
