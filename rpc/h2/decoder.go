@@ -37,15 +37,16 @@ type Block struct {
 // come again, whole blocks that do not change the dynamic table: some clients never put a
 // path into it.
 type decoder struct {
-	hpack   *hpack.Decoder
-	maxList uint32
-	sets    map[string]*FieldSet
-	recent  [4]*FieldSet // of sets, which were the whole of recent blocks
-	next    int          // the place in recent to use next
-	cost    int          // bytes of memory that sets take
-	seen    [16]uint64   // hashes of blocks that may come again
-	block   Block
-	scratch []byte
+	hpack      *hpack.Decoder
+	maxList    uint32
+	sets       map[string]*FieldSet
+	recent     [4]*FieldSet // of sets, which were the whole of recent blocks
+	nextRecent int          // the place in recent to use next
+	cost       int          // bytes of memory that sets take
+	seen       [16]uint64   // hashes of blocks that may come again
+	nextSeen   int          // the place in seen to use next
+	block      Block
+	scratch    []byte
 }
 
 // The cache is bounded in number and length of the blocks. Real requests have about a
@@ -117,8 +118,8 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 // known returns a block that consists of a set's fields.
 func (d *decoder) known(set *FieldSet, block []byte) *Block {
 	if set != nil && set.encoded != "" {
-		d.recent[d.next] = set
-		d.next = (d.next + 1) % len(d.recent)
+		d.recent[d.nextRecent] = set
+		d.nextRecent = (d.nextRecent + 1) % len(d.recent)
 	}
 	d.reset(set, len(block))
 	return &d.block
@@ -126,13 +127,15 @@ func (d *decoder) known(set *FieldSet, block []byte) *Block {
 
 var blockSeed = maphash.MakeSeed()
 
-// comesAgain reports whether a block has come before. It forgets some.
+// comesAgain reports whether a block is among the last that came for the first time.
 func (d *decoder) comesAgain(block []byte) bool {
 	hash := maphash.Bytes(blockSeed, block)
-	seen := &d.seen[hash%uint64(len(d.seen))]
-	again := *seen == hash
-	*seen = hash
-	return again
+	if slices.Contains(d.seen[:], hash) {
+		return true
+	}
+	d.seen[d.nextSeen] = hash
+	d.nextSeen = (d.nextSeen + 1) % len(d.seen)
+	return false
 }
 
 // newSet returns a set of the block's fields so far.

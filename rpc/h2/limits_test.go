@@ -121,6 +121,23 @@ func TestRepeatedBlocks(t *testing.T) {
 	}
 }
 
+// TestAlternatingBlocks decodes blocks in turn, as the headers and trailers of a server that
+// uses no dynamic table. All of them are cached when they come again.
+func TestAlternatingBlocks(t *testing.T) {
+	d := newDecoder(1 << 16)
+	for round := range 3 {
+		for i := range byte(16) {
+			block, err := d.decode([]byte{0x88, 0x0f, 0x0d, 1, 'a' + i})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if round == 2 && len(block.Rest) > 0 {
+				t.Errorf("block %d is not cached", i)
+			}
+		}
+	}
+}
+
 func feed(t *testing.T, r *recorder, in ...[]byte) {
 	t.Helper()
 	for _, p := range in {
