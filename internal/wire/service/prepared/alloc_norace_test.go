@@ -28,7 +28,7 @@ func TestHTTP1CallsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// Nor do calls of gRPC, whose server here is a loop too.
+// A call of gRPC allocates nothing either. The server here is a loop, too.
 func TestGRPCCallsDoNotAllocate(t *testing.T) {
 	plan := cheapHTTP2(t, true, 64)
 	client, _ := open(t, plan)

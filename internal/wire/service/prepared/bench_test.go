@@ -22,8 +22,8 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// The benchmarks' server is a process of its own, so that the client's CPU time is known:
-// this test binary, told by a variable what to serve, and by another one on which CPU.
+// The benchmarks' server is a process of its own, so that the client's CPU time is known.
+// It is this test binary. One variable names what it serves, another one its CPU.
 const (
 	serveVariable = "WIRELAB_PREPARED_SERVE"
 	cpuVariable   = "WIRELAB_PREPARED_SERVER_CPU"
@@ -120,7 +120,7 @@ const (
 	shortTime    = 50 * time.Millisecond // which only shows that it works
 )
 
-// loadWith runs the load engine and returns the CPU time a call.
+// loadWith runs the load engine and returns the CPU time per call.
 func loadWith(b *testing.B, plan service.Plan) time.Duration {
 	b.Helper()
 	plan.Callers, plan.Connections = benchCallers, 1
@@ -162,7 +162,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// yard is a load generator that a case is compared with.
+// A yard is a load generator that a case is compared with.
 type yard struct {
 	find      func() (string, error)
 	arguments func(address, folder string) []string
@@ -212,7 +212,7 @@ var (
 	}
 )
 
-// measure runs the program and returns its CPU time a request.
+// measure runs the program and returns its CPU time per request.
 func (y yard) measure(b *testing.B, address, folder string) time.Duration {
 	b.Helper()
 	path, err := y.find()
@@ -235,7 +235,7 @@ func (y yard) measure(b *testing.B, address, folder string) time.Duration {
 	return (run.ProcessState.UserTime() + run.ProcessState.SystemTime()) / time.Duration(count)
 }
 
-// request writes what the programs read their request from.
+// writeRequest writes the files that the programs read their request from.
 func writeRequest(b *testing.B, size int) (folder string) {
 	b.Helper()
 	folder = b.TempDir()
@@ -270,7 +270,7 @@ var benches = []struct {
 	{"grpc-64B", service.GRPC, 64, map[string]yard{"h2load": h2loadGRPC, "ghz": ghz}},
 }
 
-// planOf is what the client does in a benchmark.
+// planOf returns the client's plan in a benchmark.
 func planOf(wire service.Wire, size int, address string) service.Plan {
 	plan := service.Plan{Definition: &service.Definition{Wire: wire, Address: address, Authority: address}}
 	plan.Requests = []service.Request{{Method: "GET", Path: "/"}}
@@ -280,7 +280,7 @@ func planOf(wire service.Wire, size int, address string) service.Plan {
 	return plan
 }
 
-// BenchmarkLoad is the CPU time of the client a call, load engine included.
+// BenchmarkLoad measures the client's CPU time per call, with the load engine.
 func BenchmarkLoad(b *testing.B) {
 	for _, c := range benches {
 		b.Run(c.name, func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// Cheap servers, which leave the cost of a call to the client.
+// This file holds cheap servers, which leave the cost of a call to the client.
 
 // cheapHTTP1 is the plan for a server of serveHTTP1.
 func cheapHTTP1(t testing.TB, size int) service.Plan {
@@ -24,8 +24,8 @@ func cheapHTTP1(t testing.TB, size int) service.Plan {
 	return plan
 }
 
-// serveHTTP1 answers each request with a body of so many bytes. It takes what one read
-// brings for one request.
+// serveHTTP1 answers each request with a body of size bytes. It takes the bytes of one read
+// for one request.
 func serveHTTP1(conn net.Conn, size int) {
 	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s", size, make([]byte, size))
 	request := make([]byte, 64<<10)
@@ -39,7 +39,7 @@ func serveHTTP1(conn net.Conn, size int) {
 	}
 }
 
-// message is an encoded message of so many bytes, at least 4: bytes, as field 1.
+// message returns an encoded message of size bytes, at least 4: bytes, as field 1.
 func message(size int) []byte {
 	content := size - 2
 	if content > 127 {
@@ -86,7 +86,7 @@ func cheapAnswer(grpc bool, size int) []byte {
 	return answer.Bytes()
 }
 
-// serveHTTP2 answers each stream at its end, all that one read brings in one write.
+// serveHTTP2 answers each stream at its end. One write answers all streams of one read.
 func serveHTTP2(conn net.Conn, grpc bool, size int) {
 	answer := cheapAnswer(grpc, size)
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {

@@ -246,9 +246,9 @@ func TestHTTP1Failures(t *testing.T) {
 		want  failure.Class
 		says  string
 	}{
-		{"closes", say(""), failure.Closed, "no answer"},
-		{"closes in the head", say("HTTP/1.1 200 OK\r\n"), failure.Closed, "within an answer"},
-		{"closes in the body", say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"), failure.Closed, "within an answer, after 2 bytes"},
+		{"closes", say(""), failure.Closed, "without an answer"},
+		{"closes in the head", say("HTTP/1.1 200 OK\r\n"), failure.Closed, "in the middle of an answer"},
+		{"closes in the body", say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"), failure.Closed, "in the middle of an answer, after 2 bytes"},
 		{"resets", func(conn net.Conn) { read(conn); _ = conn.(*net.TCPConn).SetLinger(0) }, failure.Reset, ""},
 		{"another protocol", hold("SSH-2.0-OpenSSH_9.6\r\n"), failure.WrongProtocol, "SSH"},
 		{"HTTP/2", hold("\x00\x00\x00\x04\x00\x00\x00\x00\x00"), failure.WrongProtocol, ""},

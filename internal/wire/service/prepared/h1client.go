@@ -9,28 +9,28 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// h1Client carries calls over HTTP/1.1, one at a time on a connection. With as many
+// An h1Client carries calls over HTTP/1.1, one at a time per connection. With as many
 // connections as callers, callers share nothing that they write: each finds the slot of its
 // last call free. With fewer, they wait for a slot, first come first served.
 type h1Client struct {
 	*dialer
 	requests requests[h1Request]
 	watch    *watch
-	slots    []*slot
+	slots    []*h1Slot
 
 	waiting atomic.Int64 // callers in the queue, or about to be
 	mu      sync.Mutex
-	queue   []*h1Seat
+	queue   []*h1Caller
 	next    int // the slot to look at first
 }
 
-// h1Seat is a caller's place in the queue, and the slot that it used last.
-type h1Seat struct {
+// An h1Caller holds a caller's place in the queue, and the slot that it used last.
+type h1Caller struct {
 	client *h1Client
-	slot   *slot
+	slot   *h1Slot
 	began  int64
 	ctx    context.Context // of the call that waits
-	turn   chan verdict    // idle: slot is the caller's
+	turn   chan verdict    // receives idle when slot is the caller's, or why the wait ended
 }
 
 func openHTTP1(ctx context.Context, plan service.Plan, d *dialer) (service.Client, error) {
@@ -40,7 +40,7 @@ func openHTTP1(ctx context.Context, plan service.Plan, d *dialer) (service.Clien
 		return nil, err
 	}
 	for range max(plan.Connections, 1) {
-		c.slots = append(c.slots, &slot{})
+		c.slots = append(c.slots, &h1Slot{})
 	}
 	err = conn.OpenEach(ctx, len(c.slots), func(ctx context.Context, i int) error { return c.slots[i].open(ctx, d) })
 	c.watch.start(c.look)
@@ -68,13 +68,13 @@ func (c *h1Client) Call(ctx context.Context, request *service.Request, answer *s
 }
 
 // take returns a slot that nobody else uses until release.
-func (c *h1Client) take(ctx context.Context, answer *service.Answer, began int64) (*slot, error) {
-	seat, _ := answer.Seat.(*h1Seat)
-	if seat == nil || seat.client != c {
-		seat = &h1Seat{client: c, turn: make(chan verdict, 1)}
-		answer.Seat = seat
+func (c *h1Client) take(ctx context.Context, answer *service.Answer, began int64) (*h1Slot, error) {
+	caller, _ := answer.Seat.(*h1Caller)
+	if caller == nil || caller.client != c {
+		caller = &h1Caller{client: c, turn: make(chan verdict, 1)}
+		answer.Seat = caller
 	}
-	if s := seat.slot; s != nil && c.waiting.Load() == 0 && s.busy.CompareAndSwap(false, true) {
+	if s := caller.slot; s != nil && c.waiting.Load() == 0 && s.busy.CompareAndSwap(false, true) {
 		return s, nil
 	}
 	c.mu.Lock()
@@ -83,21 +83,21 @@ func (c *h1Client) take(ctx context.Context, answer *service.Answer, began int64
 		if s := c.takeFree(); s != nil {
 			c.waiting.Add(-1)
 			c.mu.Unlock()
-			seat.slot = s
+			caller.slot = s
 			return s, nil
 		}
 	}
-	seat.began, seat.ctx = began, ctx
-	c.queue = append(c.queue, seat)
+	caller.began, caller.ctx = began, ctx
+	c.queue = append(c.queue, caller)
 	c.mu.Unlock()
-	if v := <-seat.turn; v != idle {
+	if v := <-caller.turn; v != idle {
 		return nil, c.watch.err(ctx, v)
 	}
-	return seat.slot, nil
+	return caller.slot, nil
 }
 
 // takeFree returns a free slot, or nil. The lock is held.
-func (c *h1Client) takeFree() *slot {
+func (c *h1Client) takeFree() *h1Slot {
 	for range c.slots {
 		s := c.slots[c.next]
 		if c.next++; c.next == len(c.slots) {
@@ -111,7 +111,7 @@ func (c *h1Client) takeFree() *slot {
 }
 
 // release gives the slot to the caller that has waited longest.
-func (c *h1Client) release(s *slot) {
+func (c *h1Client) release(s *h1Slot) {
 	if c.waiting.Load() == 0 {
 		s.busy.Store(false)
 		if c.waiting.Load() == 0 || !s.busy.CompareAndSwap(false, true) {
@@ -124,13 +124,13 @@ func (c *h1Client) release(s *slot) {
 		s.busy.Store(false)
 		return
 	}
-	seat := c.queue[0]
+	caller := c.queue[0]
 	c.leave(0)
-	seat.slot = s
-	seat.turn <- idle
+	caller.slot = s
+	caller.turn <- idle
 }
 
-// leave removes a seat from the queue. The lock is held.
+// leave removes caller i from the queue. The lock is held.
 func (c *h1Client) leave(i int) {
 	c.queue[i].ctx = nil
 	copy(c.queue[i:], c.queue[i+1:])
@@ -150,14 +150,14 @@ func (c *h1Client) look(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := len(c.queue) - 1; i >= 0; i-- {
-		seat := c.queue[i]
+		caller := c.queue[i]
 		switch {
-		case c.watch.isLate(seat.began, now):
+		case c.watch.isLate(caller.began, now):
 			c.leave(i)
-			seat.turn <- late
-		case seat.ctx.Err() != nil:
+			caller.turn <- late
+		case caller.ctx.Err() != nil:
 			c.leave(i)
-			seat.turn <- cancelled
+			caller.turn <- cancelled
 		}
 	}
 }
@@ -172,9 +172,9 @@ func (c *h1Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.queue) > 0 {
-		seat := c.queue[0]
+		caller := c.queue[0]
 		c.leave(0)
-		seat.turn <- shut
+		caller.turn <- shut
 	}
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// h1Conn is a connection of HTTP/1.1. One caller at a time uses it.
+// An h1Conn is a connection of HTTP/1.1. One caller at a time uses it.
 //
-// A socket is used through its poller's own loop: that writes the request, waits until
-// there is something to read, and reads. So a call costs two system calls; reading first
-// in order to find out that one must wait, as net.Conn does, would be a third.
+// A socket is used in its poller's own loop, which writes the request, waits until there is
+// something to read, and reads. So a call costs two system calls. net.Conn needs a third: it
+// reads first to find out that it must wait.
 type h1Conn struct {
 	nc     net.Conn
 	socket syscall.RawConn // nil: nc is no plain socket
@@ -28,16 +28,16 @@ type h1Conn struct {
 
 	parser http1.Parser
 	buf    []byte
-	from   int // of buf, what is not parsed yet
+	from   int // buf[from:to] has not been parsed
 	to     int
 	roomy  bool // the last read filled the buffer
 
-	unsent  []byte     // of the request
-	sending chan error // its end, where it is sent while the answer is read; otherwise nil
-	sendErr error
-	told    bool // that it has answered
+	unsent   []byte     // the rest of the request
+	sending  chan error // receives the end of sending beside the reading; nil if there is none
+	sendErr  error
+	answered bool // the server has answered a call
 
-	// What poll found.
+	// The results of poll.
 	err  error
 	done bool
 }
@@ -47,10 +47,10 @@ const (
 	fullBuffer  = 64 << 10
 	// maxBuffer holds the longest line that the parser accepts.
 	maxBuffer = 256 << 10
-	// sendApart is the length from which a request that may have to wait is sent beside
-	// the reading: a server may answer and read no further.
+	// sendApart is the length from which a request is sent beside the reading if it may
+	// have to wait: a server may answer and read no further.
 	sendApart = 16 << 10
-	// readsAtOnce bounds how long a call keeps its thread where answers do not end.
+	// readsAtOnce bounds the time that a call keeps its thread while an answer never ends.
 	readsAtOnce = 16
 )
 
@@ -83,11 +83,11 @@ func (c *h1Conn) exchange(r *h1Request) error {
 	return c.explain()
 }
 
-// isFresh reports whether nothing of an answer has come.
+// isFresh reports whether no byte of an answer has come.
 func (c *h1Conn) isFresh() bool { return c.to == 0 && !c.parser.Started() }
 
-// canGoOn reports whether the connection may carry another call. Bytes behind an answer are
-// none that were asked for.
+// canGoOn reports whether the connection may carry another call. It may not if bytes have
+// come behind the answer: nobody asked for them.
 func (c *h1Conn) canGoOn() bool {
 	return c.done && !c.parser.Close && c.from == c.to && c.sendErr == nil
 }
@@ -111,19 +111,19 @@ func (c *h1Conn) exchangeSocket() {
 	}
 }
 
-// errEnded is the error of a call that the watch ended; its verdict says more.
+// errEnded is the error of a call that the watch ended. The verdict holds the reason.
 var errEnded = errors.New("ended")
 
 // pollOnce is called by the poller at once, and then, as long as it returns false, when
-// there may be something to read. What had come before the first call is not noticed again,
-// so it must write first, or read.
+// there may be something to read. The poller does not report again data that came before
+// the first call, so pollOnce must write or read at once.
 func (c *h1Conn) pollOnce(fd uintptr) (done bool) {
 	if len(c.unsent) > 0 && c.sending == nil {
 		n, err := writeNow(fd, c.unsent)
 		c.unsent = c.unsent[n:]
 		switch {
 		case err != nil:
-			c.sendErr, c.unsent = err, nil // an answer may say why
+			c.sendErr, c.unsent = err, nil // an answer may explain it
 		case len(c.unsent) > 0:
 			return true
 		default:
@@ -161,7 +161,7 @@ func (c *h1Conn) exchangeStream() {
 	}
 }
 
-// received parses n bytes more. No bytes without an error are the connection's end.
+// received parses n more bytes. No bytes and no error mean the connection's end.
 func (c *h1Conn) received(n int, err error) {
 	c.roomy = n == len(c.buf)-c.to
 	c.to += n
@@ -181,7 +181,7 @@ func (c *h1Conn) received(n int, err error) {
 	}
 }
 
-// room returns memory for the next read, behind what is not parsed yet.
+// room returns memory for the next read, behind the bytes that have not been parsed.
 func (c *h1Conn) room() []byte {
 	left := c.to - c.from
 	size := len(c.buf)
@@ -227,9 +227,9 @@ func (c *h1Conn) sendSocket(rest []byte) error {
 	return errors.Join(err, failed)
 }
 
-// endSending ends the sending beside. Where the answer came first, the connection is closed:
-// the server would take the rest for another request. The last bytes may have gone out an
-// instant before.
+// endSending ends the sending beside the reading. If the answer came first, the connection
+// is closed, because the server would take the rest for another request. The deadline allows
+// for a write that ends an instant later than the answer.
 func (c *h1Conn) endSending() {
 	if c.sending == nil {
 		return
@@ -243,7 +243,7 @@ func (c *h1Conn) endSending() {
 
 const sendGrace = 10 * time.Millisecond
 
-// explain is the error of a call without a whole answer.
+// explain returns the error of a call without a whole answer.
 func (c *h1Conn) explain() error {
 	seen := c.buf[:c.to]
 	const tlsAlert = "\x15\x03" // start of a TLS record with an alert (RFC 8446, section 5.1)
@@ -253,14 +253,14 @@ func (c *h1Conn) explain() error {
 	case errors.Is(c.err, http1.ErrMalformed):
 		return failure.As(failure.WrongProtocol, c.err)
 	case errors.Is(c.err, io.EOF):
-		return fmt.Errorf("the server closed the connection and gave no answer: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("the server closed the connection without an answer: %w", io.ErrUnexpectedEOF)
 	case errors.Is(c.err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the server closed the connection within an answer, after %d bytes of its body: %w", c.parser.Bytes, c.err)
+		return fmt.Errorf("the server closed the connection in the middle of an answer, after %d bytes of its body: %w", c.parser.Bytes, c.err)
 	}
 	return fmt.Errorf("read the answer: %w", c.err)
 }
 
-// writeNow writes what the socket has room for, which may be nothing.
+// writeNow writes as much as the socket has room for, which may be nothing.
 func writeNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := batchio.WriteNow(fd, p)
@@ -275,7 +275,7 @@ func writeNow(fd uintptr, p []byte) (int, error) {
 	}
 }
 
-// readNow reads what is there; no bytes are the connection's end.
+// readNow reads the bytes that have come. No bytes and no error mean the connection's end.
 func readNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := batchio.ReadNow(fd, p)

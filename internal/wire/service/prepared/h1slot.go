@@ -13,35 +13,35 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// slot carries one call at a time, over one connection after another.
-type slot struct {
-	_    [64]byte // the watch and other callers read what lies beside
+// An h1Slot carries one call at a time, over one connection after another.
+type h1Slot struct {
+	_    [64]byte // the watch and other callers read the neighbouring memory
 	busy atomic.Bool
 	// call is the stamp of the running call, idle, or the verdict of the watch on it.
 	call     atomic.Uint64
 	sequence uint64
-	conn     *h1Conn // nil: to be opened
+	conn     *h1Conn // nil if it must be opened
 	_        [64]byte
 
-	mu     sync.Mutex // guards what follows; the caller writes it, and the watch reads it
+	mu     sync.Mutex // guards the fields below, which the caller writes and the watch reads
 	nc     net.Conn   // of conn
 	ctx    context.Context
 	closed bool
 }
 
-// call is a request that began at a tick.
+// A call is a request and the tick at which its call began.
 type call struct {
 	*h1Request
 	began int64
 }
 
-// A stamp is the tick at which a call began, and a number, by which the watch tells a call
-// from the next one.
+// A stamp holds the tick at which a call began, and a sequence number of sequenceBits bits,
+// which distinguishes a call from the next one.
 const sequenceBits = 20
 
-// carry makes a call.
-func (s *slot) carry(ctx context.Context, c *h1Client, call call, answer *service.Answer) error {
-	again := call.again
+// carry makes a call on the slot's connection, which it opens if needed.
+func (s *h1Slot) carry(ctx context.Context, c *h1Client, call call, answer *service.Answer) error {
+	again := call.repeatable
 	for {
 		if s.conn == nil {
 			again = false
@@ -57,8 +57,8 @@ func (s *slot) carry(ctx context.Context, c *h1Client, call call, answer *servic
 		}
 		if err == nil {
 			answer.Status, answer.Bytes = s.conn.parser.Status, s.conn.parser.Bytes
-			if !s.conn.told {
-				s.conn.told = true
+			if !s.conn.answered {
+				s.conn.answered = true
 				c.answered("h1")
 			}
 			if call.close || !s.conn.canGoOn() {
@@ -67,7 +67,7 @@ func (s *slot) carry(ctx context.Context, c *h1Client, call call, answer *servic
 			return nil
 		}
 		// A server may end a connection at any time between two calls.
-		again = again && s.conn.told && s.conn.isFresh() && isEnd(err)
+		again = again && s.conn.answered && s.conn.isFresh() && isEnd(err)
 		s.drop()
 		if !again {
 			return err
@@ -80,7 +80,7 @@ func isEnd(err error) bool {
 }
 
 // begin lets the watch see the call.
-func (s *slot) begin(ctx context.Context, began int64) (stamp uint64) {
+func (s *h1Slot) begin(ctx context.Context, began int64) (stamp uint64) {
 	if s.ctx != ctx {
 		s.mu.Lock()
 		s.ctx = ctx
@@ -92,7 +92,7 @@ func (s *slot) begin(ctx context.Context, began int64) (stamp uint64) {
 	return stamp
 }
 
-func (s *slot) end(stamp uint64) verdict {
+func (s *h1Slot) end(stamp uint64) verdict {
 	if s.call.CompareAndSwap(stamp, uint64(idle)) {
 		return idle
 	}
@@ -100,7 +100,7 @@ func (s *slot) end(stamp uint64) verdict {
 }
 
 // look ends the call if it is late or cancelled. The lock keeps the connection the call's.
-func (s *slot) look(w *watch, now int64) {
+func (s *h1Slot) look(w *watch, now int64) {
 	stamp := s.call.Load()
 	if stamp < uint64(verdicts) {
 		return
@@ -114,7 +114,7 @@ func (s *slot) look(w *watch, now int64) {
 }
 
 // open opens the slot's connection.
-func (s *slot) open(ctx context.Context, d *dialer) error {
+func (s *h1Slot) open(ctx context.Context, d *dialer) error {
 	nc, err := d.dial(ctx)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *slot) open(ctx context.Context, d *dialer) error {
 }
 
 // drop closes the connection; the next call opens another.
-func (s *slot) drop() {
+func (s *h1Slot) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.nc.Close()
@@ -143,7 +143,7 @@ func (s *slot) drop() {
 }
 
 // shut closes the connection for good, and ends the call on it.
-func (s *slot) shut() {
+func (s *h1Slot) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

@@ -14,21 +14,21 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// h2Client carries calls over HTTP/2, many at a time on a connection.
+// An h2Client carries calls over HTTP/2, many at a time per connection.
 type h2Client struct {
 	*dialer
 	requests requests[h2Request]
 	watch    *watch
-	links    []*link
-	next     atomic.Uint32 // the link of the next caller
+	slots    []*h2Slot
+	next     atomic.Uint32 // the slot of the next caller
 	running  sync.WaitGroup
 }
 
-// h2Seat is a caller's stream, and the link that carries all its calls.
-type h2Seat struct {
+// An h2Caller holds a caller's stream, and the slot that carries all its calls.
+type h2Caller struct {
 	h2Stream
 	client *h2Client
-	link   *link
+	slot   *h2Slot
 }
 
 func openHTTP2(ctx context.Context, plan service.Plan, d *dialer) (service.Client, error) {
@@ -42,10 +42,10 @@ func openHTTP2(ctx context.Context, plan service.Plan, d *dialer) (service.Clien
 		return nil, err
 	}
 	for range max(plan.Connections, 1) {
-		c.links = append(c.links, &link{client: c})
+		c.slots = append(c.slots, &h2Slot{client: c})
 	}
-	err = conn.OpenEach(ctx, len(c.links), func(ctx context.Context, i int) error {
-		_, err := c.links[i].get(ctx)
+	err = conn.OpenEach(ctx, len(c.slots), func(ctx context.Context, i int) error {
+		_, err := c.slots[i].get(ctx)
 		return err
 	})
 	c.watch.start(c.look)
@@ -62,29 +62,29 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 	if err != nil {
 		return err
 	}
-	seat, _ := answer.Seat.(*h2Seat)
-	if seat == nil || seat.client != c {
-		seat = &h2Seat{client: c, link: c.links[int(c.next.Add(1)-1)%len(c.links)]}
-		seat.done = make(chan struct{}, 1)
-		answer.Seat = seat
+	caller, _ := answer.Seat.(*h2Caller)
+	if caller == nil || caller.client != c {
+		caller = &h2Caller{client: c, slot: c.slots[int(c.next.Add(1)-1)%len(c.slots)]}
+		caller.done = make(chan struct{}, 1)
+		answer.Seat = caller
 	}
-	seat.began, seat.ctx = c.watch.now.Load(), ctx
+	caller.began, caller.ctx = c.watch.now.Load(), ctx
 	for {
-		conn, err := seat.link.get(ctx)
+		conn, err := caller.slot.get(ctx)
 		if err != nil {
 			return err
 		}
-		err = conn.call(&seat.h2Stream, r)
+		err = conn.call(&caller.h2Stream, r)
 		switch {
 		case err == nil:
-			answer.Status, answer.Message = seat.status, seat.message
-			answer.Bytes, answer.Messages = seat.bytes, seat.messages
+			answer.Status, answer.Message = caller.status, caller.message
+			answer.Bytes, answer.Messages = caller.bytes, caller.messages
 			return nil
-		case c.isServersDeadline(err): // which the watch may see later, if it is not let run
+		case c.isServersDeadline(err): // the watch may see it later, if the machine is busy
 			return c.watch.err(ctx, late)
 		case !errors.Is(err, errNotSent):
 			return err
-		case c.watch.isLate(seat.began, c.watch.now.Load()):
+		case c.watch.isLate(caller.began, c.watch.now.Load()):
 			return c.watch.err(ctx, late)
 		case ctx.Err() != nil:
 			return c.watch.err(ctx, cancelled)
@@ -92,8 +92,8 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 	}
 }
 
-// isServersDeadline reports whether a server of gRPC ended a call whose time was over: it was
-// told how long that is, and then resets the stream (gRPC over HTTP2, "Errors").
+// isServersDeadline reports whether a server of gRPC ended a call whose time was over. The
+// server knows the timeout, and resets the stream after it (gRPC over HTTP2, "Errors").
 func (c *h2Client) isServersDeadline(err error) bool {
 	reset, is := errors.AsType[http2.StreamError](err)
 	return is && reset.Code == http2.ErrCodeCancel && c.Wire == service.GRPC && c.watch.timeout > 0
@@ -101,11 +101,11 @@ func (c *h2Client) isServersDeadline(err error) bool {
 
 // look ends the calls that are late or cancelled.
 func (c *h2Client) look(now int64) {
-	for _, l := range c.links {
-		if conn := l.conn.Load(); conn != nil {
+	for _, s := range c.slots {
+		if conn := s.conn.Load(); conn != nil {
 			conn.look(c.watch, now)
 		}
-		l.lookAtOld(c.watch, now)
+		s.lookAtOld(c.watch, now)
 	}
 }
 
@@ -113,58 +113,58 @@ func (c *h2Client) look(now int64) {
 func (c *h2Client) Close() error {
 	c.endLife()
 	c.watch.close()
-	for _, l := range c.links {
-		l.shut()
+	for _, s := range c.slots {
+		s.shut()
 	}
 	c.running.Wait()
 	return nil
 }
 
-// link holds one connection after another.
-type link struct {
+// An h2Slot holds one connection after another.
+type h2Slot struct {
 	client *h2Client
 	conn   atomic.Pointer[h2Conn]
 
 	mu      sync.Mutex
 	opening *opening
-	old     []*h2Conn // that take no further call and still carry some
+	old     []*h2Conn // take no further call and still carry some
 	closed  bool
 }
 
-// opening is an attempt to open a connection, for which all callers wait.
+// An opening is an attempt to open a connection, for which all callers of a slot wait.
 type opening struct {
 	done chan struct{}
 	err  error
 }
 
 // get returns a connection that takes calls.
-func (l *link) get(ctx context.Context) (*h2Conn, error) {
+func (s *h2Slot) get(ctx context.Context) (*h2Conn, error) {
 	for {
-		if conn := l.conn.Load(); conn != nil && !conn.gone.Load() {
+		if conn := s.conn.Load(); conn != nil && !conn.gone.Load() {
 			return conn, nil
 		}
-		l.mu.Lock()
-		if conn := l.conn.Load(); conn != nil && !conn.gone.Load() {
-			l.mu.Unlock()
+		s.mu.Lock()
+		if conn := s.conn.Load(); conn != nil && !conn.gone.Load() {
+			s.mu.Unlock()
 			return conn, nil
 		}
-		if l.closed {
-			l.mu.Unlock()
+		if s.closed {
+			s.mu.Unlock()
 			return nil, errClosed
 		}
-		o, first := l.opening, l.opening == nil
+		o, first := s.opening, s.opening == nil
 		if first {
 			o = &opening{done: make(chan struct{})}
-			l.opening = o
+			s.opening = o
 		}
-		l.mu.Unlock()
+		s.mu.Unlock()
 		if first {
-			l.open(ctx, o)
+			s.open(ctx, o)
 		}
 		select {
 		case <-o.done:
 		case <-ctx.Done():
-			return nil, l.client.watch.err(ctx, cancelled)
+			return nil, s.client.watch.err(ctx, cancelled)
 		}
 		if o.err != nil && (first || !errors.Is(o.err, context.Canceled)) {
 			return nil, o.err
@@ -172,22 +172,22 @@ func (l *link) get(ctx context.Context) (*h2Conn, error) {
 	}
 }
 
-// open opens a connection for all that wait.
-func (l *link) open(ctx context.Context, o *opening) {
-	conn, err := l.client.openConn(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if old := l.conn.Load(); old != nil {
-		l.old = append(l.old, old)
-		l.conn.Store(nil)
+// open opens a connection for all callers that wait.
+func (s *h2Slot) open(ctx context.Context, o *opening) {
+	conn, err := s.client.openConn(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.conn.Load(); old != nil {
+		s.old = append(s.old, old)
+		s.conn.Store(nil)
 	}
-	l.opening = nil
-	if err == nil && l.closed {
+	s.opening = nil
+	if err == nil && s.closed {
 		conn.Close(errClosed)
 		err = errClosed
 	}
 	if err == nil {
-		l.conn.Store(conn)
+		s.conn.Store(conn)
 	}
 	o.err = err
 	close(o.done)
@@ -203,7 +203,7 @@ func (c *h2Client) openConn(ctx context.Context) (*h2Conn, error) {
 	}
 	conn := newH2Conn(nc, c.Callers/max(1, c.Connections))
 	conn.Start(&c.running)
-	if err := conn.lostBefore(ctx); err != nil {
+	if err := conn.awaitSettings(ctx); err != nil {
 		conn.Close(err)
 		if errors.Is(err, io.EOF) {
 			err = fmt.Errorf("the server closed the connection before it spoke HTTP/2: %w", io.ErrUnexpectedEOF)
@@ -214,12 +214,12 @@ func (c *h2Client) openConn(ctx context.Context) (*h2Conn, error) {
 	return conn, nil
 }
 
-// lookAtOld is look for connections that take no further call.
-func (l *link) lookAtOld(w *watch, now int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	carrying := l.old[:0]
-	for _, conn := range l.old {
+// lookAtOld ends the late or cancelled calls of connections that take no further call.
+func (s *h2Slot) lookAtOld(w *watch, now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	carrying := s.old[:0]
+	for _, conn := range s.old {
 		conn.look(w, now)
 		conn.Mu.Lock()
 		if conn.Err() == nil {
@@ -227,16 +227,16 @@ func (l *link) lookAtOld(w *watch, now int64) {
 		}
 		conn.Mu.Unlock()
 	}
-	clear(l.old[len(carrying):])
-	l.old = carrying
+	clear(s.old[len(carrying):])
+	s.old = carrying
 }
 
 // shut closes the connections for good, and ends the calls on them.
-func (l *link) shut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	for _, conn := range append(l.old, l.conn.Load()) {
+func (s *h2Slot) shut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, conn := range append(s.old, s.conn.Load()) {
 		if conn != nil {
 			conn.Close(errClosed)
 		}

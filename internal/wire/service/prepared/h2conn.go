@@ -23,18 +23,18 @@ import (
 type h2Conn struct {
 	batchio.Conn
 	machine *h2.Conn
-	waiting []*h2Stream // for the server to accept more streams
+	waiting []*h2Stream // wait until the server accepts more streams
 	goAway  string      // the server's GOAWAY, as a part of an error
 	head    answerHead  // scratch space of readHead
 
 	gone      atomic.Bool // the connection takes no further call
 	settled   chan struct{}
 	isSettled bool        // settled is closed: the server has spoken HTTP/2, or the connection has ended
-	ended     []*h2Stream // whose callers are to be woken
-	fedEnded  []*h2Stream // the same, of the last Feed; only the reader uses it
+	ended     []*h2Stream // have ended; their callers must be woken
+	fedEnded  []*h2Stream // ended in the last Feed; only the reader uses it
 }
 
-// A fedMachine is the machine as the reader sees it.
+// A fedMachine is the machine that the reader feeds. It adds this package's errors.
 type fedMachine struct {
 	*h2.Conn
 	conn *h2Conn
@@ -57,9 +57,9 @@ const (
 	maxHeaderList = 256 << 10
 	// maxFrame is the longest frame that the server may send.
 	maxFrame = 64 << 10
-	// controlRate is how many frames of no use the server may sustain per second.
+	// controlRate limits the frames of no use per second that the server may sustain.
 	controlRate = 1000
-	// memoryLimit is of no consequence: this end keeps nothing of an answer.
+	// memoryLimit is never reached: this end keeps nothing of an answer.
 	memoryLimit = 1 << 30
 )
 
@@ -107,14 +107,14 @@ func checkFirst(buf []byte) error {
 		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: it answered %.60q", line))
 	}
 	if f := h2.ParseFrameHeader(buf); f.Type != http2.FrameSettings || f.Flags.Has(http2.FlagSettingsAck) || f.Length > maxFrame {
-		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: it begins with %.40q, and not with SETTINGS", buf))
+		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: its first bytes are %.40q instead of SETTINGS", buf))
 	}
 	return nil
 }
 
 // wrongHTTP2 returns the error of calls on a connection whose server broke the protocol.
 func wrongHTTP2(fault *h2.ConnError) error {
-	err := fmt.Errorf("the server does not keep to HTTP/2: %s (%w)", fault.Reason, http2.ConnectionError(fault.Code))
+	err := fmt.Errorf("the server broke the rules of HTTP/2: %s (%w)", fault.Reason, http2.ConnectionError(fault.Code))
 	if fault.Code == http2.ErrCodeFlowControl {
 		return err
 	}
@@ -146,7 +146,7 @@ func (c *h2Conn) end(s *h2Stream, err error) {
 
 // errNotSent is the error of a call that was not sent because the connection takes no
 // more calls. Another connection may carry it.
-var errNotSent = errors.New("the connection takes no further call")
+var errNotSent = errors.New("the connection takes no more calls")
 
 // start sends a call's request, or lets it wait until the server accepts more streams.
 func (c *h2Conn) start(s *h2Stream, r *h2Request) error {
@@ -274,9 +274,9 @@ func (c *h2Conn) look(w *watch, now int64) {
 	c.Flush()
 }
 
-// lostBefore waits until the server has spoken HTTP/2, and returns an error if the
+// awaitSettings waits until the server has spoken HTTP/2, and returns an error if the
 // connection ended before.
-func (c *h2Conn) lostBefore(ctx context.Context) error {
+func (c *h2Conn) awaitSettings(ctx context.Context) error {
 	select {
 	case <-c.settled:
 	case <-ctx.Done():

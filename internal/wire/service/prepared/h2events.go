@@ -57,7 +57,7 @@ func (c *h2Conn) OnReset(stream *h2.Stream, why h2.Reset) {
 		c.end(s, fmt.Errorf("the server reset the call: %w", code))
 	case why.Unprocessed:
 		c.end(s, failure.As(failure.StreamRefused, fmt.Errorf(
-			"the server has not taken the call, because it ends the connection%s: %w", c.goAway, code)))
+			"the server did not take the call, because it ends the connection%s: %w", c.goAway, code)))
 	default:
 		c.end(s, malformedAnswer(errors.New(why.Reason)))
 	}

@@ -16,13 +16,13 @@ func (s *h2Stream) completeGRPC(trailers *answerHead) error {
 	case trailers != nil && trailers.grpcStatus != noStatus:
 		s.status, s.message = trailers.grpcStatus, trailers.grpcMessage
 		if codes.Code(s.status) == codes.OK && s.reader.inMessage() {
-			return fmt.Errorf("the answer ended within a message: %w", io.ErrUnexpectedEOF)
+			return fmt.Errorf("the answer ended in the middle of a message: %w", io.ErrUnexpectedEOF)
 		}
 	case s.code != http.StatusOK:
 		s.status = int(codeOfHTTP(s.code))
-		s.message = fmt.Sprintf("the server answered with the HTTP status %d %s and none of gRPC", s.code, http.StatusText(s.code))
+		s.message = fmt.Sprintf("the server answered with the HTTP status %d %s and no gRPC status", s.code, http.StatusText(s.code))
 	case !s.isGRPC:
-		s.status, s.message = int(codes.Unknown), "the server's answer is not of gRPC: its content-type is not application/grpc"
+		s.status, s.message = int(codes.Unknown), "the server's answer is not gRPC: its content-type is not application/grpc"
 	default:
 		s.status, s.message = int(codes.Internal), "the server's answer has no grpc-status"
 	}
@@ -67,7 +67,7 @@ func (r *messageReader) read(p []byte) (bytes int64, whole int, err error) {
 				return bytes, whole, nil
 			}
 			if r.prefix[0] != 0 {
-				return bytes, whole, errors.New("the answer has a compressed message, and none was asked for")
+				return bytes, whole, errors.New("the answer holds a compressed message, but the request accepts none")
 			}
 			r.left = int64(r.prefix[1])<<24 | int64(r.prefix[2])<<16 | int64(r.prefix[3])<<8 | int64(r.prefix[4])
 		}

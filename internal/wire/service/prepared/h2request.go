@@ -31,7 +31,7 @@ func encodeHTTP2(d *service.Definition, r *service.Request) (*h2Request, error) 
 	for _, f := range r.Header {
 		name := strings.ToLower(f.Name)
 		switch name {
-		case "host", "content-length", // said by the authority and the body
+		case "host", "content-length", // set from the authority and the body
 			"connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade": // RFC 9113, section 8.2.2
 			continue
 		case "user-agent":
@@ -61,8 +61,8 @@ func pseudoFields(d *service.Definition, r *service.Request, method string) []hp
 	}
 }
 
-// serverLater is by how much more than this end's own delay the server gives up later: what
-// is late shall fail in one way.
+// serverLater is added to the timeout that the server gets, beside a sixteenth of it. The
+// server then gives up after this end does, so that late calls fail in one way.
 const serverLater = 10 * time.Millisecond
 
 // encodeGRPC encodes a unary call (grpc/grpc, doc/PROTOCOL-HTTP2.md).
@@ -102,7 +102,7 @@ func encodeGRPC(d *service.Definition, r *service.Request) (*h2Request, error) {
 	return &h2Request{fields: h2.NewFixedFields(fields...), body: append(body, message...), grpc: true}, nil
 }
 
-// grpcTimeout is what the server is told, in at most 8 digits and a unit.
+// grpcTimeout returns the value of the field grpc-timeout: at most 8 digits and a unit.
 func grpcTimeout(d time.Duration) string {
 	const most = 99_999_999
 	for _, unit := range []struct {

@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// Can returns nil if Open can carry the plan's calls. Otherwise the error, which wraps
-// errors.ErrUnsupported, says what stands against it.
+// Can returns nil if Open can carry the plan's calls. Otherwise the error names the reason,
+// and wraps errors.ErrUnsupported.
 func Can(plan service.Plan) error {
 	why := ""
 	switch {
@@ -22,7 +22,7 @@ func Can(plan service.Plan) error {
 	case plan.Varied:
 		why = "requests that are made while calls are sent"
 	case plan.Lifecycle != conn.Kept:
-		why = "a connection a call"
+		why = "one connection per call"
 	}
 	for i := range plan.Requests {
 		switch r := &plan.Requests[i]; {
@@ -56,7 +56,7 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return openHTTP2(ctx, plan, dialer)
 }
 
-// requests finds the encoded form of a definition's requests.
+// requests holds the encoded form of a definition's requests.
 type requests[T any] struct {
 	first *service.Request // most definitions have one
 	only  *T
@@ -85,5 +85,5 @@ func (r *requests[T]) find(request *service.Request) (*T, error) {
 	if encoded, found := r.all[request]; found {
 		return encoded, nil
 	}
-	return nil, errors.New("the request is none of the definition's: only those are prepared")
+	return nil, errors.New("the request is not in the definition: only the definition's requests are prepared")
 }

@@ -10,11 +10,11 @@ import (
 	"wirelab.dev/internal/base/failure"
 )
 
-// watch ends calls that take longer than the timeout, or whose context has ended, without
-// a timer a call. It looks at all calls at each tick, so that they end up to a tick late,
-// but for the precision of short timeouts never before their time.
+// A watch ends calls that take longer than the timeout, or whose context has ended, without
+// one timer per call. It looks at all calls at each tick, so that calls end up to two ticks
+// late, and never before their time.
 type watch struct {
-	timeout time.Duration // 0: none
+	timeout time.Duration // 0 if there is none
 	every   time.Duration
 	limit   int64 // ticks that a call may take
 	now     atomic.Int64
@@ -24,8 +24,8 @@ type watch struct {
 	done sync.WaitGroup
 }
 
-// A tick is a 64th of the timeout within these limits, of which the longer one also bounds
-// how late the end of a context is seen.
+// A tick is a 64th of the timeout within these limits. maxTick also bounds the delay until
+// the end of a context is seen.
 const (
 	ticksInTimeout = 64
 	minTick        = time.Millisecond
@@ -42,7 +42,7 @@ func newWatch(timeout time.Duration) *watch {
 	return w
 }
 
-// start calls look at each tick until Close.
+// start calls look at each tick until close.
 func (w *watch) start(look func(now int64)) {
 	w.done.Go(func() {
 		ticker := time.NewTicker(w.every)
@@ -78,7 +78,7 @@ func (w *watch) judge(ctx context.Context, began, now int64) verdict {
 	return idle
 }
 
-// verdict is why the watch ended a call.
+// A verdict is the reason why the watch ended a call.
 type verdict uint64
 
 // The verdicts, which are smaller than any stamp.
@@ -90,7 +90,7 @@ const (
 	verdicts
 )
 
-// err returns the call's error.
+// err returns the error of a call that ended with a verdict.
 func (w *watch) err(ctx context.Context, v verdict) error {
 	switch v {
 	case idle:

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// onField looks at a header field, of which three say how the answer ends.
+// onField reads a header field. Three fields determine how the answer ends.
 func (p *Parser) onField(line []byte) error {
 	colon := bytes.IndexByte(line, ':')
 	if colon <= 0 || line[0] <= ' ' || line[colon-1] <= ' ' {

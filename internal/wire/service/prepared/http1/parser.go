@@ -8,19 +8,20 @@ import (
 	"net/http"
 )
 
-// Content says whether an answer may have a body, which depends on its request.
+// Content determines whether an answer may have a body. It depends on the request.
 type Content int
 
 // The kinds of content.
 const (
 	Body   Content = iota
-	NoBody         // the answer to HEAD: its fields speak of a body that is not sent
+	NoBody         // the answer to HEAD: its fields describe a body that is not sent
 )
 
-// What a server can make a client read before the answer's body, and after it.
+// These constants limit the bytes that a server can make a client read before the answer's
+// body, and after it.
 const (
-	maxLine    = 64 << 10  // of one line, which must be kept until it is whole
-	maxHead    = 256 << 10 // of all lines of an answer, trailers and interim answers included
+	maxLine    = 64 << 10  // bytes of one line, which must be kept until it is whole
+	maxHead    = 256 << 10 // bytes of an answer's lines, with trailers and interim answers
 	maxInterim = 100       // interim answers (1xx)
 )
 
@@ -45,21 +46,21 @@ const (
 	finished
 )
 
-// Parser reads one answer. Begin starts the next.
+// A Parser reads one answer. Begin starts the next.
 type Parser struct {
 	Status int
-	Bytes  int64 // of the body, so far
+	Bytes  int64 // the body's length so far
 	Close  bool  // the connection carries no further answer
 
 	stage   stage
 	content Content
-	// of the current head
+	// The current head.
 	old       bool  // HTTP/1.0
-	keepAlive bool  // said by the server
+	keepAlive bool  // the server keeps the connection
 	chunked   bool  // its Transfer-Encoding
-	length    int64 // its Content-Length; -1: none
+	length    int64 // its Content-Length, or -1
 
-	left     int64 // of the body or the chunk
+	left     int64 // bytes left of the body or the chunk
 	searched int   // bytes of the next line that hold no line's end
 	lines    int   // bytes of all lines
 	interim  int
@@ -71,8 +72,8 @@ func (p *Parser) Begin(content Content) { *p = Parser{content: content, length: 
 // Started reports whether a part of the answer has come.
 func (p *Parser) Started() bool { return p.lines > 0 }
 
-// Feed reads from buf, returns how many bytes it used, and whether the answer is complete.
-// What it did not use must be in the next call's buf again, with more behind it.
+// Feed reads from buf. It returns the number of bytes it used, and whether the answer is
+// complete. The next call's buf must begin with the bytes that were not used.
 func (p *Parser) Feed(buf []byte) (used int, done bool, err error) {
 	for p.stage != finished {
 		n, err := p.step(buf[used:])
@@ -110,7 +111,7 @@ func (p *Parser) step(buf []byte) (int, error) {
 
 func (p *Parser) stepLine(buf []byte) (int, error) {
 	if begin := buf[:min(len(buf), len(version))]; p.stage == statusLine && string(begin) != version[:len(begin)] {
-		return 0, malformed("it begins with %.40q", buf)
+		return 0, malformed("its first bytes are %.40q", buf)
 	}
 	end := bytes.IndexByte(buf[p.searched:], '\n')
 	if end >= 0 {
@@ -147,7 +148,7 @@ func (p *Parser) stepLine(buf []byte) (int, error) {
 	return end + 1, p.onField(line)
 }
 
-// version is what every answer begins with, without its minor number.
+// version is the beginning of every answer, without the minor number.
 const version = "HTTP/1."
 
 // onStatusLine reads, for instance, HTTP/1.1 200 OK (RFC 9112, section 4).
@@ -172,7 +173,7 @@ func (p *Parser) onStatusLine(line []byte) error {
 	return nil
 }
 
-// onHeaderEnd decides what the body is (RFC 9112, section 6.3).
+// onHeaderEnd determines the body's length and coding (RFC 9112, section 6.3).
 func (p *Parser) onHeaderEnd() error {
 	if p.Status < http.StatusOK && p.Status != http.StatusSwitchingProtocols {
 		p.interim++
@@ -198,7 +199,7 @@ func (p *Parser) onHeaderEnd() error {
 	return nil
 }
 
-// End says what the end of the connection means: an answer that it completes, or an error.
+// End returns nil if the end of the connection completes the answer, and otherwise an error.
 func (p *Parser) End() error {
 	switch {
 	case p.stage == untilEnd, p.stage == finished:
