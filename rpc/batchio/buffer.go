@@ -5,22 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// Buffer is pooled, reference-counted memory. It holds a message being sent or
+// A Buffer is pooled, reference-counted memory. It holds a message being sent or
 // assembled, or a chunk that a connection reads into.
 type Buffer struct {
 	Data  []byte
 	Plain int  // the length of an encoded message before compression, for its encoder
-	class int8 // index into bufferSizes; -1 is not pooled
+	class int8 // index into bufferSizes; -1 if the buffer is not pooled
 	refs  atomic.Int32
-	// abandoned means that somebody may hold a part of it: it is not used again.
+	// abandoned means that somebody may keep a part of Data, so the buffer is not used again.
 	abandoned atomic.Bool
 	audit     *atomic.Int64 // counts buffers in use, for tests; or nil
 	kept      *Kept         // counts the memory that a connection's peer makes it keep; or nil
-	// lent is where a waiting reader leaves its reference, if it has read into the buffer.
+	// lent is the place in which a waiting reader leaves its reference, if it has read into
+	// the buffer.
 	lent *atomic.Pointer[Buffer]
 }
 
-// bufferCost is what a buffer costs beyond its memory: itself and its place in a queue.
+// bufferCost is the memory of a buffer beyond its data: itself and its place in a queue.
 const bufferCost = 256
 
 // bufferSizes leave 128 bytes above each power of two for the prefix and field tags of
@@ -35,8 +36,8 @@ var bufferPools [longBuffer + 1]sync.Pool
 // buffersOut counts the buffers in use, if a test sets it.
 var buffersOut atomic.Pointer[atomic.Int64]
 
-// CountBuffers makes the buffers that are taken from now on count in out while they are
-// in use, for tests. nil ends it.
+// CountBuffers counts in out the buffers in use that are taken from now on, for tests. nil
+// ends the counting.
 func CountBuffers(out *atomic.Int64) { buffersOut.Store(out) }
 
 // NewBuffer returns a buffer of length n with one reference.
@@ -74,7 +75,7 @@ func (b *Buffer) begin(class, n int) *Buffer {
 	return b
 }
 
-// BufferSize returns how much memory NewBuffer takes for so many bytes.
+// BufferSize returns the size of the memory that NewBuffer takes for n bytes.
 func BufferSize(n int) int {
 	for _, size := range bufferSizes {
 		if n <= size {
@@ -84,7 +85,7 @@ func BufferSize(n int) int {
 	return n
 }
 
-// NewExactBuffer is NewBuffer without room to spare, which is not pooled.
+// NewExactBuffer returns a buffer like NewBuffer, but without spare room and not pooled.
 func NewExactBuffer(n int) *Buffer {
 	b := &Buffer{Data: make([]byte, n)}
 	return b.begin(-1, n)
@@ -101,7 +102,7 @@ func (b *Buffer) Keep(kept *Kept) {
 // Kept counts the bytes of memory that the received messages of a connection keep. Its
 // methods may be called at any time, with any lock held.
 type Kept struct {
-	// Freed is called on a goroutine of its own, see WakeBelow. nil is ignored.
+	// Freed is called on a goroutine of its own, see WakeBelow. It may be nil.
 	Freed     func()
 	bytes     atomic.Int64
 	wakeBelow atomic.Int64
@@ -173,7 +174,7 @@ func (b *Buffer) Release() {
 	}
 }
 
-// SetData sets the buffer's memory to data, which an append may have reallocated.
+// SetData sets Data to data, which an append may have reallocated.
 func (b *Buffer) SetData(data []byte) {
 	if cap(data) != cap(b.Data) {
 		b.class = -1

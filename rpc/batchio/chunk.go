@@ -11,11 +11,11 @@ const (
 	shrinkAfter = 256
 )
 
-// Chunk returns the chunk that the frames being fed lie in, which a message may retain. A
-// short message may retain a long chunk, so it must copy if its peer's are not read.
+// Chunk returns the chunk that holds the frames being fed, which a message may retain. A
+// short message may retain a long chunk, so messages that nobody reads must be copied.
 func (c *Conn) Chunk() *Buffer { return c.chunk }
 
-// room returns memory for the next read, behind what has been read and not used. While
+// room returns memory for the next read, behind the bytes that have not been used. While
 // messages retain the chunk, only its unused end may be written.
 func (c *Conn) room() []byte {
 	size := c.chunkSize
@@ -52,8 +52,8 @@ func (c *Conn) room() []byte {
 }
 
 // rest gives the chunk back if all of it has been used, because the reader will wait.
-// While messages retain it, it is lent: the reader takes it back when there is more to
-// read, unless the last message has been released before.
+// While messages retain it, it is lent: the reader takes it back when there is more to read,
+// unless the last message has been released by then.
 func (c *Conn) rest() {
 	if c.chunk == nil || c.from < c.to {
 		return

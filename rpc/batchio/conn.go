@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Conn connects a state machine to a socket.
+// A Conn connects a state machine to a socket.
 //
 // Callers queue frames in the machine's output under the lock. The writer writes the
 // frames of many callers at once. It yields first, so that goroutines that are about to
 // queue something can do so; no other optimization gained as much. When a batch is
-// large enough, the caller that completed it writes it (see FlushBatch), so that the
-// peer works on one batch while the next one fills.
+// large enough, the caller that completed it writes it (see FlushBatch). The peer then works
+// on one batch while the next one fills.
 type Conn struct {
-	// Mu guards the machine, Counters and what the library keeps for the connection.
+	// Mu guards the machine, Counters and the library's own state of the connection.
 	Mu      sync.Mutex
 	machine Machine
 	nc      net.Conn
@@ -34,22 +34,22 @@ type Conn struct {
 	running   *sync.WaitGroup // counts both goroutines
 
 	// Used only by the reader.
-	chunk      *Buffer // what has been read; nil while that is nothing
-	from, to   int
+	chunk      *Buffer       // holds the bytes that have been read; nil while there are none
+	from, to   int           // the bytes of chunk that have not been used
 	chunkSize  int           // of the next chunk
 	smallReads int           // reads in a row that would have fit into a first chunk
-	restful    bool          // calls rest while it waits
+	restful    bool          // the reader calls rest while it waits
 	quiet      bool          // the next read may wait long, so it gets little memory
 	spinFor    time.Duration // see Spin; 0: as the connection's traffic suggests
 	sleeps     bool          // see SleepToRead
 
 	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see rest
-	kept    Kept                   // what received messages keep
+	kept    Kept                   // the memory that received messages keep
 	buffers net.Buffers            // used only by the writer
 
 	// LastRead is the time of the last read since Epoch, in nanoseconds.
 	LastRead atomic.Int64
-	// Counters of traffic are counted here, those of calls by the library.
+	// Counters count the traffic. The library counts the calls.
 	Counters Counters
 }
 
@@ -59,7 +59,7 @@ const finalWriteTimeout = time.Second
 // Epoch is the zero of the monotonic times that state machines get.
 var Epoch = time.Now()
 
-// Init prepares a zero Conn to use nc. Next, its machine is made, and attached.
+// Init prepares a zero Conn to use nc. Next, the caller makes the machine and calls Attach.
 func (c *Conn) Init(nc net.Conn) {
 	c.nc, c.wake, c.resume = nc, make(chan struct{}, 1), make(chan struct{}, 1)
 	c.chunkSize, c.quiet = firstChunk, true
@@ -71,9 +71,8 @@ func (c *Conn) Init(nc net.Conn) {
 	}
 }
 
-// SleepToRead makes reads wait at once, without looking for data first: for a connection of so
-// many callers that others' answers wake them anyway, where CPU time counts more than
-// microseconds. Call it before Start.
+// SleepToRead makes reads wait at once, without polling for data first. It suits connections
+// with so many callers that CPU time counts more than microseconds. Call it before Start.
 func (c *Conn) SleepToRead() { c.sleeps = true }
 
 // MinReferenceLen is the payload length from which an iovec costs less than a copy.
@@ -94,7 +93,7 @@ func (c *Conn) Kept() *Kept { return &c.kept }
 // NetConn returns the connection that Init was given.
 func (c *Conn) NetConn() net.Conn { return c.nc }
 
-// Attach sets what the loops feed and call.
+// Attach sets the machine and the role that the loops feed and call.
 func (c *Conn) Attach(m Machine, r Role) { c.machine, c.role = m, r }
 
 // Start runs the two loops.
@@ -105,7 +104,7 @@ func (c *Conn) Start(running *sync.WaitGroup) {
 	go c.write() // last, so that it runs first: the preface must not wait for the peer's
 }
 
-// Err returns why the connection ended, or nil. The lock is held.
+// Err returns the reason why the connection ended, or nil. The lock is held.
 func (c *Conn) Err() error { return c.err }
 
 // Close ends the connection. Queued frames are still written, for at most
@@ -129,8 +128,8 @@ func (c *Conn) CloseLocked(err error) {
 }
 
 // Transparent is implemented by connections that wrap a socket without changing its
-// bytes. Socket returns it; it implements syscall.Conn. All writes, and all reads after
-// the first, go to that socket, and deadlines and Close to the wrapper.
+// bytes. Socket returns the socket, which implements syscall.Conn. All writes, and all reads
+// after the first, go to the socket; deadlines and Close go to the wrapper.
 type Transparent interface {
 	Socket() net.Conn
 }

@@ -12,13 +12,15 @@ type Counters struct {
 	Reads, Writes uint64
 }
 
-// sends counts the process's calls of sendto, which the kernel's own count of writes leaves out.
+// sends counts the process's calls of sendto. The kernel's own count of writes omits them.
 var sends atomic.Int64
 
-// Sends returns how often this process has called sendto to write to its connections.
+// Sends returns the number of times this process has called sendto to write to its
+// connections.
 func Sends() int64 { return sends.Load() }
 
-// Sum adds counters up. It is no method because a library's users see the type.
+// Sum returns the sum of two counters. It is not a method because a library's users see the
+// type.
 func Sum(a, b Counters) Counters {
 	a.CallsStarted += b.CallsStarted
 	a.CallsSucceeded += b.CallsSucceeded

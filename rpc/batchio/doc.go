@@ -16,5 +16,5 @@
 //   - A lent chunk is one that messages retain while the reader waits and has none.
 //   - A batch ends when its calls are most of the open ones, see [Conn.FlushBatch].
 //
-// This package must not know any protocol: not what a frame holds, nor gRPC.
+// This package must not know any protocol: neither the content of frames nor gRPC.
 package batchio

@@ -5,7 +5,7 @@ import "sync"
 // A Releaser owns bytes. Release is called when they have been written or dropped.
 type Releaser interface{ Release() }
 
-// Payload is content for frames. Owner may be nil.
+// A Payload is content for frames. Owner may be nil.
 type Payload struct {
 	Data  []byte
 	Owner Releaser
@@ -18,16 +18,16 @@ func (p Payload) Release() {
 	}
 }
 
-// Output holds the frames to be written, in order. Short frames are copied into one
+// An Output holds the frames to be written, in order. Short frames are copied into one
 // buffer, the tail; long payloads are referenced between slices of it.
 type Output struct {
-	// Answers counts bytes that the peer's frames have provoked, for the state machine,
-	// which limits them.
+	// Answers counts the bytes of replies to the peer's frames. The state machine limits
+	// them.
 	Answers  int
 	segments [][]byte
 	owners   []Releaser
 	buf      []byte // the buffer being filled
-	sealed   int    // buf[:sealed] is in segments already
+	sealed   int    // buf[:sealed] is already in segments
 	size     int
 }
 
@@ -40,8 +40,8 @@ func NewOutput() *Output { return outputs.Get().(*Output) }
 // Len returns the number of bytes to be written.
 func (o *Output) Len() int { return o.size }
 
-// Tail returns the buffer that short frames are appended to. What was appended counts
-// after SetTail.
+// Tail returns the buffer that short frames are appended to. SetTail makes the appended
+// bytes a part of the output.
 func (o *Output) Tail() []byte { return o.buf }
 
 // SetTail stores buf, which is the tail with bytes appended.

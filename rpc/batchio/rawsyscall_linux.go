@@ -18,9 +18,9 @@ import (
 // which the scheduler does not see (docs/decisions/0014 and 0040).
 //
 // A raw system call that waits would keep its processor, and a garbage collection would
-// wait for it for ever. These do not wait whatever the descriptor's mode is, because each
-// passes MSG_DONTWAIT: the mode itself cannot be relied on, as anybody who calls Fd on a
-// copy of the descriptor (net.TCPConn.File) makes all copies blocking, at any time.
+// wait for it for ever. The raw calls here never wait, because each passes MSG_DONTWAIT.
+// The descriptor's mode cannot be relied on: anybody who calls Fd on a copy of the
+// descriptor (net.TCPConn.File) makes all copies blocking, at any time.
 //
 // The runtime still needs the monitor, to preempt handlers that compute for long. The
 // monitor never sleeps past the next timer, so monitorTimer fires regularly while raw
@@ -30,7 +30,7 @@ import (
 // neither the scheduler nor the garbage collector can use its thread.
 const maxRawLen = 64 << 10
 
-// monitorTimer keeps the runtime's monitor from sleeping long. A program has one.
+// A monitorTimer keeps the runtime's monitor from sleeping long. A program has one.
 type monitorTimer struct {
 	running atomic.Bool
 	used    atomic.Bool // since the last tick
@@ -41,8 +41,8 @@ var monitor monitorTimer
 // tickEvery is also the runtime's time slice, after which it preempts a goroutine.
 const tickEvery = 10 * time.Millisecond
 
-// allowsRaw reports whether a system call of so many bytes may be raw. The first one
-// may not: it wakes the monitor, which then sleeps at most until the next tick.
+// allowsRaw reports whether a system call with this number of bytes may be raw. The first
+// one may not: it wakes the monitor, which then sleeps at most until the next tick.
 func (t *monitorTimer) allowsRaw(bytes int) bool {
 	if bytes > maxRawLen {
 		return false
@@ -81,11 +81,12 @@ var rawOff = func() bool {
 	return set && v != "on"
 }()
 
-// raceOn is set under the race detector. It learns the order of socket operations from
-// package syscall only, so each is then accompanied by one of that package's, of no bytes.
+// raceOn is set under the race detector, which learns the order of socket operations only
+// from package syscall. Each operation is then accompanied by one of package syscall, with
+// no bytes.
 var raceOn bool
 
-// readSocket reads what is there, or returns EAGAIN. It does not wait.
+// readSocket reads the bytes that have come, or returns EAGAIN. It does not wait.
 func readSocket(fd int, p []byte) (int, error) {
 	n, err := transfer(syscall.SYS_RECVFROM, fd, p, syscall.MSG_DONTWAIT)
 	if err == syscall.ENOTSOCK { //nolint:errorlint // a bare errno

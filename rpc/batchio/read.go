@@ -13,7 +13,7 @@ const maxFramesPerLock = 64
 func (c *Conn) read() {
 	defer c.running.Done()
 	source := func() (int, error) { return c.nc.Read(c.room()) }
-	_, wrapped := c.nc.(Transparent) // whose first read is its own
+	_, wrapped := c.nc.(Transparent) // the wrapper itself makes the first read
 	var err error
 	for gotData := false; err == nil; gotData = true {
 		if c.socket != nil && !c.restful && (gotData || !wrapped) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// reserve keeps long buffers for reuse. A sync.Pool forgets buffers that were not in use
+// A reserve keeps long buffers for reuse. A sync.Pool forgets buffers that were not in use
 // during two collections, and a program that passes long messages collects after every few
 // messages. It would touch new memory all the time, which was measured to cost more than
 // all copies of a message. Shorter buffers stay in pools, which need no lock.
@@ -28,8 +28,8 @@ const (
 	minLong = 1 << 20
 	// maxReserve bounds the bytes in reserve. Longer buffers are left to a sync.Pool.
 	maxReserve = 64 << 20
-	// maxIdle is how long a buffer is kept without use. Collections find idle buffers; a
-	// program that does nothing has a collection every two minutes.
+	// maxIdle is the time that a buffer is kept without use. Garbage collections find idle
+	// buffers; a program that does nothing has one every two minutes.
 	maxIdle = time.Second
 )
 

@@ -2,7 +2,20 @@
 
 package batchio
 
-import "net"
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+// ReadsNow reports whether ReadNow and WriteNow work on this system.
+const ReadsNow = false
+
+// ReadNow returns errors.ErrUnsupported.
+func ReadNow(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// WriteNow returns errors.ErrUnsupported.
+func WriteNow(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // newSocketReader returns nil: without raw sockets, reads do not spin.
 func newSocketReader(*Conn) func() (int, error) { return nil }
@@ -15,3 +28,12 @@ func newSocketWriter(net.Conn) *socketWriter { return nil }
 func (*socketWriter) tryWrite([][]byte) (int, error) { return 0, nil }
 
 func (*socketWriter) writeAll([]byte) error { return nil }
+
+// Spin returns nc: this system has no reads that do not wait.
+func Spin(nc net.Conn, _ time.Duration) net.Conn { return nc }
+
+// A spinConn is never made on this system.
+type spinConn struct {
+	net.Conn
+	most time.Duration
+}

@@ -13,7 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketWriter writes to a socket's file descriptor directly, so that a write can return
+// ReadsNow reports whether ReadNow and WriteNow work on this system.
+const ReadsNow = true
+
+// ReadNow reads the bytes that a socket holds, for loops outside this package. It returns
+// EAGAIN if there are none, and 0 bytes at the end of the connection. It never waits.
+func ReadNow(fd uintptr, p []byte) (int, error) { return readSocket(int(fd), p) }
+
+// WriteNow writes as much as a socket has room for, or returns EAGAIN. It never waits.
+func WriteNow(fd uintptr, p []byte) (int, error) { return writeSocket(int(fd), p) }
+
+// A socketWriter writes to a socket's file descriptor directly, so that a write can return
 // instead of waiting. Writes must not overlap.
 type socketWriter struct {
 	raw  syscall.RawConn
@@ -72,7 +82,7 @@ func (w *socketWriter) write(data []byte, wait bool) (int, error) {
 	return n, err
 }
 
-// tryWrite writes what the socket accepts without waiting, which may be nothing.
+// tryWrite writes as much as the socket accepts without waiting, which may be nothing.
 func (w *socketWriter) tryWrite(segments [][]byte) (int, error) {
 	if len(segments) == 1 {
 		return w.write(segments[0], false)
@@ -98,7 +108,7 @@ func (w *socketWriter) writeAll(data []byte) error {
 	return err
 }
 
-// spinner reads from a socket. If there is nothing to read, it polls for up to maxSpin
+// A spinner reads from a socket. If there is nothing to read, it polls for up to maxSpin
 // before it lets the thread sleep: sleeping and waking cost both ends more than that, on
 // virtual machines several times more. With one caller, spinning was measured to cut
 // latency to a quarter and CPU time to half. After repeated misses it stops spinning for
@@ -111,7 +121,7 @@ type spinner struct {
 	n      int
 	err    error
 	misses int // spins in a row that found nothing
-	skip   int // the next reads that must not spin
+	skip   int // the number of next reads that must not spin
 	pause  int // the last value of skip; it doubles with each failure to find anything
 	short  int // short reads in a row
 }
@@ -138,8 +148,8 @@ func newSocketReader(c *Conn) func() (int, error) {
 	return s.read
 }
 
-// tryOnce reads what is there. It returns false to be called again when there is
-// something, and needs no memory until then.
+// tryOnce reads the bytes that have come. It returns false to be called again when there
+// are some, and needs no memory until then.
 func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	for {
 		s.n, s.err = readSocket(int(fd), s.to.room())

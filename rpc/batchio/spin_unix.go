@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Spin returns a connection whose reads look for data for up to so long before they let the
-// thread sleep; nc itself where it is no socket, or most is 0. A Conn that gets it reads its
-// socket so, and lets callers write what they have queued.
+// Spin returns a connection whose reads poll for data, for the duration most, before they
+// let the thread sleep. It returns nc itself if nc is not a socket or most is 0. A Conn with
+// such a connection reads its socket in this way, and lets callers write their own frames.
 func Spin(nc net.Conn, most time.Duration) net.Conn {
 	if socketOf(nc) == nil || most <= 0 {
 		return nc
@@ -25,7 +25,7 @@ func Spin(nc net.Conn, most time.Duration) net.Conn {
 	return &spinConn{Conn: nc, raw: raw, most: most}
 }
 
-// spinConn is a socket that is read by spinning, as by TLS above it.
+// A spinConn is a socket whose reads poll, for readers such as TLS.
 type spinConn struct {
 	net.Conn
 	raw  syscall.RawConn
@@ -34,10 +34,10 @@ type spinConn struct {
 
 var _ Transparent = (*spinConn)(nil)
 
-// Socket returns what it reads from.
+// Socket implements Transparent.
 func (s *spinConn) Socket() net.Conn { return s.Conn }
 
-// Read reads what is there.
+// Read implements net.Conn.
 func (s *spinConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -60,7 +60,8 @@ func (s *spinConn) Read(p []byte) (int, error) {
 	})
 }
 
-// spinUpTo reads until there is something, and after so long waits for it.
+// spinUpTo calls once without waiting until it reads something, and after the duration most
+// lets it wait.
 func spinUpTo(most time.Duration, once func(wait bool) (int, error)) (int, error) {
 	for began := time.Now(); ; runtime.Gosched() {
 		n, err := once(false)

@@ -9,8 +9,8 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of <linux/tcp.h>, which package syscall lacks.
 const tcpUserTimeout = 18
 
-// SetUserTimeout makes the kernel end a TCP connection whose peer acknowledges nothing
-// for so long. Without it, a vanished peer is noticed only after many retransmissions
+// SetUserTimeout makes the kernel end a TCP connection whose peer acknowledges nothing for
+// the duration of timeout. Without it, a vanished peer is noticed only after many retransmissions
 // while there is something to send.
 func SetUserTimeout(nc net.Conn, timeout time.Duration) {
 	tcp, ok := nc.(*net.TCPConn)

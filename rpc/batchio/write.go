@@ -26,10 +26,11 @@ func (c *Conn) Flush() {
 
 // FlushBatch is Flush for callers that have just queued a unary call or a response. Once
 // the batch holds three fifths of the open calls, or a few long ones, it is written at once:
-// the peer works on it while the other calls queue. (A single long one is left to the writer:
-// short calls beside it were measured to take half as long again.) Waiting for all calls, as the writer
-// does when it yields, makes the two ends take turns. With 50 callers on one connection and
-// one CPU per end, that was measured to cost two fifths of the throughput.
+// the peer works on it while the other calls queue. (A single long call is left to the
+// writer: otherwise short calls beside it were measured to take half as long again.) Waiting
+// for all calls, as the writer does when it yields, makes the two ends take turns. With 50
+// callers on one connection and one CPU per end, this was measured to cost two fifths of the
+// throughput.
 func (c *Conn) FlushBatch() {
 	if c.writer != nil && !c.writing && c.err == nil {
 		if ending, open := c.machine.Ending(); ending >= max(c.leastBatch(), open*3/5) || ending >= 2 && c.machine.Pending() >= MinOutput {
@@ -39,10 +40,11 @@ func (c *Conn) FlushBatch() {
 	c.Flush()
 }
 
-// minBatch is the least number of calls in a batch that a caller writes, and leastBatch that
-// of a connection. One that spins has few calls, which are not to wait for the writer.
+// minBatch is the least number of calls in a batch that a caller writes.
 const minBatch = 8
 
+// leastBatch returns minBatch, or 1 for a connection that spins: it has few calls, which
+// must not wait for the writer.
 func (c *Conn) leastBatch() int {
 	if c.spinFor > 0 {
 		return 1
