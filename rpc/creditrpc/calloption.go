@@ -12,7 +12,7 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// callInfo is what a call's options say.
+// callInfo holds the options of one call.
 type callInfo struct {
 	rpccall.CallOptions
 	creds []credentials.PerRPCCredentials
@@ -34,8 +34,8 @@ func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
 	return info, unknown
 }
 
-// tell passes what came with an answer to the call's options.
-func (i *callInfo) tell(cc *clientConn, call *clientCall) {
+// responded passes an answer's peer, header and trailer to the call's options.
+func (i *callInfo) responded(cc *clientConn, call *clientCall) {
 	if i.Peer != nil {
 		*i.Peer = *cc.peer
 	}
@@ -47,7 +47,7 @@ func (i *callInfo) tell(cc *clientConn, call *clientCall) {
 	}
 }
 
-// metadata returns what the call sends: the context's, and that of its credentials.
+// metadata returns the metadata that the call sends: the context's and the credentials'.
 func (i *callInfo) metadata(ctx context.Context, cc *clientConn, method string) (metadata.MD, error) {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	if len(i.creds) == 0 {

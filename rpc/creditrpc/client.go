@@ -17,8 +17,8 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// Client makes calls to one server, over one connection, which it opens when it is first
-// needed and again when it was lost. Its methods may be called concurrently.
+// A Client makes calls to one server over one connection. It opens the connection when the
+// first call needs it, and again when it was lost. Its methods may be called concurrently.
 type Client struct {
 	opts    clientOptions
 	target  string
@@ -29,8 +29,8 @@ type Client struct {
 	calls   sync.Pool // of *clientCall, the unary ones
 
 	conns   rpccall.Conns[*clientConn] // whose lock also guards what follows
-	current *clientConn                // that takes calls; nil: none
-	dialing chan struct{}              // closed when the dial that goes on has ended; nil: none does
+	current *clientConn                // takes new calls; nil if there is none
+	dialing chan struct{}              // closed when the current dial has ended; nil if there is none
 	failed  error                      // of the last dial
 	retryAt time.Time                  // no dial before
 	pause   time.Duration
@@ -43,7 +43,7 @@ var _ grpc.ClientConnInterface = (*Client)(nil)
 // ALPN is the protocol's name in the TLS handshake (RFC 7301).
 const ALPN = "creditrpc/1"
 
-// ErrClosed is what calls fail with after Close.
+// ErrClosed is returned by calls after Close.
 var ErrClosed = status.Error(codes.Canceled, "creditrpc: the client is closed")
 
 // NewClient returns a client for "host:port" or "unix:path". It connects on the first call.
@@ -77,7 +77,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// Target returns what NewClient was given.
+// Target returns the target that NewClient was given.
 func (c *Client) Target() string { return c.target }
 
 // Close ends the connection and its calls, and waits for the connection's goroutines.
@@ -98,15 +98,15 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Connect opens the connection, if there is none, and returns when it is there or cannot be
-// had.
+// Connect opens the connection, if there is none. It returns when the connection is open or
+// opening it has failed.
 func (c *Client) Connect(ctx context.Context) error {
 	_, err := c.pick(ctx, false)
 	return err
 }
 
-// pick returns the connection, and opens one where there is none. A call that does not wait
-// for it to be ready fails with the error of a dial that has just failed.
+// pick returns the connection, and opens one if there is none. If a dial has just failed, pick
+// returns its error, unless the call waits until the connection is ready.
 func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
 	for {
 		c.conns.Mu.Lock()
@@ -142,7 +142,7 @@ func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
 	}
 }
 
-// unavailable is what calls fail with that found no connection.
+// unavailable returns the error of calls that found no connection.
 func unavailable(err error) error {
 	return rpccall.WithCause(status.Newf(codes.Unavailable, "creditrpc: %v", err), err)
 }
@@ -159,7 +159,7 @@ func (c *Client) connect(pause time.Duration) {
 	c.conns.Mu.Lock()
 	defer c.conns.Mu.Unlock()
 	if err == nil && cc.lost() {
-		err = errors.New("the connection was lost at once")
+		err = errors.New("the connection was lost as soon as it was open")
 	}
 	if c.failed = err; err == nil {
 		c.current, c.pause = cc, 0
@@ -172,7 +172,7 @@ func (c *Client) connect(pause time.Duration) {
 	c.dialing = nil
 }
 
-// dial returns a connection whose server has greeted.
+// dial returns a connection whose server has sent its Hello.
 func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	nc, err := c.opts.dial(ctx, c.address)
 	if err != nil {
@@ -201,7 +201,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	case <-cc.ctx.Done():
 		err = cc.reason()
 	case <-ctx.Done():
-		err = fmt.Errorf("the server did not greet: %w", ctx.Err())
+		err = fmt.Errorf("the server sent no Hello: %w", ctx.Err())
 		cc.Close(err)
 	}
 	return nil, fmt.Errorf("connect to %s: %w", c.address, err)

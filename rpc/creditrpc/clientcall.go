@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
-// clientCall is one attempt of a call. That of a unary call is used again.
+// A clientCall is one attempt of a call. Those of unary calls are used again.
 type clientCall struct {
 	stream  link.Stream
 	streams bool
@@ -25,9 +25,9 @@ type clientCall struct {
 	err             error
 	over            bool
 
-	encoders *encoders // where its request counts until it has been sent, or nil
-	ahead    int       // bytes that it counts for, or will
-	waits    bool      // for its turn
+	encoders *encoders // counts the request until it has been sent; nil if none does
+	ahead    int       // bytes of the request that encoders counts, or will
+	waits    bool      // for its turn to encode
 
 	signal  chan struct{} // something came, or the call is over; before it began: it may encode
 	drained chan struct{} // of streams: all was sent
@@ -62,7 +62,7 @@ func (c *clientCall) finish(err error) {
 	c.signal <- struct{}{}
 }
 
-// maxTries bounds the connections that a call tries which refuse it before they begin it.
+// maxTries bounds the connections that a call tries if they refuse it before it begins.
 const maxTries = 5
 
 func (c *Client) invoke(ctx context.Context, method string, req, reply any, opts []grpc.CallOption) (err error) {
@@ -107,7 +107,7 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 			<-call.signal
 		}
 	}
-	info.tell(cc, call)
+	info.responded(cc, call)
 	several := call.inbox.Len() > 1
 	answer, answered := call.inbox.Take()
 	switch err = call.err; {
@@ -125,8 +125,8 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	return err
 }
 
-// begin begins a call: a unary one with its message, a stream with none. It returns with the
-// connection's lock free.
+// begin begins a call: a unary one with its message, a stream without one. It does not hold
+// the connection's lock when it returns.
 func (c *Client) begin(ctx context.Context, call *clientCall, method string, info *callInfo, m *rpccall.Measured) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -153,7 +153,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 			continue
 		}
 		if !cc.link.Names(method) {
-			err = status.Errorf(codes.Internal, "creditrpc: the method %q: its name is too long, or there are too many", method)
+			err = status.Errorf(codes.Internal, "creditrpc: method %q: the name is too long, or the client uses too many methods", method)
 		} else {
 			err = checkMeta(md, int(cc.link.Peer().MaxMeta))
 		}
@@ -182,7 +182,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 	}
 }
 
-// recycle keeps a unary call that is over, or was never begun, for another.
+// recycle keeps a unary call that has ended, or was never begun, for another one.
 func (c *Client) recycle(call *clientCall) {
 	drop(&call.inbox)
 	signal := call.signal

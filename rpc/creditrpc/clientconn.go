@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// clientConn is a connection of a client.
+// A clientConn is a connection of a client.
 type clientConn struct {
 	conn
 	client  *Client
@@ -58,23 +58,24 @@ func (cc *clientConn) OnHeader(s *link.Stream, meta []byte) {
 	call.headerCame()
 }
 
-// OnEnd ends a call well.
+// OnEnd ends a call that has succeeded.
 func (cc *clientConn) OnEnd(s *link.Stream) { s.Owner.(*clientCall).finish(nil) }
 
-// OnStatus ends a call.
+// OnStatus ends a call with the server's status.
 func (cc *clientConn) OnStatus(s *link.Stream, e *frame.Ending) {
 	call := s.Owner.(*clientCall)
 	call.trailer = readMeta(e.Meta)
 	call.finish(statusOf(e).Err())
 }
 
-// OnCancel ends a call that the server has not begun: it is made again elsewhere.
+// OnCancel ends a call that the server has not begun. The client makes it again on another
+// connection.
 func (cc *clientConn) OnCancel(s *link.Stream) { s.Owner.(*clientCall).finish(errRefused) }
 
-// errRefused ends a call that no server has begun.
+// errRefused is the error of a call that no server has begun.
 var errRefused = errors.New("creditrpc: the server takes no more calls")
 
-// OnSent lets the caller of a stream send its next message, and others encode theirs.
+// OnSent lets the stream's caller send its next message, and other callers encode theirs.
 func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
 	call.encoded()
@@ -83,17 +84,17 @@ func (cc *clientConn) OnSent(s *link.Stream) {
 	}
 }
 
-// OnPong has nothing to do: that something came is known already.
+// OnPong does nothing: the keepalive looks at the time of the last read.
 func (cc *clientConn) OnPong([8]byte) {}
 
-// OnGoodbye makes the next calls go elsewhere.
-func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // which takes the lock that is above this one's
+// OnGoodbye makes the next calls go to another connection.
+func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // leave takes the client's lock, which goes before this one
 
 // OnRequest is for servers.
 func (cc *clientConn) OnRequest(uint32, string, frame.Begin) *link.Stream { return nil }
 
-// StreamsChanged notes the server's greeting, and closes a connection after its last call,
-// when the server has said goodbye.
+// StreamsChanged notes the server's Hello. After a Goodbye, it closes the connection when the
+// last call has ended.
 func (cc *clientConn) StreamsChanged() {
 	if cc.link.Peer().Version != 0 {
 		rpccall.CloseOnce(cc.greeted)
@@ -106,7 +107,7 @@ func (cc *clientConn) StreamsChanged() {
 // StartCalls is for servers.
 func (cc *clientConn) StartCalls() {}
 
-// ConnLost ends all calls: those that were never sent may be made again.
+// ConnLost ends all calls. Those that were never sent may be made again.
 func (cc *clientConn) ConnLost(err error) {
 	for s := range cc.link.All() {
 		call := s.Owner.(*clientCall)
@@ -140,7 +141,7 @@ func (cc *clientConn) reason() error {
 	return cc.Err()
 }
 
-// cancel gives a call up.
+// cancel ends a call with an error, and cancels it on the server.
 func (cc *clientConn) cancel(call *clientCall, err error) {
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// clientStream is a streaming call.
+// A clientStream is a streaming call.
 type clientStream struct {
 	call       clientCall
 	cc         *clientConn
@@ -24,7 +24,7 @@ type clientStream struct {
 	stop       func() bool // ends the watch over ctx
 	gotMessage bool        // the only message of an answer has come
 	closed     bool        // nothing more is sent
-	told       bool        // the options know how it ended; guarded by the connection's lock
+	finished   bool        // the options have the call's end; guarded by the connection's lock
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -48,8 +48,8 @@ func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, method st
 // Context returns the call's context.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// Header waits for the server's metadata, or for the call's end: without any, RecvMsg tells
-// why.
+// Header waits for the server's metadata, or for the call's end. It returns nil, nil if the
+// call ended without metadata; RecvMsg returns the reason.
 func (s *clientStream) Header() (metadata.MD, error) {
 	<-s.call.headers
 	s.cc.Mu.Lock()
@@ -64,7 +64,7 @@ func (s *clientStream) Trailer() metadata.MD {
 	return s.call.trailer
 }
 
-// CloseSend ends what this end sends.
+// CloseSend tells the server that no more messages follow.
 func (s *clientStream) CloseSend() error {
 	s.cc.Mu.Lock()
 	defer s.cc.Mu.Unlock()
@@ -74,9 +74,9 @@ func (s *clientStream) CloseSend() error {
 	return nil
 }
 
-// SendMsg sends a message, and waits until flow control has let it go. It returns io.EOF
-// where the call is over, or nil if the client sends a single message, as generated code
-// wants it: RecvMsg says why. Any other error ends the call.
+// SendMsg sends a message, and waits until flow control has let it go. If the call has ended,
+// it returns io.EOF, or nil if the client sends a single message, as generated code expects;
+// RecvMsg returns the reason. Any other error ends the call.
 func (s *clientStream) SendMsg(v any) error {
 	err := s.send(v)
 	switch {
@@ -124,8 +124,7 @@ func (s *clientStream) send(v any) error {
 	return nil
 }
 
-// RecvMsg receives a message. It returns io.EOF after the last, and the call's error where
-// it has one.
+// RecvMsg receives a message. After the last one it returns io.EOF, or the call's error.
 func (s *clientStream) RecvMsg(v any) error {
 	m, err := s.nextMessage()
 	if err != nil {
@@ -152,12 +151,12 @@ func (s *clientStream) RecvMsg(v any) error {
 	return s.ended(err)
 }
 
-// ended tells the options, once, how the call ended.
+// ended passes the call's end to its options, once, and returns err.
 func (s *clientStream) ended(err error) error {
 	s.cc.Mu.Lock()
-	first := !s.told
-	if s.told = true; first {
-		s.info.tell(s.cc, &s.call)
+	first := !s.finished
+	if s.finished = true; first {
+		s.info.responded(s.cc, &s.call)
 	}
 	s.cc.Mu.Unlock()
 	switch {
@@ -198,7 +197,7 @@ func (s *clientStream) nextMessage() (message, error) {
 	}
 }
 
-// error is why the call failed.
+// error returns the call's error.
 func (s *clientStream) error() error {
 	if errors.Is(s.call.err, errRefused) {
 		return status.Error(codes.Unavailable, errRefused.Error())

@@ -29,7 +29,7 @@ func encode(v any, limit int) (*batchio.Buffer, error) {
 	return marshal(&m)
 }
 
-// measure sizes a message that is yet to be encoded.
+// measure computes the size of a message.
 func measure(v any, limit int) (rpccall.Measured, error) {
 	if v == nil {
 		v = (*emptypb.Empty)(nil)
@@ -68,7 +68,7 @@ func decode(m *message, v any, limit int) error {
 	return nil
 }
 
-// alias unmarshals a message whose long bytes fields point into data.
+// alias unmarshals a message. Its long bytes fields point into data.
 func alias(data []byte, v any) error {
 	into, err := rpccall.Message(v)
 	if err == nil {
@@ -80,7 +80,7 @@ func alias(data []byte, v any) error {
 	return nil
 }
 
-// appendMeta is metadata for the wire.
+// appendMeta encodes metadata.
 func appendMeta(md metadata.MD) (to []byte) {
 	for key, values := range md {
 		for _, value := range values {
@@ -90,7 +90,7 @@ func appendMeta(md metadata.MD) (to []byte) {
 	return to
 }
 
-// readMeta reads it. What is malformed is left out from there on.
+// readMeta decodes metadata, up to the first pair that is malformed.
 func readMeta(meta []byte) metadata.MD {
 	if len(meta) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func readMeta(meta []byte) metadata.MD {
 	return md
 }
 
-// checkMeta refuses what the peer would not take.
+// checkMeta returns an error for metadata that the peer does not take.
 func checkMeta(md metadata.MD, most int) error {
 	size := 0
 	for key, values := range md {
@@ -114,7 +114,7 @@ func checkMeta(md metadata.MD, most int) error {
 		}
 	}
 	if size > most {
-		return status.Errorf(codes.ResourceExhausted, "creditrpc: metadata takes up to %d bytes, and the peer takes %d", size, most)
+		return status.Errorf(codes.ResourceExhausted, "creditrpc: metadata may have %d bytes on the wire, and the peer takes %d", size, most)
 	}
 	return nil
 }
@@ -122,8 +122,8 @@ func checkMeta(md metadata.MD, most int) error {
 // maxNumber is the longest varint of a length.
 const maxNumber = 5
 
-// ending is a status for the wire. Details, and then the end of the text, are left out where
-// the frame would be too long for the client, which would close the connection.
+// ending encodes a status. If the frame would be longer than the client takes, ending leaves
+// out the details, and shortens the text: the client would close the connection.
 func ending(st *status.Status, trailer metadata.MD) frame.Ending {
 	const most = frame.MaxOther - 3*maxNumber
 	e := frame.Ending{Code: uint64(st.Code()), Message: []byte(st.Message()), Meta: appendMeta(trailer)}
@@ -142,7 +142,7 @@ func ending(st *status.Status, trailer metadata.MD) frame.Ending {
 	return e
 }
 
-// statusOf reads a status off the wire.
+// statusOf decodes a status.
 func statusOf(e *frame.Ending) *status.Status {
 	if len(e.Details) > 0 {
 		p := new(spb.Status)
@@ -151,15 +151,16 @@ func statusOf(e *frame.Ending) *status.Status {
 		}
 	}
 	if e.Code > math.MaxInt32 {
-		return status.New(codes.Unknown, fmt.Sprintf("creditrpc: the status code %d", e.Code))
+		return status.New(codes.Unknown, fmt.Sprintf("creditrpc: the server sent the unknown status code %d", e.Code))
 	}
 	return status.New(codes.Code(e.Code), string(e.Message))
 }
 
-// micros is a deadline for the wire: how long is left, at least 1 where there is one.
+// micros returns the time that is left until a deadline, in microseconds: at least 1, because
+// 0 means no deadline on the wire.
 func micros(deadline time.Time) uint64 {
 	return uint64(max(1, time.Until(deadline).Microseconds()))
 }
 
-// maxTimeout is the longest that is kept: longer ones are none.
+// maxTimeout is the longest timeout that counts. A longer one means no deadline.
 const maxTimeout = 365 * 24 * time.Hour

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
-// conn is what connections of clients and servers have in common. Its lock, batchio's,
+// A conn is the part of a connection that clients and servers share. Its lock, batchio's,
 // guards the link and the calls' streams.
 type conn struct {
 	batchio.Conn
@@ -24,7 +24,7 @@ type conn struct {
 	end   context.CancelFunc
 }
 
-// role is what clients and servers do differently on a connection.
+// A role is the part of a connection in which clients and servers differ.
 type role interface {
 	batchio.Role
 	link.Handler
@@ -39,15 +39,15 @@ func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Con
 	c.Attach(c.link, r)
 }
 
-// keep returns a message whose data outlive the read buffer: a short-lived one by holding on to
-// that buffer, one that may lie unread for long by a copy, which takes no more memory than the
-// peer's credit accounts for.
+// keep returns a message whose data stay valid after the read. For a message that is read soon,
+// it retains the read buffer. One that may lie unread for long is copied, so that it takes no
+// more memory than the peer's credit accounts for.
 func (c *conn) keep(m link.Message, unread bool) message {
 	kept := message{Message: m}
 	switch {
 	case m.Buffer != nil:
 	case len(m.Data) == 0:
-		kept.Data = nil // which would hold on to what was read with it
+		kept.Data = nil // an empty slice would keep the read buffer alive
 	case unread && batchio.BufferSize(len(m.Data)) > 2*len(m.Data):
 		kept.Data = bytes.Clone(m.Data)
 	case unread:
@@ -61,7 +61,7 @@ func (c *conn) keep(m link.Message, unread bool) message {
 	return kept
 }
 
-// message is one that was received.
+// A message is a received message.
 type message struct{ link.Message }
 
 func (m *message) release() {

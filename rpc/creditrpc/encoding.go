@@ -12,23 +12,24 @@ import (
 
 const (
 	// lateEncoding is the length from which a request waits for its turn before it is encoded.
-	// Encoded long before they are sent, those of many callers fill the caches, and are copied
-	// from main memory into the socket.
+	// If the requests of many callers were encoded long before they are sent, they would fill
+	// the caches, and would be copied from main memory into the socket.
 	lateEncoding = 16 << 10
-	// encodedAhead is how many bytes of such requests may wait for credit: more than comes at
-	// once, so that credit never waits for a request.
+	// encodedAhead bounds the bytes of such requests that are encoded and wait for credit. It
+	// is more than the credit that comes at once, so that credit never waits for a request.
 	encodedAhead = 512 << 10
 )
 
-// encoders decides which callers may encode their long requests, in the order of asking. The
-// connection's lock guards it.
+// encoders decides which callers may encode their long requests, in the order in which they
+// ask. The connection's lock guards it.
 type encoders struct {
 	ahead   int // bytes that are being encoded, or are encoded and not in the output
 	waiting []*clientCall
-	closed  bool // the connection has ended: nobody waits
+	closed  bool // the connection has ended: no call waits
 }
 
-// enter lets a call encode so many bytes, or lets it wait until its signal comes.
+// enter reports whether a call may encode a request of that length now. If not, the call must
+// wait for its signal.
 func (e *encoders) enter(call *clientCall, bytes int) (now bool) {
 	call.encoders, call.ahead = e, bytes
 	if !e.closed && (len(e.waiting) > 0 || !e.fits(bytes)) {
@@ -39,10 +40,10 @@ func (e *encoders) enter(call *clientCall, bytes int) (now bool) {
 	return true
 }
 
-// fits lets any request in where none is.
+// fits reports whether another request may be encoded. The only one always may.
 func (e *encoders) fits(bytes int) bool { return e.ahead == 0 || e.ahead+bytes <= encodedAhead }
 
-// leave takes back what the call has, or waits for. It may be called at any time.
+// leave ends a call's turn, or its wait for one. It may be called at any time.
 func (e *encoders) leave(call *clientCall) {
 	if call.waits {
 		e.waiting = slices.DeleteFunc(e.waiting, func(other *clientCall) bool { return other == call })
@@ -64,7 +65,7 @@ func (e *encoders) admit() {
 	}
 }
 
-// close lets all go on, to find that the connection has ended.
+// close wakes all waiting calls, which then find that the connection has ended.
 func (e *encoders) close() {
 	e.closed = true
 	e.admit()
@@ -114,7 +115,7 @@ func (cc *clientConn) awaitTurn(ctx context.Context, call *clientCall, bytes int
 	return status.FromContextError(ctx.Err()).Err()
 }
 
-// encoded lets others encode, once the call's request is in the output or not wanted any more.
+// encoded ends the call's turn to encode, when its request is in the output or was given up.
 // The connection's lock is held.
 func (c *clientCall) encoded() {
 	if c.encoders != nil {

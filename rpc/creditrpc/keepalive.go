@@ -11,7 +11,7 @@ import (
 // errSilent ends a connection whose peer has not answered a ping.
 var errSilent = errors.New("creditrpc: the peer did not answer a ping in time")
 
-// keepAlive finds out that a silent peer has gone. The connection's lock guards it.
+// keepAlive detects that a silent peer has gone. The connection's lock guards it.
 type keepAlive struct {
 	ping  rpccall.PingTimer
 	timer *time.Timer // nil: it never pings

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/credit"
 )
 
-// limits are what both ends have.
+// limits holds the options that clients and servers share.
 type limits struct {
 	window, perStream, room int64
 	maxReceive, maxSend     int
@@ -46,7 +46,7 @@ func (l *limits) prepare(nc net.Conn) net.Conn {
 	return batchio.Spin(nc, l.spin)
 }
 
-// ServerOption changes what a server does by default.
+// A ServerOption configures a server.
 type ServerOption func(*serverOptions)
 
 type serverOptions struct {
@@ -69,35 +69,35 @@ func (o *serverOptions) link() link.Config {
 	return cfg
 }
 
-// Creds secures connections, as TLS does. A tls.Config should have [ALPN] in NextProtos, since
-// grpc-go's credentials.NewTLS otherwise names HTTP/2 alone.
+// Creds secures connections, for instance with TLS. A tls.Config should have [ALPN] in
+// NextProtos, because grpc-go's credentials.NewTLS otherwise names only HTTP/2.
 func Creds(c credentials.TransportCredentials) ServerOption {
 	return func(o *serverOptions) { o.creds = c }
 }
 
-// MaxCalls is how many calls a client may have under way on a connection: 1,024 by default.
-// More wait at the client, in the order of asking.
+// MaxCalls bounds the calls that a client may have open on a connection, 1,024 by default. More
+// calls wait at the client, in the order in which they were made.
 func MaxCalls(n int) ServerOption { return func(o *serverOptions) { o.calls = max(1, n) } }
 
-// Window is how many bytes of requests a client may have sent on a connection that this end
-// has not taken in: 2 MiB by default. It is what keeps many callers with large messages from
-// filling the server's memory and time: fewer bytes are fewer calls at once.
+// Window bounds the bytes of requests that a client may have sent on a connection and this end
+// has not taken in, 2 MiB by default. It keeps many callers with large messages from filling
+// the server's memory: fewer bytes mean fewer calls at once.
 func Window(bytes int) ServerOption { return func(o *serverOptions) { o.window = int64(bytes) } }
 
-// StreamWindow is how many bytes may lie unread on a stream: 256 KiB by default.
+// StreamWindow bounds the unread bytes of a stream, 256 KiB by default.
 func StreamWindow(bytes int) ServerOption {
 	return func(o *serverOptions) { o.perStream = int64(bytes) }
 }
 
 // AliasRequests makes bytes fields of unary requests, from 1 KiB on, point into the receive
-// buffer, which saves a copy and its memory. They are valid until the handler returns: one that
-// keeps such a field must copy it, or it will see the bytes of other calls there.
+// buffer, which saves a copy and its memory. The fields are valid until the handler returns. A
+// handler that keeps such a field must copy it, or it will see the bytes of other calls.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
-// MaxReceive is the longest message that is taken: 4 MiB by default.
+// MaxReceive bounds received messages, 4 MiB by default.
 func MaxReceive(bytes int) ServerOption { return func(o *serverOptions) { o.maxReceive = bytes } }
 
-// MaxMetadata is the most metadata that a call may bring: 16 KiB by default, at most 34 KiB.
+// MaxMetadata bounds a call's metadata, 16 KiB by default. It can be at most 34 KiB.
 func MaxMetadata(bytes int) ServerOption {
 	return func(o *serverOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
@@ -107,29 +107,29 @@ func HandshakeTimeout(most time.Duration) ServerOption {
 	return func(o *serverOptions) { o.handshakeTimeout = most }
 }
 
-// UnaryInterceptor wraps the handlers of unary calls. Of several, the first is outermost.
+// UnaryInterceptor adds an interceptor of unary calls; the first is the outermost.
 func UnaryInterceptor(i grpc.UnaryServerInterceptor) ServerOption {
 	return func(o *serverOptions) { o.unaryInterceptor = rpccall.ChainUnaryServer(o.unaryInterceptor, i) }
 }
 
-// StreamInterceptor wraps the handlers of streams. Of several, the first is outermost.
+// StreamInterceptor adds an interceptor of streaming calls; the first is the outermost.
 func StreamInterceptor(i grpc.StreamServerInterceptor) ServerOption {
 	return func(o *serverOptions) { o.streamInterceptor = rpccall.ChainStreamServer(o.streamInterceptor, i) }
 }
 
-// KeepAlive asks a client that has been silent for a while for a sign of life, and closes its
-// connection if none comes in time. By default nothing is asked.
+// KeepAlive pings a client after a time of silence, and closes its connection if no answer comes
+// within the timeout. By default there are no pings.
 func KeepAlive(silence, timeout time.Duration) ServerOption {
 	return func(o *serverOptions) { o.silence, o.pingTimeout = silence, timeout }
 }
 
-// Spin makes a connection look for so long for something to read before its thread sleeps.
+// Spin makes a connection poll its socket for up to that time before its thread sleeps.
 // Sleeping and waking cost more than a short call: with one caller, and both ends spinning, a
-// call takes a fraction of the time. It burns up to a CPU for each connection that is read,
-// gains nothing with many callers, and is off by default.
+// call takes a fraction of the time. Spinning uses up to one CPU per connection, gains nothing
+// with many callers, and is off by default.
 func Spin(most time.Duration) ServerOption { return func(o *serverOptions) { o.spin = most } }
 
-// ClientOption changes what a client does by default.
+// A ClientOption configures a client.
 type ClientOption func(*clientOptions)
 
 type clientOptions struct {
@@ -146,57 +146,55 @@ type clientOptions struct {
 
 func defaultClientOptions() clientOptions {
 	o := clientOptions{limits: defaultLimits(), creds: insecure.NewCredentials(), dialTimeout: 20 * time.Second, backoff: 100 * time.Millisecond}
-	o.window = 4 << 20 // answers that have come have their callers waiting
+	o.window = 4 << 20 // callers wait for their answers, and take them at once
 	return o
 }
 
-// WithTransportCredentials secures connections, as TLS does: see [Creds]. Without, they are
-// cleartext.
+// WithTransportCredentials secures connections, see [Creds]. Without it they are cleartext.
 func WithTransportCredentials(c credentials.TransportCredentials) ClientOption {
 	return func(o *clientOptions) { o.creds = c }
 }
 
-// WithDialer opens connections in another way than by the target's address.
+// WithDialer sets the function that opens connections.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) ClientOption {
 	return func(o *clientOptions) { o.dial = dial }
 }
 
-// WithWindow is how many bytes of answers the server may have sent on a connection that
-// this end has not taken in: 4 MiB by default.
+// WithWindow bounds the bytes of answers that the server may have sent on a connection and this
+// end has not taken in, 4 MiB by default.
 func WithWindow(bytes int) ClientOption { return func(o *clientOptions) { o.window = int64(bytes) } }
 
-// WithStreamWindow is how many bytes may lie unread on a stream: 256 KiB by default.
+// WithStreamWindow bounds the unread bytes of a stream, 256 KiB by default.
 func WithStreamWindow(bytes int) ClientOption {
 	return func(o *clientOptions) { o.perStream = int64(bytes) }
 }
 
-// WithMaxReceive is the longest message that is taken: 4 MiB by default.
+// WithMaxReceive bounds received messages, 4 MiB by default.
 func WithMaxReceive(bytes int) ClientOption {
 	return func(o *clientOptions) { o.maxReceive = bytes }
 }
 
-// WithMaxMetadata is the most metadata that an answer may bring: 16 KiB by default, at most
-// 34 KiB.
+// WithMaxMetadata bounds an answer's metadata, 16 KiB by default. It can be at most 34 KiB.
 func WithMaxMetadata(bytes int) ClientOption {
 	return func(o *clientOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
 
-// WithKeepAlive asks a server that has been silent for a while for a sign of life, and gives
-// its connection up if none comes in time. By default nothing is asked.
+// WithKeepAlive pings the server after a time of silence, and closes the connection if no answer
+// comes within the timeout. By default there are no pings.
 func WithKeepAlive(silence, timeout time.Duration) ClientOption {
 	return func(o *clientOptions) { o.silence, o.pingTimeout = silence, timeout }
 }
 
-// WithSpin is [Spin] at the client.
+// WithSpin does for a client what [Spin] does for a server.
 func WithSpin(most time.Duration) ClientOption { return func(o *clientOptions) { o.spin = most } }
 
-// WithConnectTimeout bounds a connection's dial, handshake and greeting: 20 s by default.
+// WithConnectTimeout bounds a connection's dial, handshake and Hello, 20 s by default.
 func WithConnectTimeout(most time.Duration) ClientOption {
 	return func(o *clientOptions) { o.dialTimeout = most }
 }
 
-// WithBackoff is the pause after a failed dial: 100 ms by default. It doubles with each further
-// one, up to 10 s.
+// WithBackoff sets the pause after a failed dial, 100 ms by default. It doubles with each further
+// failure, up to 10 s.
 func WithBackoff(first time.Duration) ClientOption {
 	return func(o *clientOptions) { o.backoff = first }
 }
@@ -206,18 +204,19 @@ func WithPerRPCCredentials(creds credentials.PerRPCCredentials) ClientOption {
 	return func(o *clientOptions) { o.perRPC = append(o.perRPC, creds) }
 }
 
-// WithDefaultCallOptions are options of every call, before its own.
+// WithDefaultCallOptions adds options to every call, before the call's own.
 func WithDefaultCallOptions(options ...grpc.CallOption) ClientOption {
 	return func(o *clientOptions) { o.callOptions = append(o.callOptions, options...) }
 }
 
-// WithUnaryInterceptor wraps unary calls. Of several, the first is outermost. They get no
-// *grpc.ClientConn.
+// WithUnaryInterceptor adds an interceptor of unary calls; the first is the outermost. Its
+// *grpc.ClientConn is nil.
 func WithUnaryInterceptor(i grpc.UnaryClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.unary = append(o.unary, i) }
 }
 
-// WithStreamInterceptor wraps streams. Of several, the first is outermost.
+// WithStreamInterceptor adds an interceptor of streaming calls; the first is the outermost. Its
+// *grpc.ClientConn is nil.
 func WithStreamInterceptor(i grpc.StreamClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.stream = append(o.stream, i) }
 }

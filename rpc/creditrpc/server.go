@@ -17,7 +17,7 @@ var ErrServerStopped = grpc.ErrServerStopped
 
 var errStopping = errors.New("creditrpc: server is stopping")
 
-// Server serves registered services on any number of listeners. Its methods may be called
+// A Server serves registered services on any number of listeners. Its methods may be called
 // concurrently, but services must be registered before Serve.
 type Server struct {
 	opts  serverOptions

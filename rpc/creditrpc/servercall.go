@@ -14,14 +14,14 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
-// serverCall is one call on a server. It is a single allocation and never used again, because
+// A serverCall is one call on a server. It is a single allocation and never reused, because
 // handlers may keep its context.
 type serverCall struct {
 	rpccall.Context
 	stream link.Stream
 	conn   *serverConn
 	method *rpccall.Method
-	meta   []byte // as it came
+	meta   []byte // as received
 
 	// Guarded by the connection's lock.
 	inbox      rpccall.Queue[message]
@@ -73,7 +73,7 @@ func (s *serverCall) requestEnded() {
 	s.wake()
 }
 
-// abort cancels the call, with the lock held. One whose handler will not run is released.
+// abort cancels the call, with the lock held, and releases it if its handler will not run.
 func (s *serverCall) abort(err error) {
 	if s.signal == nil && !s.queued {
 		s.queued = true
@@ -135,8 +135,8 @@ func (s *serverCall) decodeRequest(v any) error {
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }
 
-// earlyCredit is the length from which a message's credit is returned when it is decoded,
-// and not with the answer: a slow handler must not keep others from sending.
+// earlyCredit is the length from which a message's credit is returned when the message is
+// decoded, not with the answer: a slow handler must not keep other calls from sending.
 const earlyCredit = 4 << 10
 
 // sendResponse sends the answer, if there is one, and the status.
@@ -173,7 +173,7 @@ func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 	}
 }
 
-// sendHeaderLocked sends the header, once, with the lock held. One without metadata is not sent.
+// sendHeaderLocked sends the header, once, unless it has no metadata. The lock is held.
 func (s *serverCall) sendHeaderLocked() {
 	if !s.headerSent {
 		s.headerSent = true
@@ -187,7 +187,7 @@ func (s *serverCall) serveStream() {
 	s.StartTimer() // a stream that waits must wake at its deadline
 	err := s.method.ServeStream(&serverStream{s}, s.conn.server.opts.streamInterceptor)
 	if err == nil {
-		err = s.Err() // past its deadline a call has not ended well, whatever its handler says
+		err = s.Err() // a call past its deadline has failed, whatever its handler returns
 	}
 	s.sendResponse(nil, err)
 }

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// serverConn is a connection of a server.
+// A serverConn is a connection of a server.
 type serverConn struct {
 	conn
 	server *Server
@@ -32,7 +32,7 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverCon
 	return c
 }
 
-// OnRequest makes a call, and runs the handler of one that streams.
+// OnRequest makes a call. The handler of a streaming call runs at once.
 func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.Stream {
 	m := c.server.base.Lookup(name)
 	if m == nil {
@@ -73,10 +73,10 @@ func (c *serverConn) OnTooLong(s *link.Stream, bytes int) {
 	call.requestEnded()
 }
 
-// OnEnd runs the handler of a unary call, whose request has come.
+// OnEnd runs the handler of a unary call, whose request is complete.
 func (c *serverConn) OnEnd(s *link.Stream) { s.Owner.(*serverCall).requestEnded() }
 
-// OnCancel cancels a call that its client has given up.
+// OnCancel cancels a call that the client has given up.
 func (c *serverConn) OnCancel(s *link.Stream) { s.Owner.(*serverCall).abort(context.Canceled) }
 
 // OnSent lets the handler of a stream send its next message.
@@ -99,7 +99,7 @@ func (c *serverConn) StreamsChanged() {
 	}
 }
 
-// StartCalls runs the calls that were made ready.
+// StartCalls passes the ready calls to the workers.
 func (c *serverConn) StartCalls() {
 	ready := c.ready // only the reader appends
 	c.server.base.Workers.Push(ready)
@@ -122,7 +122,7 @@ func (c *serverConn) OnClosed() {
 	c.server.conns.Remove(c)
 }
 
-// Drain takes no more calls, and closes the connection after the last.
+// Drain takes no more calls, and closes the connection after the last one.
 func (c *serverConn) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// serverStream is what the handler of a streaming call gets.
+// A serverStream is the stream that the handler of a streaming call gets.
 type serverStream struct{ *serverCall }
 
 var _ grpc.ServerStream = serverStream{}
@@ -22,7 +22,8 @@ var _ grpc.ServerStream = serverStream{}
 // Context returns the call's context.
 func (s serverStream) Context() context.Context { return &s.serverCall.Context }
 
-// SetTrailer adds to the trailer metadata. What is too long is left out: the handler is not told.
+// SetTrailer adds to the trailer metadata. It drops metadata that is too long; the handler gets
+// no error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
 
 // SendMsg sends a message, and waits until flow control has let it go.
@@ -67,7 +68,7 @@ func (s serverStream) endedError() error {
 	return status.Error(codes.Unavailable, "creditrpc: the call has ended")
 }
 
-// RecvMsg receives a message. It returns io.EOF after the client's last one.
+// RecvMsg receives a message. It returns io.EOF after the client's last message.
 func (s serverStream) RecvMsg(v any) error {
 	m, err := s.nextMessage()
 	switch {

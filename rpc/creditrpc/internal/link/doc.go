@@ -2,5 +2,5 @@
 // out, and a [Handler] hears of calls. It has no lock and starts no goroutine; package
 // batchio feeds it and writes what it puts out.
 //
-// What may be sent is decided by package credit, and what frames look like by package frame.
+// Package credit decides what may be sent, and package frame defines the frames.
 package link

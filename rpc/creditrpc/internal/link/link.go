@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// Config is what an end grants and bears.
+// A Config says what an end grants to the other, and what it takes.
 type Config struct {
 	Client     bool
 	Window     int64 // bytes under way on the connection, at least credit.LeastWindow
@@ -23,44 +23,44 @@ type Config struct {
 	MinReference int
 }
 
-// Handler hears of what the peer sent. Its methods must not keep slices of what they get,
-// which lie in the buffer that was read.
+// A Handler is called with the peer's messages and events. It must not keep the slices that it
+// gets, because they lie in the read buffer.
 type Handler interface {
-	// OnRequest hears of a call; servers only. It returns the stream, whose Owner it sets,
-	// or nil after it has refused the call.
+	// OnRequest begins a call; servers only. It returns the stream, whose Owner it sets, or
+	// nil if it has refused the call.
 	OnRequest(id uint32, method string, begin frame.Begin) *Stream
 	// OnMessage gets a whole message.
 	OnMessage(s *Stream, m Message)
-	// OnTooLong hears of a message that is longer than this end takes. Nothing more comes on
-	// the stream.
+	// OnTooLong is called for a message that is longer than this end takes. Nothing more comes
+	// on the stream.
 	OnTooLong(s *Stream, bytes int)
-	// OnEnd hears that the peer sends nothing more on the stream.
+	// OnEnd is called when the peer sends nothing more on the stream.
 	OnEnd(s *Stream)
 	// OnHeader gets the server's metadata; clients only.
 	OnHeader(s *Stream, meta []byte)
-	// OnStatus hears how a call ended; clients only.
+	// OnStatus gets a call's status; clients only.
 	OnStatus(s *Stream, ending *frame.Ending)
-	// OnCancel hears that the peer has no use for the call; of clients, that it was refused
-	// and not begun.
+	// OnCancel is called at a server when the client has given the call up, and at a client
+	// when the server has refused the call without beginning it.
 	OnCancel(s *Stream)
-	// OnSent hears that all messages of the stream are in the output.
+	// OnSent is called when all messages of the stream are in the output.
 	OnSent(s *Stream)
 	// OnPong gets the data of a ping that came back.
 	OnPong(data [8]byte)
-	// OnGoodbye hears that the server takes no more calls. OnCancel follows for each that it
-	// has not begun.
+	// OnGoodbye is called when the server takes no more calls. OnCancel follows for each call
+	// that it has not begun.
 	OnGoodbye()
 }
 
-// Message is one that came whole. Its data lie in the buffer that was read, and are gone when
-// OnMessage returns; or in a buffer that belongs to the handler.
+// A Message is a whole received message. Its data lie in the read buffer, and are valid until
+// OnMessage returns, or in a buffer that belongs to the handler.
 type Message struct {
 	Data         []byte
-	Buffer       *batchio.Buffer // nil: they lie in what was read
-	Credit, Room int64           // that it holds until [Link.Read]
+	Buffer       *batchio.Buffer // nil: they lie in the read buffer
+	Credit, Room int64           // held until [Link.Read]
 }
 
-// Link is one end of a connection.
+// A Link is one end of a connection.
 type Link struct {
 	cfg     Config
 	handler Handler
@@ -89,19 +89,19 @@ var _ batchio.Machine = (*Link)(nil)
 const (
 	// usualLimit of the output, until the socket's speed is known.
 	usualLimit = 256 << 10
-	// maxAnswers is how many bytes of answers a peer may leave unread.
+	// maxAnswers bounds the bytes of answers that a peer may leave unread.
 	maxAnswers = 64 << 10
 	// maxMethods bounds the names that a peer makes this end keep.
 	maxMethods    = 4096
 	maxMethodName = 1024
-	// MaxMeta is the most metadata of one frame. Half a turn, so that there is room for more.
+	// MaxMeta bounds the metadata of one frame. It is half a turn, so that there is room for more.
 	MaxMeta = credit.Turn / 2
-	// maxBegun is from how many calls a client needs another connection, so that those that
-	// wait still find numbers.
+	// maxBegun is the number of calls after which a client needs another connection. It leaves
+	// numbers for the calls that wait.
 	maxBegun = 1 << 31
 )
 
-// ErrProtocol is wrapped by what a peer does against the rules.
+// ErrProtocol is wrapped by the errors of a peer that breaks the rules.
 var ErrProtocol = errors.New("creditrpc: protocol error")
 
 // New returns a link whose output begins with its Hello.
@@ -122,10 +122,10 @@ func New(cfg Config, handler Handler) *Link {
 	return l
 }
 
-// Peer returns what the other end told of itself. Before its Hello all is zero.
+// Peer returns the settings in the other end's Hello. They are zero before it has come.
 func (l *Link) Peer() frame.Settings { return l.peer }
 
-// Draining reports whether no more calls are to be begun.
+// Draining reports whether no more calls may begin.
 func (l *Link) Draining() bool { return l.draining || l.cfg.Client && l.lastID >= maxBegun }
 
 // Waiting counts the calls that wait for the credit to begin.
@@ -143,7 +143,7 @@ func (l *Link) append(write func([]byte) []byte) {
 	out := l.output()
 	before := out.Len()
 	out.SetTail(write(out.Tail()))
-	if !l.cfg.Client { // whose own calls are what it sends such frames for
+	if !l.cfg.Client { // a client sends such frames only for its own calls
 		l.answers += out.Len() - before
 	}
 }
@@ -156,7 +156,7 @@ func (l *Link) Pending() int {
 	return l.out.Len()
 }
 
-// TakeOutput returns the output, and fills the next one with what waited for room in it.
+// TakeOutput returns the output, and fills the next one with the frames that waited for room.
 func (l *Link) TakeOutput() *batchio.Output {
 	taken := l.out
 	l.out, l.ending, l.answers = nil, 0, 0
@@ -164,11 +164,11 @@ func (l *Link) TakeOutput() *batchio.Output {
 	return taken
 }
 
-// SetOutputLimit changes from how many bytes in the output messages wait.
+// SetOutputLimit sets the number of bytes in the output from which messages wait.
 func (l *Link) SetOutputLimit(bytes int) { l.limit = bytes }
 
-// Ending returns how many calls have this end's last frame in the output, and how many
-// are open, including those.
+// Ending returns the number of calls whose last frame of this end is in the output, and the
+// number of open calls, which includes them.
 func (l *Link) Ending() (waiting, open int) { return l.ending, len(l.streams) + l.ending }
 
 // OpenStreams returns the number of open calls.
@@ -188,7 +188,7 @@ func (l *Link) Close() {
 	}
 }
 
-// Feed reads whole frames, at most so many.
+// Feed reads whole frames, up to a number of them.
 func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err error) {
 	for ; maxFrames > 0 && len(buf)-used >= frame.HeaderLen; maxFrames-- {
 		head, err := frame.ReadHead(buf[used:])
@@ -214,7 +214,7 @@ func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err e
 	return used, nil
 }
 
-// longest is the longest payload of a type that this end bears.
+// longest returns the longest payload of a type that this end takes.
 func (l *Link) longest(t frame.Type) int {
 	switch t {
 	case frame.Request, frame.Data:

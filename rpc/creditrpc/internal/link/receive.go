@@ -44,8 +44,8 @@ func (l *Link) receive(head frame.Head, payload []byte) error {
 	}
 }
 
-// known checks that a frame's stream was begun at some time. Frames of calls that are over
-// may still be under way.
+// known checks that a frame's stream has begun at some time. Frames of calls that have ended
+// may still arrive.
 func (l *Link) known(head frame.Head) error {
 	if head.Stream > l.lastID {
 		return l.fault("a frame of type %d for the stream %d, which was not begun", head.Type, head.Stream)
@@ -66,7 +66,7 @@ func (l *Link) hello(payload []byte) error {
 	case peer.Window > maxSetting || peer.PerStream > maxSetting || peer.Calls > maxSetting || peer.MaxMessage > maxSetting || peer.MaxMeta > maxSetting:
 		return l.fault("the peer's settings are out of range: %+v", peer)
 	}
-	peer.MaxMeta = min(peer.MaxMeta, MaxMeta) // it has to fit into a turn
+	peer.MaxMeta = min(peer.MaxMeta, MaxMeta) // it must fit into a turn
 	l.peer, l.greeted = peer, true
 	l.sender.Grant(int64(peer.Window), int64(peer.Calls))
 	return nil
@@ -105,7 +105,7 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 	if l.draining {
 		l.append(frame.Head{Type: frame.Cancel, Stream: head.Stream}.Append)
 		l.take(credit.Cost(head.Length))
-		l.calls.Take(1) // nothing is granted to a peer that is to go
+		l.calls.Take(1) // grant nothing to a peer that must leave
 		return nil
 	}
 	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
@@ -119,12 +119,12 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 	*s = Stream{Owner: s.Owner, id: head.Stream, state: open, window: credit.NewWindow(l.cfg.PerStream)}
 	s.send.Of = s
 	s.send.Accept(int64(l.peer.PerStream))
-	s.window.Receive(credit.Cost(head.Length)) // a stream that begins has it
+	s.window.Receive(credit.Cost(head.Length)) // a new stream has that credit
 	l.streams[s.id] = s
 	if cost := credit.Cost(head.Length); head.Flags&frame.More == 0 {
 		s.held = cost
 	} else {
-		l.take(cost) // who waits for the rest cannot return it
+		l.take(cost) // a message that waits for its rest cannot return it
 	}
 	return l.message(s, head, r, credit.Cost(head.Length))
 }
@@ -146,7 +146,7 @@ func (l *Link) data(head frame.Head, payload []byte) error {
 	return l.message(s, head, frame.Read(payload), cost)
 }
 
-// message takes in a message or a part of one.
+// message handles a message or a part of one.
 func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) error {
 	whole := 0
 	if head.Flags&frame.Long != 0 {
@@ -182,7 +182,7 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 	case head.Flags&frame.Nothing != 0:
 		l.returned(s, cost)
 	default:
-		kept := credit.Cost(len(data)) // until it has been read
+		kept := credit.Cost(len(data)) // until it is read
 		l.returned(s, cost-kept)
 		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
 	}
@@ -196,13 +196,13 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 	return nil
 }
 
-// contradict reports whether a Request or Data has flags that exclude each other.
+// contradict reports whether the flags of a Request or Data exclude each other.
 func contradict(f frame.Flags) bool {
 	return f&frame.More != 0 && f&(frame.End|frame.Nothing) != 0 || f&frame.Nothing != 0 && f&frame.Long != 0
 }
 
-// expect prepares for a message in parts. One that is longer than what the stream's credit
-// is sure to bear needs room, which it may have to wait for.
+// expect prepares for a message in parts. If it may be longer than the stream's credit allows,
+// it needs room, and may have to wait for it.
 func (l *Link) expect(s *Stream, first []byte, whole int) {
 	s.have, s.whole = 0, whole
 	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
@@ -215,12 +215,12 @@ func (l *Link) expect(s *Stream, first []byte, whole int) {
 	s.incoming = batchio.NewBuffer(l.memory(s, len(first)))
 }
 
-// growth is how much more memory a message in parts gets than has come of it. The whole
-// length is only a claim.
+// growth is the factor by which a message in parts gets more memory than has come of it. The
+// announced length is only a claim.
 const growth = 8
 
-// memory returns the buffer size for a message of which have bytes arrived. A message that
-// waits for room gets no more than its stream's credit.
+// memory returns the buffer size for a message of which a number of bytes have arrived. A
+// message that waits for room gets no more than its stream's credit.
 func (l *Link) memory(s *Stream, have int) int {
 	size := min(s.whole, growth*have)
 	if s.waits {
@@ -272,7 +272,7 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 		s.waits, s.reserved, s.unreturned = false, 0, 0
 	}
 	if s.reserved > 0 {
-		s.unread += s.reserved // it keeps its room until it has been read
+		s.unread += s.reserved // it keeps its room until it is read
 		m.Room, s.reserved = s.reserved, 0
 	} else {
 		m.Credit = credit.Cost(s.whole)
@@ -281,7 +281,7 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 	return nil
 }
 
-// admit lets messages in that wait for room.
+// admit gives room to messages that wait for it.
 func (l *Link) admit() {
 	for len(l.cramped) > 0 {
 		next := l.cramped[0]

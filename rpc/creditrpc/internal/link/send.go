@@ -4,8 +4,8 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// pump puts into the output what may be sent, as long as there is room in it. The rest
-// waits, so that who comes next is chosen as late as possible.
+// pump moves what may be sent into the output, as long as there is room. The rest waits, so
+// that the next stream is chosen as late as possible.
 func (l *Link) pump() {
 	for l.Pending() < l.limit {
 		sending, bytes := l.sender.Next()
@@ -16,7 +16,7 @@ func (l *Link) pump() {
 	}
 }
 
-// turn sends so many bytes of a stream's message, its head included.
+// turn sends a number of bytes of a stream's message, including its head.
 func (l *Link) turn(s *Stream, bytes int) {
 	head := frame.Head{Length: bytes, Type: frame.Data}
 	if s.state == unborn {
@@ -64,7 +64,7 @@ func (l *Link) turn(s *Stream, bytes int) {
 	}
 }
 
-// sent drops the first item, which is in the output.
+// sent drops the first item after it was moved into the output.
 func (l *Link) sent(s *Stream, end bool) {
 	s.queue[0] = item{}
 	if s.queue = s.queue[1:]; end {
@@ -86,11 +86,12 @@ func (l *Link) settle(s *Stream) {
 		over = s.peerDone
 	}
 	if over {
-		l.drop(s) // what the other end still sends is passed over
+		l.drop(s) // what the other end still sends is ignored
 	}
 }
 
-// drop forgets a stream. What it has not sent is released, and what it holds returned.
+// drop forgets a stream. It releases what the stream has not sent, and returns the credit that
+// it holds.
 func (l *Link) drop(s *Stream) {
 	l.sender.Cancel(&s.send)
 	for i := range s.queue {
@@ -140,7 +141,7 @@ func (l *Link) take(bytes int64) {
 	}
 }
 
-// Read returns what a message has held, which has been read.
+// Read returns the credit and room of a message that has been read.
 func (l *Link) Read(s *Stream, m Message) {
 	l.returned(s, m.Credit)
 	if room := min(m.Room, s.unread); room > 0 { // none after the stream was dropped
@@ -156,9 +157,9 @@ func (l *Link) returned(s *Stream, cost int64) {
 	}
 }
 
-// Release returns the credit of a call whose handler has returned, once its answer is in the
-// output; servers only. So a client that cancels calls begins no more of them than handlers
-// end, and one that takes no answers makes the server keep no more of them than calls.
+// Release returns the credit of a call whose handler has returned, when its answer is in the
+// output; servers only. So a client that cancels calls can begin no more calls than handlers
+// end, and a client that takes no answers makes the server keep no more answers than calls.
 func (l *Link) Release(s *Stream) {
 	l.Took(s)
 	if s.state != gone {
@@ -174,14 +175,14 @@ func (l *Link) returnCall() {
 	}
 }
 
-// Ping asks the peer for a sign of life.
+// Ping sends a ping, which the peer answers.
 func (l *Link) Ping(data [8]byte) {
 	l.append(func(to []byte) []byte {
 		return append(frame.Head{Length: len(data), Type: frame.Ping}.Append(to), data[:]...)
 	})
 }
 
-// Goodbye takes no calls beyond those that have been begun.
+// Goodbye tells the peer that this end takes no more calls than those that have begun.
 func (l *Link) Goodbye() {
 	if l.draining {
 		return

@@ -10,17 +10,17 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// Stream is one end of a call. Its zero value is one that was not begun.
+// A Stream is one end of a call. Its zero value has not begun.
 type Stream struct {
-	// Owner is the handler's.
+	// Owner belongs to the handler.
 	Owner any
 
 	id    uint32
 	state state
 	send  credit.Stream
-	queue []item // to be sent, in order; the first is under way
-	head  []byte // what stands before the first item's message in its first frame
-	// Where those two lie in most calls, which send one message.
+	queue []item // to be sent, in order; the first is being sent
+	head  []byte // the bytes before the first item's message in its first frame
+	// Memory for these two in most calls, which send one message.
 	oneItem   [1]item
 	shortHead [16]byte
 
@@ -36,7 +36,7 @@ type Stream struct {
 	released    bool            // the call's credit is returned when the stream has gone
 }
 
-// state is what this end may still do.
+// A state says what this end may still do.
 type state int8
 
 const (
@@ -46,14 +46,14 @@ const (
 	gone                // the call is over: nothing comes, and nothing goes
 )
 
-// item is what a stream has to send.
+// An item is one thing that a stream has to send.
 type item struct {
 	payload batchio.Payload
 	left    []byte // of it
 	end     bool   // this end sends nothing more
 	nothing bool   // no message, but the end alone
 	long    bool   // its length stands before it
-	whole   []byte // a frame that needs no credit, in place of all that
+	whole   []byte // a frame that needs no credit, instead of all the others
 }
 
 // ID returns the stream's number; 0 before the call was begun.
@@ -65,11 +65,11 @@ func (s *Stream) Open() bool { return s.state == unborn || s.state == open }
 // Over reports whether the call has ended at both ends, or was given up.
 func (s *Stream) Over() bool { return s.state == gone }
 
-// Idle reports whether all that was to be sent is in the output.
+// Idle reports whether everything that was to be sent is in the output.
 func (s *Stream) Idle() bool { return len(s.queue) == 0 }
 
-// Begin prepares a call; clients only. Its first message or end begins it, as soon as the
-// server has credit for it.
+// Begin prepares a call; clients only. Its first message or end begins the call, as soon as the
+// server's credit allows it.
 func (l *Link) Begin(s *Stream, method string, timeoutMicros uint64, meta []byte) {
 	number, known := l.numbers[method]
 	if !known {
@@ -100,7 +100,7 @@ func (l *Link) Names(method string) bool {
 // Start begins a call without a message.
 func (l *Link) Start(s *Stream) { l.enqueue(s, item{nothing: true}) }
 
-// All are the streams that have not ended, also those whose calls have not begun.
+// All returns the streams that have not ended, including those whose calls have not begun.
 func (l *Link) All() iter.Seq[*Stream] {
 	return func(yield func(*Stream) bool) {
 		for _, s := range slices.Concat(slices.Collect(maps.Values(l.streams)), l.unborn()) {
@@ -120,8 +120,8 @@ func (l *Link) unborn() (all []*Stream) {
 	return all
 }
 
-// Send sends a message, and with end nothing after it. The payload is released when it has
-// been written, or is not wanted any more.
+// Send sends a message. With end, it is the stream's last one. The payload is released when it
+// has been written, or when the stream has ended.
 func (l *Link) Send(s *Stream, p batchio.Payload, end bool) {
 	if !s.Open() || s.ends() {
 		p.Release()
@@ -130,8 +130,8 @@ func (l *Link) Send(s *Stream, p batchio.Payload, end bool) {
 	l.enqueue(s, item{payload: p, left: p.Data, end: end})
 }
 
-// End ends what this end sends, without a message. Of a server's stream, the call ended
-// well.
+// End ends this end's messages without another one. At a server, it means that the call has
+// succeeded.
 func (l *Link) End(s *Stream) {
 	if s.Open() && !s.ends() {
 		l.enqueue(s, item{end: true, nothing: true})
@@ -153,7 +153,7 @@ func (l *Link) SendStatus(s *Stream, e frame.Ending) {
 	}
 }
 
-// Refuse answers a call that got no stream.
+// Refuse answers a call that has no stream.
 func (l *Link) Refuse(id uint32, e frame.Ending) {
 	payload := e.Append(nil)
 	l.append(func(to []byte) []byte {
@@ -161,8 +161,8 @@ func (l *Link) Refuse(id uint32, e frame.Ending) {
 	})
 }
 
-// Cancel gives a call up. It reports whether the peer knows of it. A server's peer is not
-// told: to a client a Cancel means that the call was not begun.
+// Cancel gives a call up. It reports whether the peer knows of the call. A server sends no
+// frame for that: to a client, a Cancel frame means that the call was not begun.
 func (l *Link) Cancel(s *Stream) (begun bool) {
 	if s.state == gone {
 		return true
@@ -189,7 +189,7 @@ func (l *Link) enqueue(s *Stream, i item) {
 	l.pump()
 }
 
-// advance sends what needs no credit, and lets the rest wait for its turn.
+// advance sends the frames that need no credit, and lets the rest wait for its turn.
 func (l *Link) advance(s *Stream) {
 	for len(s.queue) > 0 && s.queue[0].whole != nil {
 		i := s.queue[0]
@@ -203,7 +203,7 @@ func (l *Link) advance(s *Stream) {
 		return
 	}
 	i := &s.queue[0]
-	// Whoever takes in a message in parts must know how long it is at the first.
+	// A receiver of a message in parts must know its length at the first part.
 	if total := len(s.head) + len(i.left); !i.nothing && (total > credit.Turn || !s.send.Bears(total)) {
 		s.head = frame.AppendNumber(s.head, uint64(len(i.left)))
 		i.long = true

@@ -2,8 +2,8 @@ package credit
 
 import "iter"
 
-// Sender is a sender's side of a connection: who waits to send, in which order. It has no
-// lock.
+// A Sender is the sending side of a connection: it knows which streams wait, in which order. It
+// has no lock.
 type Sender struct {
 	bytes, requests int64
 
@@ -11,10 +11,10 @@ type Sender struct {
 	sending queue // streams whose turn comes
 }
 
-// Stream is what one call has to send, a message at a time. Its zero value has nothing to
-// send and no credit.
+// A Stream is the sending side of one call, which sends one message at a time. Its zero value
+// has nothing to send and no credit.
 type Stream struct {
-	// Of is whose stream it is, for who gets it from [Sender.Next].
+	// Of is the owner of the stream, for callers of [Sender.Next].
 	Of any
 
 	credit int64
@@ -28,23 +28,23 @@ type Stream struct {
 	prev, next *Stream
 }
 
-// NewSender may send what the peer grants at once.
+// NewSender returns a sender with the credit that the peer grants at first.
 func NewSender(bytes, requests int64) *Sender { return &Sender{bytes: bytes, requests: requests} }
 
-// Begin makes the stream one whose next message begins a call.
+// Begin prepares the stream: its next message begins a call.
 func (s *Stream) Begin(credit int64) { *s = Stream{Of: s.Of, credit: credit, opens: true} }
 
-// Accept makes the stream one that answers a call.
+// Accept prepares the stream to answer a call.
 func (s *Stream) Accept(credit int64) { *s = Stream{Of: s.Of, credit: credit} }
 
-// Bears reports whether the stream's own credit is enough for so many bytes in one turn.
+// Bears reports whether the stream's own credit is enough for a number of bytes in one turn.
 func (s *Stream) Bears(bytes int) bool { return s.credit >= Cost(bytes) }
 
 // Busy reports whether the stream still has a message to send.
 func (s *Stream) Busy() bool { return s.has }
 
-// Send gives the stream a message of so many bytes, of which the first turn must have some.
-// It must not be busy.
+// Send gives the stream a message with a number of bytes. Its first turn must have at least
+// least of them. The stream must not be busy.
 func (c *Sender) Send(s *Stream, bytes, first int) {
 	s.left, s.least, s.has = bytes, first, true
 	if s.opens && !s.may {
@@ -55,8 +55,7 @@ func (c *Sender) Send(s *Stream, bytes, first int) {
 	c.enqueue(s)
 }
 
-// Cancel takes back what the stream has not sent. It reports whether the peer knows of the
-// call.
+// Cancel drops what the stream has not sent. It reports whether the peer knows of the call.
 func (c *Sender) Cancel(s *Stream) (begun bool) {
 	s.in.drop(s)
 	s.has = false
@@ -68,8 +67,8 @@ func (c *Sender) Cancel(s *Stream) (begun bool) {
 	return !s.opens
 }
 
-// Next says whose turn it is, and how many bytes it may send now: it must send them. It is
-// nil where nobody may.
+// Next returns the stream whose turn it is, and the number of bytes that it must send now. It
+// returns nil if no stream may send.
 func (c *Sender) Next() (s *Stream, bytes int) {
 	for {
 		s = c.sending.head
@@ -77,7 +76,8 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 			return nil, 0
 		}
 		bytes = min(s.left, Turn)
-		// A stream sends what its own credit bears, and else waits apart, so that it stops nobody.
+		// A stream sends as much as its own credit allows. Without credit it waits apart, so that it
+		// stops no other.
 		if s.credit < Cost(bytes) {
 			if bytes = int(s.credit) - Overhead; bytes <= 0 || bytes < s.least {
 				c.sending.drop(s)
@@ -100,7 +100,7 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 	}
 }
 
-// most keeps sums of grants from overflowing: what is beyond is lost.
+// most bounds credit, so that sums of grants do not overflow. Credit beyond it is lost.
 const most = 1 << 60
 
 // Grant adds credit of the connection.
@@ -121,7 +121,7 @@ func (c *Sender) GrantStream(s *Stream, bytes int64) {
 // Waiting counts the calls that wait to begin.
 func (c *Sender) Waiting() int { return c.opening.count }
 
-// All are the streams that wait for a turn.
+// All returns the streams that wait for a turn.
 func (c *Sender) All() iter.Seq[*Stream] {
 	return func(yield func(*Stream) bool) {
 		for _, q := range []*queue{&c.opening, &c.sending} {
@@ -134,7 +134,7 @@ func (c *Sender) All() iter.Seq[*Stream] {
 	}
 }
 
-// admit lets calls begin, in the order of asking.
+// admit lets calls begin, in the order in which they were made.
 func (c *Sender) admit() {
 	for c.requests > 0 && c.opening.head != nil {
 		s := c.opening.head
@@ -145,14 +145,14 @@ func (c *Sender) admit() {
 	}
 }
 
-// enqueue lets a stream wait for its turn, if its own credit bears one.
+// enqueue lets a stream wait for its turn, if its own credit allows one.
 func (c *Sender) enqueue(s *Stream) {
 	if bears := s.credit - Overhead; bears > 0 && bears >= int64(s.least) || bears == 0 && s.left == 0 {
 		c.sending.push(s)
 	}
 }
 
-// queue is a list of streams. A nil queue has none.
+// A queue is a list of streams. A nil queue is empty.
 type queue struct {
 	head, tail *Stream
 	count      int

@@ -1,23 +1,23 @@
 package credit
 
-// Window is a receiver's side of one credit: of bytes, or of requests.
+// A Window is the receiving side of one kind of credit: of bytes, or of requests.
 type Window struct {
-	size int64 // of what may be under way or not taken in
-	left int64 // that the peer may still use
-	back int64 // taken in and not granted again yet
+	size int64 // credit that may be in use
+	left int64 // credit that the peer may still use
+	back int64 // credit that was returned and not granted again yet
 }
 
-// NewWindow grants so much at once: the peer must know it.
+// NewWindow returns a window whose first credit the peer knows already.
 func NewWindow(size int64) Window { return Window{size: size, left: size} }
 
-// Receive uses credit. It reports false where the peer had none: it breaks the protocol.
+// Receive uses credit. It reports false if the peer had too little, and so broke the protocol.
 func (w *Window) Receive(cost int64) bool {
 	w.left -= cost
 	return w.left >= 0
 }
 
-// Take returns credit for what has been taken in. The grant is for the peer, now; 0 while
-// too little has come together to be worth a frame.
+// Take returns credit of messages that were taken in. The result is the credit to grant to the
+// peer now; it is 0 while there is too little to be worth a frame.
 func (w *Window) Take(cost int64) (grant int64) {
 	w.back += cost
 	if w.back < (w.size+renewals-1)/renewals {
@@ -28,12 +28,12 @@ func (w *Window) Take(cost int64) (grant int64) {
 	return grant
 }
 
-// renewals is into how many grants a window is divided. With few, the sender's credit would end
-// while the receiver works on the last part; each costs a short frame.
+// renewals is the number of grants into which a window is divided. With few, the sender's credit
+// would end while the receiver works on the last part; each grant costs a short frame.
 const renewals = 8
 
-// Resize changes how much the peer may have. A larger window is granted at once; a smaller
-// one keeps back what is returned until it is reached.
+// Resize changes the size. A larger window is granted at once. A smaller one keeps returned
+// credit back until its size is reached.
 func (w *Window) Resize(size int64) (grant int64) {
 	w.back += size - w.size
 	w.size = size
@@ -43,5 +43,5 @@ func (w *Window) Resize(size int64) (grant int64) {
 	return w.Take(0)
 }
 
-// Held is what the peer has used and this end has not taken in.
+// Held returns the credit that the peer has used and this end has not taken in.
 func (w *Window) Held() int64 { return w.size - w.left - w.back }

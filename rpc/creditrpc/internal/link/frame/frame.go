@@ -1,5 +1,5 @@
-// Package frame is what goes over a connection: frames, to the byte as docs/creditrpc.md
-// has them. It keeps no state.
+// Package frame encodes and decodes the frames of a connection, which docs/creditrpc.md
+// describes to the byte. It keeps no state.
 //
 // A frame is a header of eight bytes and a payload. Numbers in payloads are varints, as in
 // Protocol Buffers; those in the header are big-endian.
@@ -11,7 +11,7 @@ import (
 	"fmt"
 )
 
-// Type says what a frame is for.
+// A Type is the type of a frame.
 type Type byte
 
 // The types.
@@ -21,15 +21,15 @@ const (
 	Request             // begins a call
 	Data                // a message, or a part of one
 	Header              // the server's metadata before its first message
-	Status              // how a call ended
+	Status              // the end of a call
 	Cancel              // the call is no longer wanted, or refused
 	Credit              // what the peer may send
 	Ping
 	Goodbye // no more calls
-	types   // how many there are
+	types   // the number of types
 )
 
-// Flags are what else is to be known of a frame. Those of one type mean nothing in another.
+// Flags hold the flags of a frame. A flag of one type means nothing in another.
 type Flags byte
 
 // The flags.
@@ -47,11 +47,11 @@ const (
 	HeaderLen = 8
 	// MaxPayload is the longest payload of a Request or Data: a turn of the sender.
 	MaxPayload = 68 << 10
-	// MaxOther is that of all others, unless metadata may be longer.
+	// MaxOther is the longest payload of the other types, unless metadata may be longer.
 	MaxOther = 16 << 10
 )
 
-// Head is a frame's header.
+// A Head is a frame's header.
 type Head struct {
 	Length int
 	Type   Type
@@ -59,10 +59,10 @@ type Head struct {
 	Stream uint32 // 0: the connection
 }
 
-// ErrMalformed is wrapped by what is wrong with a frame.
+// ErrMalformed is wrapped by the errors of malformed frames.
 var ErrMalformed = errors.New("malformed frame")
 
-// Append writes a header.
+// Append appends a header.
 func (h Head) Append(to []byte) []byte {
 	return append(to, byte(h.Length>>16), byte(h.Length>>8), byte(h.Length), byte(h.Type)|byte(h.Flags),
 		byte(h.Stream>>24), byte(h.Stream>>16), byte(h.Stream>>8), byte(h.Stream))
@@ -94,8 +94,8 @@ func (h Head) isOfStream() bool {
 	return false
 }
 
-// Len is how many bytes the first frame of what was received takes; of a header that is not
-// whole, what the header takes.
+// Len returns the length of the frame at the start of received bytes, or the length of a header
+// if that is not complete.
 func Len(received []byte) int {
 	if len(received) < HeaderLen {
 		return HeaderLen
@@ -103,16 +103,16 @@ func Len(received []byte) int {
 	return HeaderLen + (int(received[0])<<16 | int(received[1])<<8 | int(received[2]))
 }
 
-// Reader takes a payload apart. After the first fault every part is empty.
+// A Reader reads the parts of a payload. After the first fault every part is empty.
 type Reader struct {
 	left  []byte
 	fault bool
 }
 
-// Read reads a payload.
+// Read returns a Reader of a payload.
 func Read(payload []byte) *Reader { return &Reader{left: payload} }
 
-// Number takes a varint.
+// Number reads a varint.
 func (r *Reader) Number() uint64 {
 	value, n := binary.Uvarint(r.left)
 	if n <= 0 {
@@ -123,7 +123,7 @@ func (r *Reader) Number() uint64 {
 	return value
 }
 
-// Bytes takes bytes with their length before them. They are part of the payload.
+// Bytes reads bytes with their length before them. They are part of the payload.
 func (r *Reader) Bytes() []byte {
 	n := r.Number()
 	if n > uint64(len(r.left)) {
@@ -135,7 +135,7 @@ func (r *Reader) Bytes() []byte {
 	return taken
 }
 
-// Rest takes what is left.
+// Rest reads all that is left.
 func (r *Reader) Rest() []byte {
 	rest := r.left
 	r.left = nil
@@ -145,7 +145,7 @@ func (r *Reader) Rest() []byte {
 // Done reports whether nothing is left.
 func (r *Reader) Done() bool { return len(r.left) == 0 }
 
-// Err says whether there was less than was taken.
+// Err returns an error if the payload was too short for what was read.
 func (r *Reader) Err() error {
 	if r.fault {
 		return fmt.Errorf("%w: the payload ends within a field", ErrMalformed)
@@ -155,10 +155,10 @@ func (r *Reader) Err() error {
 
 func (r *Reader) fail() { r.left, r.fault = nil, true }
 
-// AppendNumber writes a varint.
+// AppendNumber appends a varint.
 func AppendNumber(to []byte, value uint64) []byte { return binary.AppendUvarint(to, value) }
 
-// AppendBytes writes bytes with their length before them.
+// AppendBytes appends bytes with their length before them.
 func AppendBytes[T ~string | ~[]byte](to []byte, value T) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(value))), value...)
 }

@@ -2,13 +2,13 @@ package frame
 
 import "fmt"
 
-// Version is that of the wire format.
+// Version is the version of the wire format.
 const Version = 1
 
-// magic begins the first frame's payload, so that another protocol's peer is told apart.
+// magic begins the first frame's payload. Peers of other protocols do not send it.
 const magic = "CRPC"
 
-// Settings are what an end tells in its Hello.
+// Settings holds the content of a Hello.
 type Settings struct {
 	Version    uint64
 	Window     uint64 // bytes that the peer may have under way on the connection
@@ -23,7 +23,7 @@ func (s *Settings) numbers() [5]*uint64 {
 	return [...]*uint64{&s.Window, &s.PerStream, &s.Calls, &s.MaxMessage, &s.MaxMeta}
 }
 
-// AppendHello writes a whole Hello frame.
+// AppendHello appends a whole Hello frame.
 func AppendHello(to []byte, s Settings) []byte {
 	payload := AppendNumber([]byte(magic), s.Version)
 	for i, value := range s.numbers() {
@@ -32,7 +32,7 @@ func AppendHello(to []byte, s Settings) []byte {
 	return append(Head{Length: len(payload), Type: Hello}.Append(to), payload...)
 }
 
-// ReadHello reads the payload of a Hello. Unknown settings are passed over.
+// ReadHello reads the payload of a Hello. Unknown settings are ignored.
 func ReadHello(payload []byte) (s Settings, err error) {
 	if len(payload) < len(magic) || string(payload[:len(magic)]) != magic {
 		return s, fmt.Errorf("%w: the peer does not speak creditrpc", ErrMalformed)
@@ -50,24 +50,24 @@ func ReadHello(payload []byte) (s Settings, err error) {
 	return s, r.Err()
 }
 
-// Begin is what a Request says before its message.
+// A Begin is the part of a Request before its message.
 type Begin struct {
 	Method  uint64 // by the order in which Method frames named them
-	Timeout uint64 // in microseconds, from when it is read; 0: none
+	Timeout uint64 // in microseconds, counted from its arrival; 0: none
 	Meta    []byte
 }
 
-// Append writes it.
+// Append appends the payload's beginning.
 func (b Begin) Append(to []byte) []byte {
 	return AppendBytes(AppendNumber(AppendNumber(to, b.Method), b.Timeout), b.Meta)
 }
 
-// ReadBegin reads it; the message, or its beginning, is what the reader has left.
+// ReadBegin reads a Begin. The rest of the reader is the message, or its beginning.
 func ReadBegin(r *Reader) Begin {
 	return Begin{Method: r.Number(), Timeout: r.Number(), Meta: r.Bytes()}
 }
 
-// Ending is how a call ended.
+// An Ending is the payload of a Status: the end of a call.
 type Ending struct {
 	Code    uint64
 	Message []byte
@@ -75,7 +75,7 @@ type Ending struct {
 	Meta    []byte // the trailer
 }
 
-// Append writes it.
+// Append appends the payload.
 func (e Ending) Append(to []byte) []byte {
 	return append(AppendBytes(AppendBytes(AppendNumber(to, e.Code), e.Message), e.Details), e.Meta...)
 }
@@ -86,10 +86,10 @@ func ReadEnding(payload []byte) (Ending, error) {
 	return Ending{Code: r.Number(), Message: r.Bytes(), Details: r.Bytes(), Meta: r.Rest()}, r.Err()
 }
 
-// Grant is the payload of a Credit: of the connection, or of a stream, which has no requests.
+// A Grant is the payload of a Credit, for the connection or for a stream, which has no requests.
 type Grant struct{ Bytes, Requests uint64 }
 
-// AppendGrant writes a whole Credit frame.
+// AppendGrant appends a whole Credit frame.
 func AppendGrant(to []byte, stream uint32, g Grant) []byte {
 	var number [20]byte
 	payload := AppendNumber(AppendNumber(number[:0], g.Bytes), g.Requests)
@@ -109,7 +109,7 @@ func ReadGrant(payload []byte) (Grant, error) {
 // MaxGrant bounds a grant. It keeps sums of grants from overflowing.
 const MaxGrant = 1 << 40
 
-// AppendMeta writes a pair of metadata.
+// AppendMeta appends a pair of metadata.
 func AppendMeta(to []byte, key, value string) []byte { return AppendBytes(AppendBytes(to, key), value) }
 
 // EachMeta calls f with each pair of metadata.
