@@ -148,7 +148,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		if cc.Err() != nil || cc.link.Draining() {
 			call.encoded()
 			cc.Mu.Unlock()
-			release(b)
+			releaseIfAny(b)
 			c.leave(cc)
 			continue
 		}
@@ -160,7 +160,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		if err != nil {
 			call.encoded()
 			cc.Mu.Unlock()
-			release(b)
+			releaseIfAny(b)
 			return nil, err
 		}
 		meta := appendMeta(md)
@@ -179,6 +179,13 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		}
 		cc.Mu.Unlock()
 		return cc, nil
+	}
+}
+
+// releaseIfAny releases a buffer, which may be nil.
+func releaseIfAny(b *batchio.Buffer) {
+	if b != nil {
+		b.Release()
 	}
 }
 

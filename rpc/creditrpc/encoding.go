@@ -122,9 +122,3 @@ func (c *clientCall) encoded() {
 		c.encoders.leave(c)
 	}
 }
-
-func release(b *batchio.Buffer) {
-	if b != nil {
-		b.Release()
-	}
-}

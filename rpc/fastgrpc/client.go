@@ -23,15 +23,11 @@ import (
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
-	"wirelab.dev/rpc/fastgrpc/internal/connect"
 	"wirelab.dev/rpc/fastgrpc/internal/ending"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
-
-// userAgent has grpc-go's form, so that servers which parse it accept this one too.
-const userAgent = "grpc-go-fastgrpc/1.0"
 
 // A Client makes calls to one target. Its balancing policy decides how many connections
 // it uses. Its methods may be called concurrently.
@@ -88,10 +84,6 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	}
 	return c, nil
 }
-
-// ErrUnsupported is wrapped by errors about features that this package lacks. errors.Is
-// finds errors.ErrUnsupported in it, too.
-var ErrUnsupported = connect.ErrUnsupported
 
 // Target returns the target that NewClient was given.
 func (c *Client) Target() string { return c.target }

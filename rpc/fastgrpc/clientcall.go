@@ -1,6 +1,7 @@
 package fastgrpc
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -8,10 +9,12 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
@@ -245,4 +248,43 @@ func (c *clientCall) onData(data []byte, end bool) {
 	if end {
 		c.finish(ending.BadResponse(codes.Internal, "response ended without trailers"))
 	}
+}
+
+// opened reports a request's header: as in grpc-go, the program's metadata and the
+// user-agent.
+func (o *observer) opened(cc *clientConn, info *callInfo) {
+	if o != nil {
+		md, _ := metadata.FromOutgoingContext(o.ctx)
+		o.report(&stats.OutHeader{
+			Client: true, FullMethod: o.method, Header: metadata.Join(md, metadata.Pairs(wire.FieldUserAgent, cc.client.userAgent())),
+			Compression: message.CompressorName(info.compressor), Authority: cmp.Or(info.authority, cc.serverName),
+			RemoteAddr: cc.peer.Addr, LocalAddr: cc.peer.LocalAddr,
+		})
+	}
+}
+
+// headerReceived reports a response's header once, if it has come.
+func (o *observer) headerReceived(c *clientCall) {
+	if o == nil {
+		return
+	}
+	o.headerOnce.Do(func() {
+		if len(c.header) > 0 {
+			o.report(&stats.InHeader{
+				Client: true, WireLength: c.headerLength, Compression: message.CompressorName(c.received), Header: toMetadata(c.header),
+			})
+		}
+	})
+}
+
+// observe begins to report an attempt of a call to the client's stats handler.
+func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc, t *tries) *observer {
+	begin := &stats.Begin{
+		IsTransparentRetryAttempt: t.transparent,
+		Client:                    true, FailFast: !info.WaitForReady,
+		IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams,
+	}
+	o := newObserver(ctx, c.opts.stats, &stats.RPCTagInfo{FullMethodName: method, FailFast: begin.FailFast, NameResolutionDelay: info.resolutionDelay}, begin)
+	o.report(begin)
+	return o
 }

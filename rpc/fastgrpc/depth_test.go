@@ -40,7 +40,7 @@ func (n vtNode) UnmarshalVT(data []byte) error {
 // allows. Code of vtprotobuf would decode it, with a stack of hundreds of megabytes.
 func TestDeepRequest(t *testing.T) {
 	desc := bytesEcho
-	desc.Methods = []grpc.MethodDesc{{MethodName: "Echo", Handler: deepHandler}}
+	desc.Methods = []grpc.MethodDesc{{MethodName: "Echo", Handler: deepHandler()}}
 	for name, options := range map[string][]ServerOption{"proto": nil, "vtprotobuf": {VTProto()}} {
 		s := NewServer(options...)
 		s.RegisterService(&desc, nil)
@@ -53,9 +53,11 @@ func TestDeepRequest(t *testing.T) {
 	}
 }
 
-func deepHandler(_ any, _ context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	in := vtNode{new(descriptorpb.DescriptorProto)}
-	return in, dec(in)
+func deepHandler() grpc.MethodHandler {
+	return func(_ any, _ context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		in := vtNode{new(descriptorpb.DescriptorProto)}
+		return in, dec(in)
+	}
 }
 
 // nestedType is the number of the field of a DescriptorProto that holds others.

@@ -23,6 +23,7 @@ import (
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/config"
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
@@ -224,6 +225,12 @@ func ConnectionTimeout(d time.Duration) ServerOption {
 func WaitForHandlers(wait bool) ServerOption {
 	return func(o *serverOptions) { o.waitForHandlers = wait }
 }
+
+// ErrUnsupported is wrapped by errors about features that this package lacks.
+var ErrUnsupported = connect.ErrUnsupported
+
+// userAgent has grpc-go's form, so that servers which parse it accept this one too.
+const userAgent = "grpc-go-fastgrpc/1.0"
 
 // ClientOption configures a client.
 type ClientOption func(*clientOptions)

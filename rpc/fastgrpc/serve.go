@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
@@ -241,6 +242,51 @@ func (s *serverCall) sendStatusLocked(st *status.Status) {
 	}
 	fields = append(fields, wire.StatusFields(st)...)
 	s.conn.h2.SendTrailers(&s.h2, noFields, wire.AppendMetadata(fields, s.trailer))
+}
+
+// observe begins to report a call to the server's stats handler. It returns the call's
+// context, which the handler may have tagged.
+func (s *serverCall) observe() context.Context {
+	c := s.conn
+	if c.stats == nil {
+		return s.context()
+	}
+	begin := &stats.Begin{}
+	if d := s.method.Stream; d != nil {
+		begin.IsClientStream, begin.IsServerStream = d.ClientStreams, d.ServerStreams
+	}
+	s.observer = newObserver(s.context(), c.stats, &stats.RPCTagInfo{FullMethodName: s.method.Name}, begin)
+	s.observer.report(&stats.InHeader{
+		FullMethod: s.method.Name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
+		WireLength: s.headerLength, Compression: message.CompressorName(s.received), Header: s.incoming(),
+	})
+	s.observer.report(begin)
+	return s.observer.ctx
+}
+
+// headerSent reports a response's header, once.
+func (o *observer) headerSent(s *serverCall) {
+	if o == nil {
+		return
+	}
+	o.headerOnce.Do(func() {
+		s.conn.Mu.Lock()
+		md := s.header.Copy()
+		s.conn.Mu.Unlock()
+		o.report(&stats.OutHeader{Header: md, Compression: message.CompressorName(s.sent)})
+	})
+}
+
+// responded reports the end of a response.
+func (o *observer) responded(s *serverCall, st *status.Status) {
+	if o == nil {
+		return
+	}
+	if len(s.header) > 0 {
+		o.headerSent(s)
+	}
+	o.report(&stats.OutTrailer{Trailer: s.trailer})
+	o.end(st.Err())
 }
 
 // SetSendCompressor makes the server compress the call's messages with a registered

@@ -72,6 +72,8 @@ func (a *Aliased) End() {
 var CheckAliases = os.Getenv(AliasVariable) == "check"
 
 const (
+	// AliasVariable is the environment variable that sets CheckAliases to true with "check".
 	AliasVariable = "FASTGRPC_ALIAS"
-	Released      = 0xdb
+	// Released fills the memory of messages whose time has passed.
+	Released = 0xdb
 )

@@ -27,8 +27,8 @@ type Codec interface {
 	Name() string
 }
 
-// vtUnmarshaler and vtAliasUnmarshaler are vtprotobuf's decoding methods: with and
-// without a copy of bytes fields.
+// vtUnmarshaler and vtAliasUnmarshaler have vtprotobuf's decoding methods: with and without
+// a copy of bytes fields.
 type (
 	vtUnmarshaler      interface{ UnmarshalVT([]byte) error }
 	vtAliasUnmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
@@ -42,10 +42,12 @@ type ProtoCodec struct {
 // Name returns the content-subtype.
 func (ProtoCodec) Name() string { return grpcproto.Name }
 
+// Encode uses vtprotobuf's method if the codec and the message have it.
 func (c ProtoCodec) Encode(v any) (*batchio.Buffer, error) {
 	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: wire.PrefixLen, VT: c.VT})
 }
 
+// Decode limits the depth of messages that vtprotobuf's method decodes.
 func (c ProtoCodec) Decode(data []byte, v any, alias bool) error {
 	m, err := rpccall.Message(v)
 	if err != nil {
@@ -88,6 +90,7 @@ func reset(v any) {
 // CodecV2 adapts a registered or forced encoding.CodecV2.
 type CodecV2 struct{ encoding.CodecV2 }
 
+// Encode copies the parts of the encoded message into one buffer.
 func (c CodecV2) Encode(v any) (*batchio.Buffer, error) {
 	parts, err := c.Marshal(v)
 	if err != nil {
@@ -99,6 +102,7 @@ func (c CodecV2) Encode(v any) (*batchio.Buffer, error) {
 	return b, nil
 }
 
+// Decode copies data unless the message may alias it.
 func (c CodecV2) Decode(data []byte, v any, alias bool) error {
 	if alias {
 		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, v)
@@ -112,6 +116,7 @@ func (c CodecV2) Decode(data []byte, v any, alias bool) error {
 // CodecV1 adapts a registered or forced encoding.Codec.
 type CodecV1 struct{ encoding.Codec }
 
+// Encode copies the encoded message into a buffer.
 func (c CodecV1) Encode(v any) (*batchio.Buffer, error) {
 	data, err := c.Marshal(v)
 	if err != nil {
@@ -122,6 +127,7 @@ func (c CodecV1) Encode(v any) (*batchio.Buffer, error) {
 	return b, nil
 }
 
+// Decode copies data unless the message may alias it.
 func (c CodecV1) Decode(data []byte, v any, alias bool) error {
 	if !alias {
 		data = append([]byte(nil), data...)

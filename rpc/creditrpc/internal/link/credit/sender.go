@@ -43,8 +43,8 @@ func (s *Stream) Bears(bytes int) bool { return s.credit >= Cost(bytes) }
 // Busy reports whether the stream still has a message to send.
 func (s *Stream) Busy() bool { return s.has }
 
-// Send gives the stream a message with a number of bytes. Its first turn must have at least
-// least of them. The stream must not be busy.
+// Send gives the stream a message with a number of bytes. Its first turn has at least
+// first of them. The stream must not be busy.
 func (c *Sender) Send(s *Stream, bytes, first int) {
 	s.left, s.least, s.has = bytes, first, true
 	if s.opens && !s.may {
