@@ -161,6 +161,15 @@ func (d *decider) giveUp(now time.Time) {
 	}
 }
 
+// A Decision is the result of a trial.
+type Decision struct {
+	At       time.Time
+	From, To int     // channels
+	Gain     float64 // the share by which more channels shortened a call: 0.1 is a tenth
+	Pairs    int     // pairs of epochs that were compared
+	Why      string
+}
+
 // A trial compares two numbers of channels by turns, because the load itself varies.
 type trial struct {
 	small, large int

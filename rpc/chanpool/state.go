@@ -1,7 +1,5 @@
 package chanpool
 
-import "time"
-
 // State describes a pool at one instant.
 type State struct {
 	Size      int  // channels that get new calls, outside of trials
@@ -18,15 +16,6 @@ type ChannelState struct {
 	InFlight     int
 	Calls        int    // begun so far
 	Connectivity string // the channel's own state, or "" if it has none
-}
-
-// A Decision is the result of a trial.
-type Decision struct {
-	At       time.Time
-	From, To int     // channels
-	Gain     float64 // the share by which more channels shortened a call: 0.1 is a tenth
-	Pairs    int     // pairs of epochs that were compared
-	Why      string
 }
 
 // State returns the pool's state.
