@@ -2,6 +2,7 @@ package rpccall
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 )
@@ -31,24 +32,26 @@ func ChainStreamServer(outer, inner grpc.StreamServerInterceptor) grpc.StreamSer
 }
 
 // ChainUnaryClient returns an invoker that calls the interceptors, the first outermost,
-// and then last.
-func ChainUnaryClient(in []grpc.UnaryClientInterceptor, last grpc.UnaryInvoker) grpc.UnaryInvoker {
-	if len(in) == 0 {
-		return last
+// and then last. It returns nil if there are no interceptors.
+func ChainUnaryClient(in []grpc.UnaryClientInterceptor, last grpc.UnaryInvoker) (chain grpc.UnaryInvoker) {
+	for _, outer := range slices.Backward(in) {
+		inner := last
+		chain = func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, opts ...grpc.CallOption) error {
+			return outer(ctx, method, req, reply, cc, inner, opts...)
+		}
+		last = chain
 	}
-	rest := ChainUnaryClient(in[1:], last)
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, opts ...grpc.CallOption) error {
-		return in[0](ctx, method, req, reply, cc, rest, opts...)
-	}
+	return chain
 }
 
 // ChainStreamClient does the same for streams.
-func ChainStreamClient(in []grpc.StreamClientInterceptor, last grpc.Streamer) grpc.Streamer {
-	if len(in) == 0 {
-		return last
+func ChainStreamClient(in []grpc.StreamClientInterceptor, last grpc.Streamer) (chain grpc.Streamer) {
+	for _, outer := range slices.Backward(in) {
+		inner := last
+		chain = func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			return outer(ctx, desc, cc, method, inner, opts...)
+		}
+		last = chain
 	}
-	rest := ChainStreamClient(in[1:], last)
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		return in[0](ctx, desc, cc, method, rest, opts...)
-	}
+	return chain
 }

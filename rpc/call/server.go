@@ -67,9 +67,7 @@ func (s *Server[C, K]) Init(config ServerConfig[C], conns *Conns[C]) {
 	s.stopping, s.stopped = make(chan struct{}), make(chan struct{})
 }
 
-// RegisterService registers a service. Like grpc-go's, it panics on a mistake in the
-// program: impl does not implement the service, the service is registered twice, or Serve
-// has been called.
+// RegisterService registers a service. Like grpc-go's, it panics on a mistake in the program.
 func (s *Server[C, K]) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
@@ -151,11 +149,11 @@ func (s *Server[C, K]) ServeConn(nc net.Conn) error {
 		_ = secured.SetDeadline(time.Time{})
 		nc, auth = secured, info
 	}
-	if err := s.Add(s.config.NewConn(nc, auth, arrived)); err != nil {
+	err := s.Add(s.config.NewConn(nc, auth, arrived))
+	if err != nil {
 		_ = nc.Close()
-		return err
 	}
-	return nil
+	return err
 }
 
 // Add serves a connection that needs no handshake.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,16 +65,12 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.calls.New = func() any { return &clientCall{signal: make(chan struct{}, 1)} }
-	if in := c.opts.unary; len(in) > 0 {
-		c.unary = rpccall.ChainUnaryClient(in, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
-			return c.invoke(ctx, method, req, reply, opts)
-		})
-	}
-	if in := c.opts.stream; len(in) > 0 {
-		c.stream = rpccall.ChainStreamClient(in, func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			return c.newStream(ctx, desc, method, opts)
-		})
-	}
+	c.unary = rpccall.ChainUnaryClient(c.opts.unary, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
+		return c.invoke(ctx, method, req, reply, opts)
+	})
+	c.stream = rpccall.ChainStreamClient(c.opts.stream, func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		return c.newStream(ctx, desc, method, opts)
+	})
 	return c, nil
 }
 
@@ -216,11 +213,17 @@ func (c *Client) leave(cc *clientConn) {
 	}
 }
 
+// allOptions returns the client's default options and then opts.
+func (c *Client) allOptions(opts []grpc.CallOption) []grpc.CallOption {
+	if len(c.opts.callOptions) == 0 {
+		return opts
+	}
+	return slices.Concat(c.opts.callOptions, opts)
+}
+
 // Invoke makes a unary call. Generated code calls it.
 func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
-	if len(c.opts.callOptions) > 0 {
-		opts = append(c.opts.callOptions[:len(c.opts.callOptions):len(c.opts.callOptions)], opts...)
-	}
+	opts = c.allOptions(opts)
 	if c.unary != nil {
 		return c.unary(ctx, method, req, reply, nil, opts...)
 	}
@@ -229,9 +232,7 @@ func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts
 
 // NewStream begins a streaming call. Generated code calls it.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	if len(c.opts.callOptions) > 0 {
-		opts = append(c.opts.callOptions[:len(c.opts.callOptions):len(c.opts.callOptions)], opts...)
-	}
+	opts = c.allOptions(opts)
 	if c.stream != nil {
 		return c.stream(ctx, desc, nil, method, opts...)
 	}

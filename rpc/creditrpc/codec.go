@@ -7,13 +7,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
-
-	spb "google.golang.org/genproto/googleapis/rpc/status"
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
@@ -58,21 +57,15 @@ func decode(m *message, v any, limit int) error {
 	if n := len(m.Data); n > limit {
 		return rpccall.TooLarge("creditrpc: received message", n, limit)
 	}
-	into, err := rpccall.Message(v)
-	if err == nil {
-		err = proto.Unmarshal(m.Data, into)
-	}
-	if err != nil {
-		return status.Errorf(codes.Internal, "creditrpc: unmarshal: %v", err)
-	}
-	return nil
+	return unmarshal(m.Data, v, proto.Unmarshal)
 }
 
-// alias unmarshals a message. Its long bytes fields point into data.
-func alias(data []byte, v any) error {
+// unmarshal unmarshals data into v with read: package proto's function, or the one that makes
+// long bytes fields point into data.
+func unmarshal(data []byte, v any, read func([]byte, proto.Message) error) error {
 	into, err := rpccall.Message(v)
 	if err == nil {
-		err = rpccall.UnmarshalAliased(data, into)
+		err = read(data, into)
 	}
 	if err != nil {
 		return status.Errorf(codes.Internal, "creditrpc: unmarshal: %v", err)

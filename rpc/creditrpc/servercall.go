@@ -130,7 +130,7 @@ func (s *serverCall) decodeRequest(v any) error {
 	}
 	if s.conn.server.opts.alias {
 		s.aliased = m
-		return alias(m.Data, v)
+		return unmarshal(m.Data, v, rpccall.UnmarshalAliased)
 	}
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }

@@ -69,16 +69,12 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	}
 	c.pingTime.Store(int64(c.opts.keepalive.Time))
 	c.fixed.Store(&map[string]*h2.FixedFields{})
-	if in := c.opts.unaryInterceptors; len(in) > 0 {
-		c.unary = rpccall.ChainUnaryClient(in, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
-			return c.invokeWith(ctx, &invocation{method: method, req: req, reply: reply}, nil, opts)
-		})
-	}
-	if in := c.opts.streamInterceptors; len(in) > 0 {
-		c.stream = rpccall.ChainStreamClient(in, func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			return c.streamWith(ctx, desc, method, nil, opts)
-		})
-	}
+	c.unary = rpccall.ChainUnaryClient(c.opts.unaryInterceptors, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
+		return c.invokeWith(ctx, &invocation{method: method, req: req, reply: reply}, nil, opts)
+	})
+	c.stream = rpccall.ChainStreamClient(c.opts.streamInterceptors, func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		return c.streamWith(ctx, desc, method, nil, opts)
+	})
 	if err := c.channel.init(c); err != nil {
 		return nil, err
 	}

@@ -32,16 +32,5 @@ func (w *Window) Take(cost int64) (grant int64) {
 // would end while the receiver works on the last part; each grant costs a short frame.
 const renewals = 8
 
-// Resize changes the size. A larger window is granted at once. A smaller one keeps returned
-// credit back until its size is reached.
-func (w *Window) Resize(size int64) (grant int64) {
-	w.back += size - w.size
-	w.size = size
-	if w.back <= 0 {
-		return 0
-	}
-	return w.Take(0)
-}
-
 // Held returns the credit that the peer has used and this end has not taken in.
 func (w *Window) Held() int64 { return w.size - w.left - w.back }
