@@ -64,8 +64,8 @@ func (c Counts) Plus(other Counts) Counts {
 // some 28,000 ports, so a client that opens many connections runs out of them.
 // Sources avoids that.
 type Dialer struct {
-	// Sources is how many source addresses the connections use in turns, if the
-	// destination is on IPv4 loopback. For other destinations that is impossible;
+	// Sources is the number of source addresses that the connections use in turns, if
+	// the destination is on IPv4 loopback. For other destinations that is impossible;
 	// with more than one source, connections then end with a reset, which leaves
 	// no TIME_WAIT. 0 and 1 do neither. Set it before the first connection.
 	Sources int
@@ -86,7 +86,7 @@ type Dialer struct {
 	traffic dialTraffic
 }
 
-// Times holds the distributions of how long connections took to begin. A nil
+// Times holds the distributions of the times that opening connections took. A nil
 // recorder has no samples. The caller of TakeTimes calls Close.
 type Times struct {
 	Connect   *latency.Recorder // TCP: from the SYN to the established connection
@@ -270,7 +270,7 @@ func (d *Dialer) Settings(address string) []tuning.Setting {
 		return nil
 	}
 	if _, resetOnClose := d.dialerTo(address); resetOnClose {
-		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}}
+		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "connections in TIME_WAIT would use up the ports"}}
 	}
-	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(d.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "so many connections need more ports than one address has"}}
+	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(d.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "the connections need more ports than one address has"}}
 }

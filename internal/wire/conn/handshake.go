@@ -39,7 +39,7 @@ type admission struct {
 	workers sync.WaitGroup // one for each handshake that may run at once
 }
 
-// arrival is what Accept returns.
+// An arrival holds the results of Accept.
 type arrival struct {
 	conn net.Conn
 	err  error
@@ -56,7 +56,7 @@ func (a *admission) work() {
 		if err == nil {
 			conn := tls.Server(raw, a.config)
 			if ServerHandshake(a.ctx, conn) != nil {
-				continue // ServerHandshake has told the peer
+				continue // ServerHandshake has closed the connection
 			}
 			next.conn = conn
 		}

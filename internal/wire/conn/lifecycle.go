@@ -6,7 +6,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Lifecycle says whether connections outlive calls, and how a new one begins.
+// A Lifecycle says whether connections outlive calls, and how a new one begins.
 type Lifecycle int
 
 // The lifecycles.
@@ -31,12 +31,12 @@ func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
 	}
 }
 
-// Turns holds equal things, such as connections, that calls use in turns. Goroutines may
+// Turns holds clients or connections that calls use in turns. Goroutines may
 // call Next concurrently, once All is set.
 type Turns[T any] struct {
 	All  []T
 	turn atomic.Uint64
 }
 
-// Next returns the next one.
+// Next returns the element whose turn it is.
 func (t *Turns[T]) Next() T { return t.All[t.turn.Add(1)%uint64(len(t.All))] }

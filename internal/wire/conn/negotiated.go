@@ -29,7 +29,7 @@ func (d *Dialer) usedCongestion(name string) {
 	addWord(&d.negotiated.ClientCongestion, name)
 }
 
-// addWord adds a word to those that stand with commas between, unless it is there.
+// addWord adds a word to a list that is separated by commas, unless the list has it.
 func addWord(words *string, word string) {
 	switch {
 	case *words == "":
@@ -39,8 +39,8 @@ func addWord(words *string, word string) {
 	}
 }
 
-// countSession counts a session with those of its kind. The client's offer bounds the
-// number of kinds to a few.
+// countSession counts a session under its kind. There are only a few kinds, because the
+// client's offer bounds them.
 func (d *Dialer) countSession(state tls.ConnectionState) {
 	kind := record.Session{
 		Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),
@@ -62,8 +62,8 @@ func (d *Dialer) countSession(state tls.ConnectionState) {
 	d.negotiated.Sessions[i].Connections++
 }
 
-// Negotiated is what has been agreed on so far, as the connections say, and not
-// the variant.
+// Negotiated returns what the connections have negotiated so far, as they report it; the
+// variant is not asked.
 func (d *Dialer) Negotiated() record.Negotiated {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,7 +28,7 @@ type Opener struct {
 }
 
 // Open opens a connection. With TLS the handshake is done and the result is a *tls.Conn.
-// Without TLS it is what Wrap returns, or a *CleartextConn if there is no Wrap.
+// Without TLS the result is the wrapped connection, or a *CleartextConn if Wrap is nil.
 func (o *Opener) Open(ctx context.Context) (net.Conn, error) {
 	raw, err := o.Dialer.DialContext(ctx, cmp.Or(o.Network, "tcp"), o.Address)
 	if err != nil {
@@ -62,9 +62,9 @@ func protocolName(alpn string) string {
 	return alpn
 }
 
-// OpenEach calls open with the numbers from 0 to n-1, for several connections at once: not
-// for more than fit into a listen backlog of 128. It returns the first error, which ends the
-// other calls' context.
+// OpenEach calls open with the numbers from 0 to n-1, up to 64 calls at the same time, so
+// that their connections fit into a listen backlog of 128. It returns the first error, and
+// then cancels the context of the other calls.
 func OpenEach(ctx context.Context, n int, open func(ctx context.Context, i int) error) error {
 	const atOnce = 64
 	opening, ctx := errgroup.WithContext(ctx)
@@ -75,13 +75,13 @@ func OpenEach(ctx context.Context, n int, open func(ctx context.Context, i int) 
 	return opening.Wait()
 }
 
-// Ahead holds connections that were opened before a library dials.
+// An Ahead holds connections that were opened before a library dials.
 type Ahead struct {
 	dial   func(context.Context) (net.Conn, error)
 	opened chan net.Conn
 }
 
-// OpenAhead opens n connections.
+// OpenAhead opens n connections with dial.
 func OpenAhead(ctx context.Context, n int, dial func(context.Context) (net.Conn, error)) (*Ahead, error) {
 	a := &Ahead{dial: dial, opened: make(chan net.Conn, n)}
 	err := OpenEach(ctx, n, func(ctx context.Context, _ int) error {

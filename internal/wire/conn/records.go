@@ -16,7 +16,7 @@ type Records struct {
 	frames Frames
 }
 
-// RecordCounts are records of TLS 1.3.
+// RecordCounts holds counts of TLS 1.3 records.
 type RecordCounts struct {
 	// Handshakes counts finished handshakes, with the bytes up to their end.
 	Handshakes             int64
@@ -26,12 +26,12 @@ type RecordCounts struct {
 	Sent, Received int64
 }
 
-// RecordBytes is what TLS 1.3 adds to the content of a record: header, content
+// RecordBytes is the size that TLS 1.3 adds to the content of a record: header, content
 // type and the AEAD's tag (RFC 8446, section 5.2). crypto/tls does not pad.
 const RecordBytes = 5 + 1 + 16
 
-// Frames returns where an HTTP/3 client counts the frames of its connections, or nil
-// if it must not count.
+// Frames returns the counter for the frames of an HTTP/3 client, or nil if frames are not
+// counted.
 func (d *Dialer) Frames() *Frames {
 	if d.Records == nil {
 		return nil
@@ -113,7 +113,7 @@ func (c *recordConn) countSent(r tlsRecord) {
 // tlsRecord is a record's header (RFC 8446, section 5.1).
 type tlsRecord struct {
 	kind        byte
-	lengthBytes int // of what follows the header
+	lengthBytes int // after the header
 }
 
 const (

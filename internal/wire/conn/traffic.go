@@ -2,10 +2,10 @@ package conn
 
 import "time"
 
-// Traffic is what went over connections, counted where the transport itself
-// keeps account: below TLS by the kernel, or by QUIC.
+// Traffic counts the bytes and packets of connections below TLS. The kernel counts them
+// for TCP, and quic-go for QUIC.
 type Traffic struct {
-	Transport string `json:"transport"` // tcp or udp; empty where there was none
+	Transport string `json:"transport"` // tcp or udp; empty if there was no traffic
 
 	// Payload of TCP segments, each byte once however often it was sent, or of
 	// UDP datagrams.
@@ -14,38 +14,37 @@ type Traffic struct {
 	// TCP segments, or UDP datagrams.
 	SentPackets     int64 `json:"sent_packets"`
 	ReceivedPackets int64 `json:"received_packets"`
-	// Of those, segments without payload: TCP only.
+	// The segments without payload among them: TCP only.
 	SentPureAcks     int64 `json:"sent_pure_acks,omitempty"`
 	ReceivedPureAcks int64 `json:"received_pure_acks,omitempty"`
-	// Of the payload, TLS handshakes: TCP only, as far as Handshakes were read.
+	// The payload of TLS handshakes: TCP only, for the handshakes that Handshakes counts.
 	Handshakes             int64 `json:"handshakes,omitempty"`
 	HandshakeSentBytes     int64 `json:"handshake_sent_bytes,omitempty"`
 	HandshakeReceivedBytes int64 `json:"handshake_received_bytes,omitempty"`
 
 	Retransmits int64 `json:"retransmits"` // segments sent again, or packets lost
-	// HeaderBytes are those of one packet with payload: IP and TCP, with the
-	// options in use, or IP and UDP. By the standards, not counted.
+	// HeaderBytes is the size of the headers of one packet with payload: IP and TCP, with
+	// the options in use, or IP and UDP. It is computed, not counted.
 	HeaderBytes int64         `json:"header_bytes"`
 	MinRTT      time.Duration `json:"min_rtt_ns"` // of all connections so far
-	// The smoothed RTTs of connections that were closed, and of those open.
+	// The smoothed RTTs of closed connections, and of open ones.
 	ClosedRTT MeanRTT `json:"closed_rtt,omitzero"`
 	OpenRTT   MeanRTT `json:"open_rtt,omitzero"`
 
-	// TCP only, all connections together: how long they had something on the
-	// way that was not acknowledged, and how long of it the peer's window or
-	// their own send buffer held them back.
+	// TCP only, summed over all connections. Busy is the time with unacknowledged data.
+	// Blocked is the part of it in which the peer's window or the send buffer was full.
 	Busy    time.Duration `json:"busy_ns,omitempty"`
 	Blocked time.Duration `json:"blocked_ns,omitempty"`
 
-	// System calls that carried packets: over UDP those of the sockets, over
-	// TCP, where the worker fills them in, all writes of the process. GSO is
-	// whether several packets may leave in one: UDP only.
+	// System calls that carried packets: over UDP the sockets' own; over TCP all writes of
+	// the process, which the worker fills in. GSO says that one call may send several
+	// packets: UDP only.
 	SendCalls    int64 `json:"send_calls,omitempty"`
 	ReceiveCalls int64 `json:"receive_calls,omitempty"`
 	GSO          bool  `json:"gso,omitempty"`
 }
 
-// MeanRTT is a mean that can be added to.
+// A MeanRTT holds the sum and the count of RTTs, so that means can be added.
 type MeanRTT struct {
 	Sum   time.Duration `json:"sum_ns"`
 	Count int64         `json:"count"`
