@@ -83,7 +83,8 @@ func (p ClientPlan) Scheme() string {
 	return "http"
 }
 
-// Host returns the host of the plan's URLs, of which no one dials that of a unix socket.
+// Host returns the host of the plan's URLs. For a unix socket it is a placeholder, which
+// is not dialed.
 func (p ClientPlan) Host() string {
 	if p.Network == "unix" {
 		return "localhost"

@@ -12,8 +12,8 @@ import (
 // dials the next one itself, so this package dials and gives it one connection
 // at a time.
 //
-// All connections of a client share one UDP socket, which tells them apart by
-// their connection IDs: a new connection takes no port.
+// All connections of a client share one UDP socket. Their connection IDs distinguish
+// them, so a new connection takes no port.
 
 // Settings that are not quic-go's defaults. settings.go gives the reasons.
 const (
@@ -29,8 +29,9 @@ const (
 // serverHandshakeTimeout is the idle timeout of handshakes, as with TCP.
 var serverHandshakeTimeout = readHeaderTimeout // tests set more, so that a busy machine does not break them
 
-// maxHandshakeTime is how long a new connection may keep others waiting. It is shorter, so
-// that connections that came to nothing do not hold up a burst of new ones.
+// maxHandshakeTime limits the time for which a new connection keeps others waiting. It is
+// shorter than the timeout of handshakes, so that lost connections do not hold up a burst
+// of new ones.
 var maxHandshakeTime = 5 * time.Second // tests set more, too
 
 // Measured without a gain, so left at the default: several UDP sockets, larger

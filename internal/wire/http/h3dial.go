@@ -19,7 +19,7 @@ import (
 // An attempt is a connection that is being opened. Its caller stops waiting when
 // the context ends; the attempt then goes on, to close the connection properly.
 
-// closeGrace is how long a cancelled attempt goes on. When its context ends,
+// closeGrace limits the time for which a cancelled attempt goes on. When its context ends,
 // quic-go's Dial returns without a connection and sends nothing, so the server
 // would hold its half until its handshake timeout. Instead the handshake is
 // completed, if the server answers in time, and the connection closed.

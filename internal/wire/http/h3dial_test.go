@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// patience is how long a test waits for what must happen. Only a failing test waits
+// patience limits the time for which a test waits for an event. Only a failing test waits
 // so long.
 const patience = 2 * time.Minute
 

@@ -49,7 +49,7 @@ func newHTTP3Server(plan ServerPlan) *http3.Server {
 	return s
 }
 
-// admission says which new connections an HTTP/3 server works on.
+// admission returns the limits of an HTTP/3 server's new connections.
 func (p ServerPlan) admission() quicsocket.Admission {
 	return quicsocket.Admission{Handshakes: p.Handshakes, MaxTime: maxHandshakeTime}
 }

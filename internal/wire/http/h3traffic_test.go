@@ -28,7 +28,7 @@ func TestHeadersOverUDP(t *testing.T) {
 	}
 }
 
-// trafficOfQUIC is that of an HTTP/3 client which has opened its connection.
+// trafficOfQUIC returns the traffic of an HTTP/3 client that has opened its connection.
 func trafficOfQUIC(t *testing.T, serverHost, clientHost string) conn.Traffic {
 	t.Helper()
 	serverTLS, clientTLS := identity(t)

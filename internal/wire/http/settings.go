@@ -71,7 +71,7 @@ func transportSettings(plan ClientPlan) []tuning.Setting {
 	switch {
 	case plan.Lifecycle != conn.Kept:
 		settings = append(settings, tuning.Setting{
-			Side: tuning.Client, Name: "http.ClientConn", Value: "one a request, closed with its answer",
+			Side: tuning.Client, Name: "http.ClientConn", Value: "one per request, closed with its answer",
 			Default: "http.Transport's pool", Why: "the connection mode asks for it",
 		})
 	case plan.Version == HTTP2:
@@ -111,7 +111,7 @@ func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	})...)
 	connections := fmt.Sprintf("%d, in turns", max(client.Connections, 1))
 	if client.Lifecycle != conn.Kept {
-		connections = "one a request, closed with its answer"
+		connections = "one per request, closed with its answer"
 	}
 	for _, end := range []string{tuning.Server, tuning.Client} {
 		settings = append(settings, tuning.Setting{Side: end, Name: quicTransport + ".ConnectionIDLength", Value: fmt.Sprint(quicsocket.ConnectionIDBytes), Default: "4", Why: "with thousands of new connections on one socket, two IDs of 4 bytes were sometimes the same, and a call hung"})

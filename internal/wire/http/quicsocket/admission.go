@@ -14,7 +14,7 @@ import (
 // wait to be accepted. Dropping a client's first datagrams would make it wait
 // for its own retransmission, hundreds of milliseconds after there is room
 // again. So admission buffers them, in order, until the connection is admitted.
-// It drops retransmissions of buffered datagrams, and those of connections that
+// It drops retransmissions of buffered datagrams, and datagrams of connections that
 // have ended: each would look like a new connection and cost a handshake.
 //
 // It identifies a new connection by the connection ID that the client has made up

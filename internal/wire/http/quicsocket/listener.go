@@ -31,12 +31,12 @@ type Listener struct {
 	bounded   bool
 }
 
-// Admission says which new connections a server works on.
+// An Admission limits the new connections that a server works on at the same time.
 type Admission struct {
 	// Handshakes limits the handshakes in progress. 0: no limit.
 	Handshakes int
-	// MaxTime is how long a connection may hold its place: its client may have given up,
-	// or quic-go have dropped its first datagram.
+	// MaxTime limits the time for which a connection holds its place: its client may have
+	// given up, or quic-go may have dropped its first datagram.
 	MaxTime time.Duration
 }
 
