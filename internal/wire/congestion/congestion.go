@@ -1,5 +1,5 @@
-// Package congestion chooses the congestion control of TCP sockets, and tells which one
-// they have. Machines differ in their default, and what loss costs differs with it.
+// Package congestion sets the congestion control of TCP sockets, and reads which one they
+// have. Machines differ in their default, and the cost of packet loss depends on it.
 //
 // This package must not know who listens or dials, nor what is sent.
 package congestion
@@ -14,8 +14,9 @@ import (
 	"wirelab.dev/internal/base/unsupported"
 )
 
-// Control returns what sets a socket's congestion control before it connects or listens,
-// in the form of net.Dialer and net.ListenConfig. An empty name sets nothing.
+// Control returns a function that sets a socket's congestion control before it connects or
+// listens, for the field Control of net.Dialer and net.ListenConfig. If name is empty, it
+// returns nil.
 func Control(name string) func(network, address string, socket syscall.RawConn) error {
 	if name == "" {
 		return nil
@@ -27,7 +28,7 @@ func Control(name string) func(network, address string, socket syscall.RawConn) 
 	}
 }
 
-// Both returns one control that does what two do.
+// Both returns a control that calls both functions. Either may be nil.
 func Both(first, second func(string, string, syscall.RawConn) error) func(string, string, syscall.RawConn) error {
 	if first == nil || second == nil {
 		if first == nil {
@@ -47,15 +48,16 @@ func With(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, key{}, name)
 }
 
-// Listen listens with the context's congestion control, or the machine's. Connections
-// that are accepted have their listener's.
+// Listen listens with the congestion control of the context, or with the machine's
+// default. Accepted connections inherit it from their listener.
 func Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	name, _ := ctx.Value(key{}).(string)
 	config := net.ListenConfig{Control: Control(name)}
 	return config.Listen(ctx, network, address)
 }
 
-// Of tells a TCP socket's congestion control; empty where the machine does not tell.
+// Of returns the congestion control of a TCP socket, or "" if the machine does not report
+// it.
 func Of(socket syscall.Conn) string {
 	raw, err := socket.SyscallConn()
 	if err != nil {

@@ -20,8 +20,8 @@ func get(fd int) (string, error) {
 	return strings.TrimRight(name, "\x00"), err
 }
 
-// try sets it on a socket that is closed again: the kernel loads its module on demand, and
-// has two lists of what whom it lets.
+// try sets the congestion control on a socket, and closes the socket again. The kernel
+// loads modules on demand, and has one list for root and one for other users.
 func try(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -30,18 +30,18 @@ func try(name string) error {
 	defer func() { _ = unix.Close(fd) }()
 	switch err := set(fd, name); {
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("it has %s; `modprobe tcp_%s` loads it where it was built", strings.Join(Available(), ", "), name)
+		return fmt.Errorf("it has %s; `modprobe tcp_%s` loads it if the module was built", strings.Join(Available(), ", "), name)
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("ordinary users may have %s: run as root, or add it to net.ipv4.tcp_allowed_congestion_control", strings.Join(words("allowed"), ", "))
+		return fmt.Errorf("without root only %s is allowed: run as root, or add it to net.ipv4.tcp_allowed_congestion_control", strings.Join(words("allowed"), ", "))
 	default:
 		return err
 	}
 }
 
-// Available lists what the kernel has loaded.
+// Available lists the congestion controls that the kernel has loaded.
 func Available() []string { return words("available") }
 
-// Default is that of sockets for which none is asked.
+// Default returns the congestion control of sockets that choose none.
 func Default() string {
 	text, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
 	return strings.TrimSpace(string(text))

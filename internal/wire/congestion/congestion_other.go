@@ -4,17 +4,17 @@ package congestion
 
 import "errors"
 
-var errElsewhere = errors.New("wirelab chooses it on Linux only")
+var errElsewhere = errors.New("wirelab sets it on Linux only")
 
 func set(int, string) error   { return errElsewhere }
 func get(int) (string, error) { return "", errElsewhere }
 func try(string) error        { return errElsewhere }
 
-// Available lists what the kernel has loaded: nothing that is known.
+// Available returns nil: only Linux reports the list.
 func Available() []string { return nil }
 
-// Default is that of sockets for which none is asked: it is not known.
+// Default returns "": only Linux reports it.
 func Default() string { return "" }
 
-// InUse lists the congestion controls of this process's TCP sockets: none is known.
+// InUse returns nil: only Linux reports them.
 func InUse() []string { return nil }

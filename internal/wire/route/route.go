@@ -1,10 +1,10 @@
-// Package route says how an operation is called by those who speak HTTP and not
-// RPC: `GET /users/{id}` for GetUser.
+// Package route finds the HTTP verb and path of an operation: `GET /users/{id}` for
+// GetUser.
 //
-// It is said in the .proto file, beside the operation, as an option in the
-// manner of google.api.http. Of reads it for a method's full name, so that a
-// stack finds it without knowing the service. An operation without the option
-// is called by POST at its short path: /echo for Echo.
+// An option beside the operation in its .proto file declares them, in the manner of
+// google.api.http. Of reads the option by a method's full name, so that a stack needs not
+// know the service. An operation without the option is called by POST at its short path:
+// /echo for Echo.
 package route
 
 import (
@@ -21,28 +21,29 @@ import (
 	"wirelab.dev/internal/wire/route/routepb"
 )
 
-// Route is a verb, a path, and where the request's fields are.
+// A Route holds the verb and the path of an operation, and the place of the request's
+// fields.
 type Route struct {
 	Verb    string
 	Path    []Segment
 	Success int // HTTP status of an answer
-	// InBody says that the fields that are not in the path are the body. If
-	// not, they are in the query.
+	// InBody says that the fields that are not in the path are in the body. Otherwise
+	// they are in the query.
 	InBody bool
 }
 
-// Segment is what stands between two slashes of a path.
+// A Segment is the part of a path between two slashes: a text or a field.
 type Segment struct {
-	Text string                       // as it is, or
-	In   protoreflect.FieldDescriptor // the field that stands there
+	Text string                       // if In is nil
+	In   protoreflect.FieldDescriptor // the field whose value is the segment
 }
 
-// Of returns the route of a method, "/package.Service/Operation". An error says
-// what is wrong with the one that its .proto has.
+// Of returns the route of a method, "/package.Service/Operation". It returns an error if
+// the option in the .proto is wrong.
 func Of(fullMethod string) (Route, error) {
 	service, operation, _ := strings.Cut(strings.TrimPrefix(fullMethod, "/"), "/")
 	short := Route{Verb: http.MethodPost, InBody: true, Success: http.StatusOK, Path: []Segment{{Text: ShortPath(operation)[1:]}}}
-	// What is not linked in is not found, and nothing is known of it.
+	// A service that is not linked into this program is not found.
 	found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + operation))
 	method, ok := found.(protoreflect.MethodDescriptor)
 	if !ok || !proto.HasExtension(method.Options(), routepb.E_Http) {
@@ -56,7 +57,7 @@ func Of(fullMethod string) (Route, error) {
 	return r, nil
 }
 
-// Template is the path with each field between two marks, as in /users/{id}.
+// Template returns the path with each field between two marks, as in /users/{id}.
 func (r Route) Template(before, behind string) string {
 	var path strings.Builder
 	for _, segment := range r.Path {
@@ -70,12 +71,12 @@ func (r Route) Template(before, behind string) string {
 	return path.String()
 }
 
-// Takes tells whether a field stands in the path.
+// Takes reports whether the path has the field.
 func (r Route) Takes(field protoreflect.FieldDescriptor) bool {
 	return slices.ContainsFunc(r.Path, func(s Segment) bool { return s.In != nil && s.In.Number() == field.Number() })
 }
 
-// ShortPath is the path of an operation as a user of curl types it: /echo for Echo,
+// ShortPath returns the path of an operation as a user of curl types it: /echo for Echo,
 // /get-user for GetUser, /get-http-info for GetHTTPInfo.
 func ShortPath(operation string) string {
 	var path strings.Builder

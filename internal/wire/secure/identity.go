@@ -32,8 +32,9 @@ var (
 	also      []net.IP
 )
 
-// AlsoFor makes what is issued from now on valid for another address of this machine, too: that
-// of a server which other machines call. Others keep the certificates that all know the size of.
+// AlsoFor makes later certificates valid for another address of this machine, at which other
+// machines call its server. It is separate from the fixed addresses so that certificates on
+// loopback keep their size.
 func AlsoFor(ip net.IP) {
 	alsoGuard.Lock()
 	defer alsoGuard.Unlock()
@@ -43,7 +44,7 @@ func AlsoFor(ip net.IP) {
 	}
 }
 
-// addresses are those that a leaf is valid for.
+// addresses returns the addresses that a leaf is valid for.
 func addresses() []net.IP {
 	alsoGuard.Lock()
 	defer alsoGuard.Unlock()
@@ -128,8 +129,8 @@ func template(name string, serial int64) *x509.Certificate {
 
 const rsaBits = 2048
 
-// rsaKey is the same for all servers of a process: to find two primes takes so long
-// that it would delay the start of each. A worker has only one server.
+// rsaKey is shared by all servers of a process: finding two primes for each would delay its
+// start. A worker has only one server.
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, rsaBits) })
 
 func newKey(kind Certificate) (crypto.Signer, error) {

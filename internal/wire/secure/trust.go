@@ -14,8 +14,8 @@ import (
 type Trust struct {
 	// RootPEM is the trusted root. Empty: the system's roots.
 	RootPEM []byte
-	// SkipVerify accepts any certificate: for a server of which only the address is
-	// known.
+	// SkipVerify accepts any certificate. It is for a server that is known only by its
+	// address.
 	SkipVerify bool
 }
 
