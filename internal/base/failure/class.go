@@ -2,7 +2,7 @@ package failure
 
 import "errors"
 
-// Class is the cause of a failed call: a word, followed by a colon and a detail if the
+// A Class names the cause of a failed call: a word, followed by a colon and a detail if the
 // class has kinds: "tls-alert: bad certificate".
 type Class string
 
@@ -17,25 +17,25 @@ const (
 	Closed          Class = "closed"           // the peer ended the connection in the middle of a call
 	Silent          Class = "silent"           // the peer answered no probe: keep-alive, QUIC's idle timeout
 
-	// HandshakeTimeout is a handshake that was not complete in time. A client's
+	// HandshakeTimeout: a handshake was not complete in time. A client's
 	// limit is its call's deadline, and 30 s with QUIC; a server's is 10 s. QUIC
 	// begins with the handshake, so a peer that never answers is of this class;
 	// over TCP it is a ConnectTimeout. If a library opens lost connections again
 	// in the background (net/http for HTTP/1.1, grpc-go), its calls end with
 	// Deadline.
 	HandshakeTimeout Class = "handshake-timeout"
-	TLSAlert         Class = "tls-alert"      // which one, behind the colon
-	Certificate      Class = "certificate"    // what is wrong with it, behind the colon
+	TLSAlert         Class = "tls-alert"      // the alert follows the colon
+	Certificate      Class = "certificate"    // the fault follows the colon
 	PlaintextPeer    Class = "plaintext-peer" // one end speaks TLS and the other does not
 
-	// WrongProtocol is a peer whose bytes are not those of the protocol.
+	// WrongProtocol: the peer speaks, or chose, another protocol.
 	WrongProtocol Class = "wrong-protocol"
 
 	StreamRefused Class = "stream-refused" // the peer accepts no further call on the connection
-	StreamReset   Class = "stream-reset"   // the peer reset this call's stream; its code is behind the colon
+	StreamReset   Class = "stream-reset"   // the peer reset this call's stream; its code follows the colon
 	GoAway        Class = "goaway"         // the peer announced the end of the connection
-	// FlowControl is a sender that exceeded its credit. A sender that waits for
-	// credit until its call's deadline is a Deadline.
+	// FlowControl: a sender exceeded its credit. If a sender waits for credit until its
+	// call's deadline, the class is Deadline.
 	FlowControl Class = "flow-control"
 
 	Deadline    Class = "deadline"  // the call's own, whatever the call waited for
@@ -45,7 +45,7 @@ const (
 	Unknown     Class = "other"
 )
 
-// with adds a kind to a class.
+// with returns the class with a kind.
 func (c Class) with(kind string) Class { return c + ": " + Class(kind) }
 
 // isType reports whether an error of type E is in the chain.

@@ -30,7 +30,7 @@ func web(t *testing.T) (server *httptest.Server, client *tls.Config) {
 	return server, client
 }
 
-// misunderstandings are what is wrong with a client's configuration for web.
+// misunderstandings are faults of a client's configuration for web, by class.
 var misunderstandings = map[failure.Class]func(*tls.Config){
 	"certificate: unknown authority":     func(c *tls.Config) { c.RootCAs = nil },
 	"certificate: wrong name":            func(c *tls.Config) { c.ServerName = "elsewhere.invalid" },

@@ -17,7 +17,7 @@ func ofKernel(err error) Class {
 		return false
 	}
 	switch {
-	// connect(2) has no port for the address, bind(2) none at all.
+	// connect(2) finds no port for the address, bind(2) finds none at all.
 	case is(syscall.EADDRNOTAVAIL, syscall.EADDRINUSE):
 		return PortExhaustion
 	case is(syscall.EMFILE, syscall.ENFILE):
@@ -37,8 +37,7 @@ func ofKernel(err error) Class {
 }
 
 // ofSilence classifies a SYN that was not answered. Loopback drops a SYN only if a
-// queue is full. (Or the client had so little CPU time that it did not see the
-// answer.)
+// queue is full. (Or the client got too little CPU time to see the answer.)
 func ofSilence(address net.Addr) Class {
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		return Backlog

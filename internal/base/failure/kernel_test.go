@@ -105,7 +105,7 @@ func TestBacklog(t *testing.T) {
 	t.Error("ten connections found room in a backlog of none")
 }
 
-// TestSilenceElsewhere is of a link that may lose a SYN, which loopback is not.
+// TestSilenceElsewhere has a link that may lose a SYN, unlike loopback.
 func TestSilenceElsewhere(t *testing.T) {
 	elsewhere := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}
 	expect(t, &net.OpError{Op: "dial", Net: "tcp", Addr: elsewhere, Err: os.ErrDeadlineExceeded}, failure.ConnectTimeout)
