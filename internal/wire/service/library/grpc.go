@@ -99,7 +99,7 @@ func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer 
 	return answered(answer, err)
 }
 
-// client returns a client for one call, and what ends its use.
+// client returns a client for one call, and a function that ends its use.
 func (c *grpcClient) client(ctx context.Context) (*fastgrpc.Client, func(), error) {
 	if c.plan.Lifecycle == conn.Kept {
 		return c.clients.Next(), func() {}, nil
@@ -123,16 +123,16 @@ func (c *grpcClient) unary(ctx context.Context, client *fastgrpc.Client, request
 	return nil
 }
 
-// answered is the call's end: a status that the server sent is an answer.
+// answered turns the error of a call into an answer if it is a status that the server sent.
 func answered(answer *service.Answer, err error) error {
 	if err == nil {
 		return nil
 	}
-	told, is := status.FromError(err)
+	sent, is := status.FromError(err)
 	if !is || failure.Of(err) != failure.Application {
 		return err
 	}
-	answer.Status, answer.Message = int(told.Code()), told.Message()
+	answer.Status, answer.Message = int(sent.Code()), sent.Message()
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (c *grpcClient) Close() error {
 	return nil
 }
 
-// raw is a codec of messages that are encoded already.
+// raw is a codec for messages that are already encoded.
 type raw struct{}
 
 func (raw) Name() string { return "proto" }

@@ -13,8 +13,7 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// mostKept bounds the body of an answer that is looked at, and that of which messages are
-// read out.
+// mostKept limits the part of a body that is kept in memory, and the size of one message.
 const mostKept = 16 << 20
 
 // httpClient carries requests of HTTP.

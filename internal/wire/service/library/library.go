@@ -1,7 +1,7 @@
 // Package library carries calls through libraries: HTTP/1.1 and 2 through net/http, HTTP/3
 // through quic-go, gRPC through fastgrpc, and over HTTP/3 as requests of that.
 //
-// It does all that a definition can ask for, and costs more a call than package prepared.
+// It does all that a definition can ask for, and costs more per call than package prepared.
 package library
 
 import (

@@ -24,7 +24,7 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// site is what the tests' servers have.
+// site is the handler of the tests' servers.
 func site() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {

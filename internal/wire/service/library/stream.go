@@ -50,7 +50,7 @@ func stream(ctx context.Context, client *fastgrpc.Client, request *service.Reque
 	}
 }
 
-// sender sends the messages of one call, and notes when.
+// A sender sends the messages of one call, and records the times.
 type sender struct {
 	stream  grpc.ClientStream
 	request *service.Request
@@ -69,14 +69,15 @@ func (s *sender) all(ctx context.Context) {
 		}
 		s.sentAt[i].Store(int64(time.Since(s.begin)))
 		if s.stream.SendMsg(m) != nil {
-			return // why is what RecvMsg returns
+			return // RecvMsg returns the reason
 		}
 	}
 	_ = s.stream.CloseSend()
 }
 
-// answered is when the message was sent that the answer of this number, from 0, belongs to.
-// Where only one end sends many it is when the answer before it came.
+// answered returns the time at which the message was sent that belongs to the answer with
+// this number, from 0. If only one end sends many messages, it returns before, the time of
+// the previous answer.
 func (s *sender) answered(number int, before time.Duration) time.Duration {
 	if s.request.Stream != (service.Stream{Client: true, Server: true}) || number >= len(s.sentAt) {
 		return before
@@ -84,5 +85,5 @@ func (s *sender) answered(number int, before time.Duration) time.Duration {
 	if at := time.Duration(s.sentAt[number].Load()); at > 0 {
 		return at
 	}
-	return before // it came unasked
+	return before // the server sent it without being asked
 }
