@@ -18,14 +18,14 @@ const (
 	preparedCaller = "load"
 )
 
-// RequestMaker is an optional interface of a Client on HTTP. It tells what others must send
-// to make the client's unary calls.
+// RequestMaker is an optional interface of a Client on HTTP. It makes the requests that other
+// programs send in place of the client's unary calls.
 type RequestMaker interface {
 	UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error)
 }
 
-// CallerOption is the option of a stack whose calls others can make, too. own is its value
-// where the stack's own client makes them.
+// CallerOption returns the option of a stack whose calls other programs can make, too. own is
+// its value for the stack's own client.
 func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	values := []string{own, preparedCaller}
 	for _, c := range foreign.Generators {
@@ -39,7 +39,8 @@ func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	}
 }
 
-// callerOf returns who makes a variant's calls in place of its own client; empty: nobody.
+// callerOf returns the name of the program that makes a variant's calls in place of its own
+// client, or "" if there is none.
 func callerOf(v scenario.Variant) string {
 	caller, _ := v.Get(CallerKey)
 	if _, known := foreign.Generators.Find(caller); known || caller == preparedCaller {
@@ -55,9 +56,9 @@ func HasOwnClient(v scenario.Variant) bool { return callerOf(v) == "" }
 // variant's calls.
 func CallsPrepared(v scenario.Variant) bool { return callerOf(v) == preparedCaller }
 
-// ForeignClient is the program of others that calls a variant's server, if one does.
+// ForeignClient returns the foreign program that calls a variant's server, if there is one.
 func ForeignClient(v scenario.Variant) (generator.Generator, bool) {
-	return foreign.Generators.Find(callerOf(v))
+	return yardstick.FindClient(callerOf(v))
 }
 
 // CheckCallerKind returns an error for calls that only a variant's own client could make.

@@ -21,8 +21,8 @@ func Fail(code codes.Code, cause error) error {
 	return &CallError{status: status.New(code, cause.Error()), cause: cause}
 }
 
-// FailContext is Fail for a call whose context may have ended. If it has, the code
-// is that of the context's end, whatever the cause.
+// FailContext is Fail for a call whose context may have ended. If it has ended, the code
+// follows from that, whatever the cause.
 func FailContext(ctx context.Context, cause error) error {
 	ended := ctx.Err()
 	_, limited := ctx.Deadline()

@@ -23,7 +23,7 @@ type GRPCAdapter[S, C any] struct {
 	Info Info
 	// Protocol is the protocol that the peer must agree to over TLS.
 	Protocol string
-	// Plan reads a variant's options, but for those of TLS.
+	// Plan reads a variant's options, except the options of TLS.
 	Plan func(scenario.Variant, *scenario.Options) GRPCPlan[S, C]
 
 	// ServerCredentials and ClientCredentials are the library's options that set up TLS.
@@ -39,11 +39,11 @@ type GRPCAdapter[S, C any] struct {
 	Handshake struct{ Name, Default string }
 }
 
-// GRPCPlan is what both ends of a variant are made from.
+// A GRPCPlan describes both ends of a variant.
 type GRPCPlan[S, C any] struct {
 	// Ends are the settings that are not the library's default, with its options.
 	Ends tuning.Ends[S, C]
-	// Settings are others, for which the library has no option.
+	// Settings are further settings, for which the library has no option.
 	Settings []tuning.Setting
 	// Connections is the number of connections, if an option of the variant sets it.
 	Connections int
@@ -56,8 +56,7 @@ type GRPCPlan[S, C any] struct {
 	security Security
 }
 
-// DialFunc is the type of the dialers that gRPC libraries take. The address is that of the
-// client's target.
+// DialFunc is the type of the dialers that gRPC libraries take.
 type DialFunc = func(ctx context.Context, address string) (net.Conn, error)
 
 var (

@@ -20,8 +20,8 @@ import (
 	"wirelab.dev/internal/wire/http"
 )
 
-// HTTPStack is a stack on HTTP. An adapter embeds one, and tells in an HTTPAdapter what
-// its own part is.
+// HTTPStack is a stack on HTTP. An adapter embeds one, and describes its own part in an
+// HTTPAdapter.
 type HTTPStack struct{ adapter *HTTPAdapter }
 
 // HTTPAdapter describes a stack on HTTP.
@@ -29,22 +29,22 @@ type HTTPAdapter struct {
 	// Info describes the stack. NewHTTPStack sets what follows from HTTP's version:
 	// Connection, Protocol and QUIC.
 	Info Info
-	// Plan reads a variant's options, but for those of TLS.
+	// Plan reads a variant's options, except the options of TLS.
 	Plan func(*scenario.Options) HTTPPlan
 	// CheckKind returns an error that wraps ErrUnsupported for a kind of call that
 	// the stack cannot carry. Nil: it carries all.
 	CheckKind func(Kind) error
 }
 
-// HTTPPlan is what both ends of a variant are made from.
+// An HTTPPlan describes both ends of a variant.
 type HTTPPlan struct {
 	Version httpwire.Version
 	// Handler makes a server's handler of the registered methods. If it is an
 	// io.Closer, the server closes it at its end.
 	Handler func(*Methods) (http.Handler, error)
-	// Client makes a client's calls of its requests.
+	// Client makes a client that turns calls into requests.
 	Client func(*HTTPClient) Client
-	// Settings are those that package httpwire does not know.
+	// Settings are the settings that package httpwire does not know.
 	Settings []tuning.Setting
 
 	name     string // of the stack, in errors
@@ -67,7 +67,7 @@ func NewHTTPStack(a HTTPAdapter) HTTPStack {
 }
 
 // connectionFor returns net/http's usual mode. Over HTTP/1.1 it is a pool, which grows to
-// one connection a client, because each carries one call at a time.
+// one connection per client, because each carries one call at a time.
 func connectionFor(version httpwire.Version) scenario.Connection {
 	if version == httpwire.HTTP1 {
 		return scenario.Connection{Mode: scenario.Pool}

@@ -12,7 +12,7 @@ import (
 const (
 	poolKey  = "pool"
 	autoPool = "auto"
-	// mostPooled is how many connections a pool opens at most: the library's default.
+	// mostPooled limits the connections that a pool opens: the library's default.
 	mostPooled = 16
 	// poolDial bounds how long a pool waits for a further connection.
 	poolDial = 10 * time.Second

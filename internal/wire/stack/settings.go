@@ -53,13 +53,13 @@ func (s Security) settings(t Target) []tuning.Setting {
 	return append(all, t.Trust.Settings()...)
 }
 
-// handshakeSetting returns the timeout of a server whose handshakes ServerHandshake does
-// in place of its library.
+// handshakeSetting returns the setting for the timeout of handshakes, which
+// conn.ServerHandshake does in place of the library.
 func handshakeSetting(name, library string) tuning.Setting {
-	return tuning.Setting{Side: tuning.Server, Name: name, Value: conn.HandshakeTimeout.String(), Default: library, Why: "a mute peer is let go as soon as on every stack"}
+	return tuning.Setting{Side: tuning.Server, Name: name, Value: conn.HandshakeTimeout.String(), Default: library, Why: "a silent peer is disconnected after the same time on every stack"}
 }
 
-// MessageLimit is the setting of a stack whose library has no message limit.
+// MessageLimit returns the setting of a stack whose library has no message limit.
 func MessageLimit(bytes int) []tuning.Setting {
 	return []tuning.Setting{{Side: tuning.Both, Name: "message limit", Value: strconv.Itoa(bytes), Default: "no limit", Why: "one message limit for all stacks"}}
 }

@@ -43,7 +43,7 @@ var ErrUnsupported error = unsupported.Error("not supported")
 // difference between two stacks.
 const MaxMessageBytes = 16 << 20
 
-// Stack is a wire with its client and its server. KindLimiter, ConnectionChooser,
+// A Stack is a wire with its client and its server. KindLimiter, ConnectionChooser,
 // ProtocolChooser and SettingsReporter are optional interfaces of a Stack, found by
 // type assertion.
 type Stack interface {
@@ -61,8 +61,8 @@ type Info struct {
 	Name    string            // the word before the colon of a variant
 	Summary string            // one line: what goes over the wire
 	Options []scenario.Option // what a variant may set
-	// Connection is the stack's usual connection mode, which is also that of the
-	// published studies.
+	// Connection is the stack's usual connection mode. The published studies used the
+	// same one.
 	Connection scenario.Connection
 	// Protocol names the protocol, as in "HTTP/2", for records from before
 	// connections reported what they negotiated. See ProtocolChooser. A new stack
@@ -96,13 +96,13 @@ type Server interface {
 	io.Closer
 }
 
-// Target is what a client dials.
+// A Target describes the server that a client dials, and how.
 type Target struct {
 	Address string
-	// Connections is the most connections that the client may hold; its calls
-	// share them. 0 means one.
+	// Connections limits the connections that the client may hold; its calls share
+	// them. 0 means one.
 	Connections int
-	// Operations is how many operations the server at Address serves; 0 means
+	// Operations is the number of operations that the server at Address serves; 0 means
 	// unknown. Some wires need not name the operation if there is only one.
 	Operations int
 	// Lifecycle says whether calls share connections. Unless it is conn.Kept, every

@@ -100,7 +100,7 @@ func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM
 	return identity.ServerConfig(protocols...), identity.RootPEM(), nil
 }
 
-// Listener is what Security.Listen returns.
+// A Listener is a listener that Security.Listen made, with its TLS configuration.
 type Listener struct {
 	net.Listener
 	TLS     *tls.Config // nil: cleartext

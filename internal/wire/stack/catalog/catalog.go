@@ -64,7 +64,7 @@ const (
 	naive = scenario.NaiveClient
 )
 
-// How the memory of received messages is managed.
+// The ways to manage the memory of received messages.
 const (
 	fresh  = "fresh"
 	pooled = "pooled"
@@ -129,7 +129,8 @@ func parseControl(text string) (any, error) {
 // controlName has at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
 var controlName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 
-// Congestion is the congestion control of a variant's TCP connections; empty: the machine's.
+// Congestion returns the congestion control of a variant's TCP connections, or "" for the
+// machine's default.
 func Congestion(v scenario.Variant) string { return readCommon(v).Text(control) }
 
 // checkCongestion refuses a congestion control for sockets that wirelab does not open.
@@ -165,10 +166,10 @@ func Naive(v scenario.Variant) bool { return readCommon(v).Text(client) == naive
 // PoolsMessages reports whether received messages are used again.
 func PoolsMessages(v scenario.Variant) bool { return readCommon(v).Text(messages) == pooled }
 
-// Collector is the GOGC that a variant's workers have; 0: as they come.
+// Collector returns the GOGC of a variant's workers; 0 means the default.
 func Collector(v scenario.Variant) int { return scenario.Value[int](readCommon(v), collector) }
 
-// CollectorOff is the Collector of a variant whose workers collect only when memory gets short.
+// CollectorOff is the Collector of workers that collect only when memory gets short.
 const CollectorOff = -1
 
 func parseCollector(text string) (any, error) {
@@ -178,8 +179,8 @@ func parseCollector(text string) (any, error) {
 	return scenario.Count(text)
 }
 
-// SmallObject is the limit of Go's allocator, in bytes, that a variant's workers must be built
-// with; 0: as they come.
+// SmallObject returns the limit of small objects in bytes with which Go's allocator must be
+// built for a variant's workers; 0 means the default.
 func SmallObject(v scenario.Variant) int {
 	switch readCommon(v).Text(smallLimit) {
 	case "16KiB":
@@ -201,8 +202,8 @@ func isOneOf(options []scenario.Option, s scenario.Setting) bool {
 	return slices.ContainsFunc(options, func(o scenario.Option) bool { return o.Key == s.Key })
 }
 
-// ConnectionOf is the mode that a variant of s runs in where asked, which may
-// be the zero value, is what a person asked for.
+// ConnectionOf returns the mode in which a variant of s runs. asked is the mode that the user
+// chose, or the zero value.
 func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
 	if mode := scenario.Value[scenario.Connection](readCommon(v), connection); mode != (scenario.Connection{}) {
 		return mode
@@ -226,8 +227,8 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	return stack.CheckLifecycle(s, v, conn.LifecycleOf(mode))
 }
 
-// CheckLoad returns an error if the clients of a variant cannot load it as a part says.
-// Only the programs of others are limited.
+// CheckLoad returns an error if the clients of a variant cannot produce a part's load. Only
+// foreign programs are limited.
 func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	if err := checkPeersPart(v, p); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// leastQUIC is the shortest longest packet that QUIC runs over: datagrams of 1200 bytes
-// (RFC 9000, section 14) with the headers of UDP and IPv4. Over less no connection begins.
+// leastQUIC is the smallest MTU that QUIC runs over: datagrams of 1200 bytes (RFC 9000,
+// section 14) with the headers of UDP and IPv4. Below it no connection can begin.
 const leastQUIC = 1200 + 8 + 20
 
 // CheckNetwork returns an error if a variant's connections cannot cross a part's link.

@@ -17,8 +17,8 @@ const (
 	own      = "go" // wirelab's own worker, where a peer could be
 )
 
-// commonOf returns the options that the adapter of a stack never sees: those of every
-// stack, who plays which end where a peer can, and what those peers can be told.
+// commonOf returns the options that the adapter of a stack never sees: the options of every
+// stack, the choice of a peer for each end, and the options of those peers.
 func commonOf(stack string) []scenario.Option {
 	all := Common()
 	ends := []struct {
@@ -51,8 +51,8 @@ func commonOf(stack string) []scenario.Option {
 	return append(all, optionsOfPeers(stack)...)
 }
 
-// optionsOfPeers are those of all peers that speak the stack. Peers with the same option
-// mean the same by it.
+// optionsOfPeers returns the options of all peers that speak the stack. An option has the
+// same meaning for every peer.
 func optionsOfPeers(stack string) []scenario.Option {
 	var all []scenario.Option
 	for _, p := range peer.All() {
@@ -76,16 +76,16 @@ func optionsOfPeers(stack string) []scenario.Option {
 	return all
 }
 
-// Options are those of a stack's own, and those that come with peers.
+// Options returns the options of a stack itself, and the options of its peers.
 func Options(s stack.Stack) []scenario.Option {
 	info := s.Info()
 	return append(slices.Clone(info.Options), commonOf(info.Name)[len(Common()):]...)
 }
 
-// ServerPeer is the peer that serves a variant, if it is not wirelab's own server.
+// ServerPeer returns the peer that serves a variant, if it is not wirelab's own server.
 func ServerPeer(v scenario.Variant) (peer.Peer, bool) { return peerOf(v, serverBy) }
 
-// ClientPeer is the peer that calls, if it is not wirelab's own client.
+// ClientPeer returns the peer that calls, if it is not wirelab's own client.
 func ClientPeer(v scenario.Variant) (peer.Peer, bool) { return peerOf(v, client) }
 
 func peerOf(v scenario.Variant, key string) (peer.Peer, bool) {
@@ -98,7 +98,7 @@ func peerOf(v scenario.Variant, key string) (peer.Peer, bool) {
 	return peer.Peer{}, false
 }
 
-// ForPeer is the variant as a peer at one end is told it: with the options that are its own.
+// ForPeer returns the variant with the options of the peer at one end only.
 func ForPeer(v scenario.Variant, p peer.Peer, end peer.End) scenario.Variant {
 	wire, _ := p.Speaks(v.Stack, end)
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !has(wire, s.Key, end) })
@@ -109,8 +109,8 @@ func has(wire peer.Wire, key string, end peer.End) bool {
 	return slices.ContainsFunc(wire.Options, func(o peer.Option) bool { return o.Key == key && o.End&end != 0 })
 }
 
-// ofClients are the options that a server knows nothing of, ofEnds those that say who
-// plays which end.
+// ofClients lists the options that a server does not know, ofEnds the options that choose
+// the peer of an end.
 var (
 	ofClients = []string{inFlight, connection, messages, stack.CallerKey}
 	ofEnds    = []string{serverBy, client, bothBy}
@@ -149,7 +149,7 @@ func checkPeer(v scenario.Variant) error {
 	return nil
 }
 
-// checkValue refuses a value that this peer does not have, where another does.
+// checkValue refuses a value that this peer does not have, but another one has.
 func checkValue(v scenario.Variant, set scenario.Setting, p peer.Peer, end peer.End) error {
 	wire, _ := p.Speaks(v.Stack, end)
 	for _, o := range wire.Options {
@@ -170,7 +170,7 @@ func whoHas(stack, key string) string {
 	return ""
 }
 
-// checkPeersPart refuses what a variant's peers do not serve, or do not call.
+// checkPeersPart refuses operations that a variant's peers do not serve, or do not call.
 func checkPeersPart(v scenario.Variant, part scenario.Part) error {
 	for _, end := range []struct {
 		of   func(scenario.Variant) (peer.Peer, bool)

@@ -74,7 +74,7 @@ func connect(t *testing.T, text string) *pair {
 	return p
 }
 
-// secureVariants are those of every stack that has TLS, over TLS. The test's service
+// secureVariants returns the variants of every stack that has TLS, over TLS. The test's service
 // is not one that rest-json's resources are made for, so that it only connects.
 func secureVariants(t *testing.T) []string {
 	var all []string

@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest"
 )
 
-// suites is what a package's tests say of the suites: by "STACK SUITE", which
-// they run, and why they skip one.
+// suites holds, by "STACK SUITE", the suites that a package's tests run, and the reasons
+// for which they skip one.
 type suites struct {
 	run     map[string]bool
 	skipped map[string]string

@@ -74,10 +74,10 @@ func settings(protocol ...connect.ClientOption) (ends tuning.Ends[connect.Handle
 	add("connect.WithSendMaxBytes", limit, connect.WithSendMaxBytes(stack.MaxMessageBytes))
 	add("connect.WithCodec(proto)", tuning.Setting{Value: "package proto, in an envelope", Default: "package proto", Why: envelope}, connect.WithCodec(binary))
 	ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "connect.WithCodec(json)", Value: "package protojson, in an envelope", Default: "package protojson", Why: envelope}, connect.WithCodec(json))
-	ends.Client.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithAcceptCompression(gzip)", Value: "none", Default: "gzip", Why: "an answer must cost what it weighs, as on the other stacks"},
+	ends.Client.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithAcceptCompression(gzip)", Value: "none", Default: "gzip", Why: "answers are not compressed, as on the other stacks"},
 		connect.WithAcceptCompression("gzip", nil, nil))
 	for _, option := range protocol {
-		ends.Client.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithGRPC", Value: "set", Default: "the Connect protocol", Why: "it is what this stack is"}, option)
+		ends.Client.Add(tuning.Setting{Side: tuning.Client, Name: "connect.WithGRPC", Value: "set", Default: "the Connect protocol", Why: "this stack is gRPC"}, option)
 	}
 	return ends
 }

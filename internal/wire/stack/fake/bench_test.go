@@ -53,7 +53,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkDelay is how late the calls of a delay of 5 ms end.
+// BenchmarkDelay measures how late calls with a delay of 5 ms end.
 func BenchmarkDelay(b *testing.B) {
 	caller := caller(scripted(b, "fake:delay=5ms"))
 	var late []time.Duration

@@ -11,7 +11,7 @@ import (
 
 var options = []scenario.Option{
 	{Key: "delay", Parse: scenario.PositiveTime, Help: "DURATION: each call takes this long, as in delay=5ms"},
-	{Key: "parallel", Parse: scenario.Count, Help: "N: so many calls take their delay at a time, further ones wait: a capacity of N a delay, exactly"},
+	{Key: "parallel", Parse: scenario.Count, Help: "N: N calls take their delay at the same time, further ones wait: a capacity of exactly N per delay"},
 	{Key: "stall", Parse: scenario.PositiveTime, Help: "DURATION: the server answers nothing in the first DURATION of each period, as in stall=100ms"},
 	{Key: "every", Default: "1s", Parse: scenario.PositiveTime, Help: "DURATION: the period of stall, counted on the machine's monotonic clock"},
 	{Key: "fail-every", Parse: scenario.Count, Help: "N: each Nth call fails with Unavailable"},

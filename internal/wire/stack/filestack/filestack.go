@@ -43,7 +43,7 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 			Handler: func(methods *stack.Methods) (http.Handler, error) { return newFolder(methods) },
 			Client:  func(wire *stack.HTTPClient) stack.Client { return &client{wire} },
 			Settings: append(stack.MessageLimit(stack.MaxMessageBytes), tuning.Setting{
-				Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readAhead), Default: "4096", Why: "several of HTTP/2's frames a read",
+				Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readAhead), Default: "4096", Why: "one read takes several HTTP/2 frames",
 			}),
 		}
 	},

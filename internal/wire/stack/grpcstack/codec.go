@@ -65,7 +65,7 @@ func readChanges(o *scenario.Options) changes {
 	}
 }
 
-// Reasons, and what they have in common.
+// The reasons of the settings.
 const (
 	oneLimit   = "one message limit for all stacks"
 	unlimited  = "2147483647"
@@ -177,15 +177,15 @@ func parseTiers(text string) (any, error) {
 	return &tiers{text, pool}, err
 }
 
-// use makes the pool that of the whole process, as the codec takes no other.
+// use makes the pool the default of the whole process, because the codec takes no other.
 func (t *tiers) use() {
 	if t != nil {
 		experimental.SetDefaultBufferPool(t.pool)
 	}
 }
 
-// fastMessage is what vtprotobuf generates. Messages without it, such as those of
-// health and reflection, go through package proto in every codec.
+// fastMessage has the methods that vtprotobuf generates. Messages without them, such as the
+// ones of health and reflection, go through package proto in every codec.
 type fastMessage interface {
 	SizeVT() int
 	MarshalVT() ([]byte, error)

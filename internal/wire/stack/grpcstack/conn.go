@@ -18,8 +18,8 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// client is a grpc.ClientConn, which holds one connection to one address, with that
-// connection's last error, of which grpc-go keeps only the text.
+// client is a grpc.ClientConn, which holds one connection to one address. It keeps the
+// connection's last error; grpc-go keeps only its text.
 type client struct {
 	*grpc.ClientConn
 	open stack.DialFunc

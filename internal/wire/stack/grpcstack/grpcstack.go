@@ -71,7 +71,7 @@ func plan(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[grpc.ServerOpt
 	}
 }
 
-// dialerSetting is what conn.go does with connections.
+// dialerSetting describes the dialer in conn.go.
 var dialerSetting = tuning.Setting{
 	Side: tuning.Client, Name: "grpc.WithContextDialer", Value: "the laboratory's: net.Dialer, with TCP keepalive after 15s",
 	Default: "net.Dialer, with TCP keepalive as the system has it", Why: "connections of all stacks are opened, counted and timed alike",

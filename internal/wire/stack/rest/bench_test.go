@@ -72,7 +72,7 @@ func cpuTimeOf(b *testing.B, calls int, call func() error) int64 {
 	return cpuTime(b) - before
 }
 
-// cpuTime is what this process has used, in nanoseconds.
+// cpuTime returns the CPU time of this process, in nanoseconds.
 func cpuTime(b *testing.B) int64 {
 	b.Helper()
 	var usage syscall.Rusage

@@ -29,8 +29,8 @@ type codec struct {
 	decode func([]byte, proto.Message) error
 }
 
-// The codecs. The media type of protobuf is widely used but not registered. Those of
-// streams are wirelab's own, so that a stream is not mistaken for a message.
+// The codecs. The media type of protobuf is widely used but not registered. The media types
+// of streams are wirelab's own, so that a stream is not mistaken for a message.
 var (
 	protobuf = &codec{
 		name:     "protobuf",

@@ -57,7 +57,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// turn is how long so many clients take for their calls.
+// turn returns the time that the clients take for their calls.
 func turn(b *testing.B, clients int, call func() error) time.Duration {
 	b.Helper()
 	runtime.GC() // nobody pays for another's garbage

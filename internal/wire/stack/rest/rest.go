@@ -1,5 +1,5 @@
 // Package rest carries a service over HTTP the way most services on the web are
-// written: net/http at both ends, one POST a call, a path that names the
+// written: net/http at both ends, one POST per call, a path that names the
 // operation, a body that is the message. Its stacks differ only in the
 // version of HTTP, which package httpwire carries.
 //
@@ -38,7 +38,7 @@ type Stack struct{ stack.HTTPStack }
 
 // The stacks.
 var (
-	// REST is what the published studies call REST. It has no options.
+	// REST is the stack that the published studies call REST. It has no options.
 	REST = newStack(httpwire.HTTP1, stack.Info{
 		Name: "rest", Summary: "REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
 	})

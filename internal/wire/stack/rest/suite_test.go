@@ -67,7 +67,7 @@ func TestNothingLeaks(t *testing.T) {
 
 var lifecycles = map[conn.Lifecycle]string{conn.Kept: "kept", conn.Fresh: "fresh", conn.Resumed: "resumed", conn.Early: "early"}
 
-// garbage is what looks right at first.
+// garbage holds bytes that look right at first.
 func garbage(s Stack) map[string][]byte {
 	switch s {
 	case H3:

@@ -37,9 +37,9 @@ type codec struct {
 	unmarshal func([]byte, proto.Message) error
 }
 
-// std encodes the generated structs as a service without protobuf would: field names
-// are those of the .proto, and numbers are numbers. It supports no oneofs and none of
-// protobuf's well-known types.
+// std encodes the generated structs as a service without protobuf would: with the field
+// names of the .proto, and with JSON numbers. It supports no oneofs and none of protobuf's
+// well-known types.
 var std = codec{
 	name:      "std",
 	marshal:   func(m proto.Message) ([]byte, error) { return stdjson.Marshal(m) },

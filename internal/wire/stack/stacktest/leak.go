@@ -34,7 +34,7 @@ func checkLeaks(t testing.TB, s Subject) {
 	descriptorsBefore := steady(func() int { return descriptors(t) })
 	useAndClose(r, calls, atOnce)
 	expectAtMost(t, "goroutines", goroutinesBefore, count)
-	if s.Idle != "" { // a bound on what is kept: a leak would be one a call
+	if s.Idle != "" { // the pool is bounded: a leak would be one goroutine per call
 		all := goroutines(s.label)
 		if idle := all.count - all.without(s.Idle).count; idle > calls/2 {
 			t.Errorf("%d goroutines of %s are kept after %d calls, %d at once", idle, s.Idle, calls, atOnce)

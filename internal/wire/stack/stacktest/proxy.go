@@ -83,7 +83,7 @@ func newProxy(t testing.TB, s Subject, target string) *proxy {
 	p := &proxy{subject: s, address: listener.Addr().String(), target: target, budget: -1, conns: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	acceptAll(t, listener, p.serve)
-	t.Cleanup(func() { p.do(func() { p.closed = true; p.closeConns() }) }) // before that of acceptAll
+	t.Cleanup(func() { p.do(func() { p.closed = true; p.closeConns() }) }) // before the clean-up of acceptAll
 	return p
 }
 

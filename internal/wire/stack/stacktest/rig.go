@@ -193,7 +193,7 @@ func eventually(t testing.TB, isSo func() bool) bool {
 	return true
 }
 
-// withMoreTime calls f with limits of which each is twice the one before, until a
+// withMoreTime calls f with limits, each twice the one before, until a
 // call has reached what it was made for. On a busy machine the first ones may end
 // before that.
 func withMoreTime(t testing.TB, limit time.Duration, f func(limit time.Duration) (reached bool)) {

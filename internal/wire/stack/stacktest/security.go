@@ -161,7 +161,7 @@ func checkMuteClient(t testing.TB, s Subject) {
 	promptly(t, "Close of the server with a handshake that never began", r.stop)
 }
 
-// checkPlaintext has a client and a server of which only one speaks TLS.
+// checkPlaintext has a client and a server, and only one of them speaks TLS.
 func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
 	return func(t testing.TB, client Subject) {
 		server, has := client.cleartext(t)

@@ -81,7 +81,7 @@ func checkOversizeResponse(t testing.TB, s Subject) {
 func checkConcurrent(t testing.TB, s Subject) {
 	calls := 200
 	if s.Lifecycle != conn.Kept {
-		calls = 50 // each pays for a handshake, of which a busy machine has few a second
+		calls = 50 // each pays for a handshake, and a busy machine does few per second
 	}
 	r := start(t, s)
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Connections: 4}))

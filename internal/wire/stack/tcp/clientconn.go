@@ -23,8 +23,8 @@ type clientConn struct {
 	interrupt func()
 	// reusable reports whether the last call was read to its end.
 	reusable bool
-	// framing is that of the last call; reported is the one last reported to the
-	// dialer.
+	// framing is the framing of the last call; reported is the one that was last
+	// reported to the dialer.
 	framing, reported string
 }
 
@@ -107,7 +107,7 @@ func (c *clientConn) call(head callHead, args, reply any, opts callOptions) erro
 	return a.result()
 }
 
-// answer is what has come back from a unary call.
+// An answer holds the answer to a unary call.
 type answer struct {
 	header, trailer metadata.MD
 	answered        bool  // a message has come

@@ -286,7 +286,7 @@ func (s *clientStream) readAhead() (next func() (event, error)) {
 	}
 }
 
-// readResult is what one read returned.
+// A readResult holds the results of one read.
 type readResult struct {
 	event event
 	err   error

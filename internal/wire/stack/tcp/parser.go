@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// want is what a parser needs next.
+// want is the input that a parser needs next.
 type want struct {
 	bytes int
 	// body says that the bytes are a frame's body, of the length that the peer
@@ -51,7 +51,7 @@ const (
 // next and gets exactly those; it reads no socket and keeps no bytes. After an error the
 // rest of the connection cannot be parsed.
 //
-// A server's parser reads calls, of which each selects its framing by its first four
+// A server's parser reads calls. Each call selects its framing by its first four
 // bytes. A client's parser reads answers, one call at a time: expect prepares it.
 type parser struct {
 	server bool

@@ -80,7 +80,7 @@ func (c *serverConn) serve() {
 	defer c.cancel()
 	defer func() { _ = c.raw.Close() }()
 	if secured, is := c.raw.(*tls.Conn); is && conn.ServerHandshake(c.ctx, secured) != nil {
-		return // ServerHandshake has told the peer
+		return // ServerHandshake has closed the connection
 	}
 	for {
 		ev, err := c.reader.next()
@@ -137,7 +137,8 @@ func (c *serverConn) beginCall() bool {
 	return c.phase.CompareAndSwap(idle, busy)
 }
 
-// enterGate waits for its turn, if only so many calls are taken in at a time.
+// enterGate waits for its turn, if the option gate limits the calls that are read at the same
+// time.
 func (c *serverConn) enterGate() bool {
 	if c.server.gate == nil {
 		return true

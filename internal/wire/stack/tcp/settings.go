@@ -35,7 +35,7 @@ type settings struct {
 	security stack.Security
 }
 
-// pooledAt says at which ends frames' memory is used again.
+// pooledAt returns the ends at which the memory of frames is used again.
 func (s settings) pooledAt() (side string, pooled bool) {
 	switch {
 	case s.pooled.client && s.pooled.server:
@@ -46,7 +46,7 @@ func (s settings) pooledAt() (side string, pooled bool) {
 	return tuning.Server, s.pooled.server
 }
 
-// unsupportedError says what the plain framing lacks. It wraps
+// An unsupportedError names a feature that the plain framing lacks. It wraps
 // stack.ErrUnsupported, and has the gRPC status Unimplemented.
 type unsupportedError struct{ reason string }
 
@@ -62,6 +62,6 @@ func (e unsupportedError) GRPCStatus() *status.Status {
 	return status.New(codes.Unimplemented, e.reason)
 }
 
-// streamWindow is how many messages of a stream a connection holds for a slow
+// streamWindow is the number of messages of a stream that a connection holds for a slow
 // reader. After that TCP's own window fills.
 const streamWindow = 4

@@ -42,8 +42,7 @@ var (
 	_ stack.SettingsReporter = Stack{}
 )
 
-// Info describes the stack. Its connection mode is that of the published kernel
-// study.
+// Info describes the stack. It has the connection mode of the published kernel study.
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
@@ -112,7 +111,7 @@ func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, e
 		tuning.Setting{Side: tuning.Both, Name: "metadata of a call", Value: strconv.Itoa(maxHeadBytes), Default: "no limit", Why: "bounds what a client can cost before a handler runs"},
 		tuning.Setting{Side: tuning.Both, Name: "messages of a stream on their way", Value: strconv.Itoa(streamWindow), Default: "no limit", Why: "a reader that stops holds its writer back, as flow control does on other stacks"},
 		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not stay for ever"},
-		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer is told from one that has stopped reading"},
+		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer must not look like one that has stopped reading"},
 	)
 	if side, pooled := set.pooledAt(); pooled {
 		all = append(all, tuning.Setting{Side: side, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: "the variant's option buffers"})

@@ -49,7 +49,7 @@ func appendMessage(dst []byte, message any) ([]byte, error) {
 	return appendFrame(dst, kindMessage, message)
 }
 
-// appendFrame appends a message's frame; kind 0 is that of the plain framing, whose frames
+// appendFrame appends a message's frame. Kind 0 means the plain framing, whose frames
 // have none.
 func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 	m, err := stack.ProtoMessage(name, message)
@@ -91,7 +91,7 @@ func appendPlainFailure(dst []byte, failure *status.Status) []byte {
 	return append(dst, encoded...)
 }
 
-// callHead is what a client sends of a call before its messages.
+// A callHead holds the part of a call that a client sends before its messages.
 type callHead struct {
 	method   string
 	timeout  time.Duration // 0: none
