@@ -56,7 +56,7 @@ func newCarrier(ctx context.Context, plan ClientPlan) (carrier, error) {
 	case plan.Version == HTTP2 && plan.Silent:
 		made, err = newH2Transports(ctx, client)
 	case plan.Version == HTTP2:
-		made, err = newH2Pool(ctx, client)
+		made, err = openPool(ctx, plan, client)
 	default:
 		made, err = newH1Pool(ctx, client)
 	}

@@ -111,6 +111,9 @@ func (c *h3Client) verify(ctx context.Context, opened connection) error {
 	return c.sessions.Await(ctx, opened.(*h3Conn).quic.Context())
 }
 
+// waitError implements connector. QUIC begins with its handshake.
+func (*h3Client) waitError(err error) error { return handshakeError(err) }
+
 // Close implements connector. It takes up to closeGrace if connections are being
 // opened.
 func (c *h3Client) Close() error {

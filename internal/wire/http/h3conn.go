@@ -2,10 +2,7 @@ package httpwire
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
@@ -70,77 +67,21 @@ func (c *h3Conn) Close() error {
 	return nil
 }
 
-// h3Pool keeps a fixed number of connections and spreads requests over them in turn.
+// Err reports the end of the connection.
+func (c *h3Conn) Err() error { return c.quic.Context().Err() }
+
+// h3Pool is a pool that counts traffic.
 type h3Pool struct {
 	*h3Client
-	slots []h3Slot
-	turn  atomic.Uint64
+	kept *pool
 }
 
 func newH3Pool(ctx context.Context, client *h3Client) (*h3Pool, error) {
-	p := &h3Pool{h3Client: client, slots: make([]h3Slot, max(client.plan.Connections, 1))}
-	for i := range p.slots {
-		if _, err := p.slots[i].conn(ctx, client); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
+	kept, err := openPool(ctx, client.plan, client)
+	return &h3Pool{client, kept}, err
 }
 
 // RoundTrip implements http.RoundTripper.
 func (p *h3Pool) RoundTrip(request *http.Request) (*http.Response, error) {
-	slot := &p.slots[p.turn.Add(1)%uint64(len(p.slots))]
-	conn, err := slot.conn(request.Context(), p.h3Client)
-	if err != nil {
-		return failRequest(request, err)
-	}
-	return conn.RoundTrip(request)
-}
-
-// h3Slot holds one kept connection. When that has ended, the next request opens
-// another.
-type h3Slot struct {
-	mu      sync.Mutex
-	current *h3Conn
-	opening *h3Opening
-}
-
-// h3Opening is a connection that is being opened, and that requests wait for.
-type h3Opening struct {
-	done chan struct{}
-	conn *h3Conn
-	err  error
-}
-
-// conn returns the slot's connection, and opens one if there is none.
-func (s *h3Slot) conn(ctx context.Context, c *h3Client) (*h3Conn, error) {
-	s.mu.Lock()
-	if s.current != nil && s.current.quic.Context().Err() == nil {
-		defer s.mu.Unlock()
-		return s.current, nil
-	}
-	opening := s.opening
-	if opening == nil {
-		opening = &h3Opening{done: make(chan struct{})}
-		s.opening = opening
-		// The goroutine ends with the attempt, which the client's Close cancels
-		// and waits for. It does not end with this request, since other requests
-		// may wait for it.
-		go s.open(c, opening)
-	}
-	s.mu.Unlock()
-	select {
-	case <-opening.done:
-		return opening.conn, opening.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a QUIC connection: %w", handshakeError(ctx.Err()))
-	}
-}
-
-func (s *h3Slot) open(c *h3Client, opening *h3Opening) {
-	opening.conn, opening.err = c.dial(c.life)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.current, s.opening = opening.conn, nil
-	close(opening.done)
+	return p.kept.RoundTrip(request)
 }

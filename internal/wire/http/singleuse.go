@@ -13,6 +13,8 @@ type connection interface {
 	http.RoundTripper
 	// Close ends the connection. Further calls do nothing.
 	io.Closer
+	// Err returns an error if the connection takes no further request.
+	Err() error
 }
 
 // connector opens connections to the plan's server.
@@ -20,7 +22,10 @@ type connector interface {
 	connect(ctx context.Context) (connection, error)
 	// verify checks that the server on a new connection speaks the plan's version,
 	// and waits for the session that later connections resume.
-	verify(ctx context.Context, conn connection) error
+	verify(ctx context.Context, opened connection) error
+	// waitError returns the error of a request whose context ended with err while
+	// another request was opening its connection.
+	waitError(err error) error
 	// Close ends every connection, and the attempts to open one.
 	io.Closer
 }

@@ -105,15 +105,11 @@ func (c *tcpClient) dialWith(dial func(context.Context) (net.Conn, error)) {
 
 // connect implements connector.
 func (c *tcpClient) connect(ctx context.Context) (connection, error) {
-	opened, err := c.newClientConn(ctx)
+	opened, err := c.transport.NewClientConn(ctx, c.plan.Scheme(), c.plan.Host())
 	if err != nil {
 		return nil, err // not opened: a nil *http.ClientConn is a non-nil connection
 	}
 	return opened, nil
-}
-
-func (c *tcpClient) newClientConn(ctx context.Context) (*http.ClientConn, error) {
-	return c.transport.NewClientConn(ctx, c.plan.Scheme(), c.plan.Host())
 }
 
 // verify implements connector. It makes a request.
@@ -123,6 +119,9 @@ func (c *tcpClient) verify(ctx context.Context, opened connection) error {
 	}
 	return c.sessions.Await(ctx, ctx)
 }
+
+// waitError implements connector.
+func (*tcpClient) waitError(err error) error { return err }
 
 // Close closes all connections.
 func (c *tcpClient) Close() error {
