@@ -35,7 +35,7 @@ func listen(t testing.TB, answer func(net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
-// tenfold answers each request of so many bytes with ten times as many.
+// tenfold answers each request of requestBytes with ten times as many bytes.
 func tenfold(requestBytes int) func(net.Conn) {
 	return func(conn net.Conn) {
 		defer conn.Close()
@@ -79,7 +79,7 @@ func TestTrafficIsExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	exchange(t, second, requestBytes, calls)
-	if err := second.Close(); err != nil { // of which the kernel then forgets
+	if err := second.Close(); err != nil { // the kernel then forgets its counts
 		t.Fatal(err)
 	}
 	_ = second.Close()
