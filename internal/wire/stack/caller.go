@@ -58,7 +58,7 @@ func CallsPrepared(v scenario.Variant) bool { return callerOf(v) == preparedCall
 
 // ForeignClient returns the foreign program that calls a variant's server, if there is one.
 func ForeignClient(v scenario.Variant) (generator.Generator, bool) {
-	return yardstick.FindClient(callerOf(v))
+	return foreign.Generators.Find(callerOf(v))
 }
 
 // CheckCallerKind returns an error for calls that only a variant's own client could make.
