@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// Allowance is what the kernel lets a process use.
+// An Allowance holds the CPUs that the kernel lets a process use.
 type Allowance struct {
-	// CPUs are those on which at least one of its threads may run.
+	// CPUs lists the CPUs on which at least one of its threads may run.
 	CPUs []int `json:"cpus"`
 	// QuotaCPUs is the CPU time that its control groups grant, in CPUs; 0: no limit.
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`

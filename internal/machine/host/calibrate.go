@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Noise says how much of their CPUs busy-looping threads lost to others.
+// Noise holds the share of their CPUs that busy-looping threads lost to others.
 type Noise struct {
 	CPUs int // how many had such a thread
 	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to
@@ -62,11 +62,11 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 	return noise
 }
 
-// gapThreshold tells a lost CPU from a slow clock read: two reads are some 50 ns
+// gapThreshold separates a lost CPU from a slow clock read: two reads are some 50 ns
 // apart, and a timer interrupt takes 1 to 3 µs.
 const gapThreshold = 2 * time.Microsecond
 
-// busyLoop is what a thread measured that did nothing but read the clock.
+// A busyLoop holds the measurements of a thread that only read the clock.
 type busyLoop struct{ elapsed, used, largestGap time.Duration }
 
 // run pins the calling thread, which is not used afterwards, and loops for d.

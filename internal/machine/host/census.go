@@ -13,7 +13,7 @@ import (
 // Census is the CPU time of every process at one instant, by process number.
 type Census map[int]process
 
-// process is what /proc/PID/stat tells of a process.
+// A process holds the fields of /proc/PID/stat that are read.
 type process struct {
 	name     string
 	parent   int
@@ -121,8 +121,8 @@ func (c Census) Since(earlier Census, self int) []Consumer {
 	return consumers
 }
 
-// ended is what the children of a process that have ended since had taken before: it is
-// in the time of the parent's children by now.
+// ended returns the earlier time of a process's children that have ended since. By now it is
+// counted in the time of the parent's children.
 func (c Census) ended(parent int, now Census) time.Duration {
 	var sum time.Duration
 	for pid, p := range c {

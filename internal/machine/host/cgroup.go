@@ -101,7 +101,7 @@ type Throttle struct {
 	text  [1 << 10]byte // cpu.stat has ten lines
 }
 
-// Throttled is how often and for how long control groups were stopped since they were
+// Throttled counts how often and for how long control groups were stopped since they were
 // made. A group that runs on several CPUs is stopped on each of them: the times add up.
 type Throttled struct{ TimeNS, Periods int64 }
 

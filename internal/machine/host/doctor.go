@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Status says whether the machine can do something.
+// A Status says whether the machine can do something.
 type Status string
 
 // The three values of Status.
@@ -18,7 +18,7 @@ const (
 	Missing Status = "missing"
 )
 
-// Finding is one thing that this machine can measure or do, or cannot.
+// A Finding is one thing that this machine can measure or do, or cannot.
 type Finding struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
@@ -96,7 +96,7 @@ var checks = []struct {
 	{"UDP receive buffer", examination.udpBuffer},
 }
 
-// ability is what the machine grants or refuses when it is tried.
+// An ability is something that the machine grants or refuses when it is tried.
 type ability struct {
 	try              func(examination) error
 	granted, refused string // details; refused takes the error

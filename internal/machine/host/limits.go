@@ -15,8 +15,8 @@ type Limits struct {
 	Files   int64 // descriptors a process
 	Ports   int64 // of one local address, for connections to one server
 	Backlog int64 // connections that may wait for a server to accept them
-	// TimeWait is how long a connection on loopback keeps its ports after it
-	// was closed.
+	// TimeWait is the time that a closed connection on loopback keeps its
+	// ports.
 	TimeWait time.Duration
 	// UDPReceive is the receive buffer, in bytes, that a UDP socket gets when it
 	// asks for WantUDPReceive.
@@ -43,7 +43,7 @@ func readLimits(root fs.FS) Limits {
 		limits.Ports = int64(tcp.LastPort - tcp.FirstPort + 1)
 	}
 	if files, err := fileLimit(); err == nil {
-		// Go raises its own soft limit at start, and a lab that of its workers.
+		// Go raises its own soft limit at start, and a lab raises its workers' limit.
 		limits.Files = int64(min(files.Hard, 1<<62))
 	}
 	if bytes, err := tryUDPReceive(WantUDPReceive); err == nil {

@@ -28,7 +28,7 @@ type Neighbour struct {
 	// OthersBusyShare leaves out the caller's own time. Interrupt work done for the
 	// caller's traffic counts as others'.
 	OthersBusyShare float64
-	// Whole is the time of all CPUs, of which these are shares.
+	// Whole is the time of all CPUs. The other times are parts of it.
 	Whole time.Duration
 	// PressureShare is the part of the trial in which some task, the caller's
 	// included, waited for a CPU; nil where the kernel does not count it.

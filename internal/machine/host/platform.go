@@ -44,7 +44,7 @@ func mitigations(root fs.FS) map[string]string {
 	return found
 }
 
-// virtualisation says what kind of guest this is, or "" for no sign of one.
+// virtualisation returns the kind of virtual machine or container that this is, or "".
 func virtualisation(root fs.FS) string {
 	var maker []string
 	for _, name := range []string{"sys_vendor", "product_name"} {

@@ -12,8 +12,8 @@ import (
 // quotaPeriod is the kernel's default.
 const quotaPeriod = 100 * time.Millisecond
 
-// NewQuotaGroup makes a control group that grants so many CPUs, and returns its folder. To
-// remove the folder ends the group. Without such groups the error wraps ErrUnsupported.
+// NewQuotaGroup makes a control group that grants a number of CPUs, and returns its folder.
+// Removing the folder ends the group. Without such groups the error wraps ErrUnsupported.
 func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
 	period := int64(quotaPeriod / time.Microsecond)
@@ -36,8 +36,8 @@ func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	return "", fmt.Errorf("no control group grants CPU time here: %w", ErrUnsupported)
 }
 
-// QuotaGroupFolders is where NewQuotaGroup makes the control group of a name, by their
-// version.
+// QuotaGroupFolders returns the folders in which NewQuotaGroup makes a control group, one for each
+// version of control groups.
 func QuotaGroupFolders(name string) []string {
 	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
 }

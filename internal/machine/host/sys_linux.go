@@ -80,8 +80,8 @@ func startWithParent(cmd *exec.Cmd) error {
 
 // reniceSession gives the same nice value to the autogroup of a session's
 // leader: where the scheduler groups tasks by session (sched(7), "The autogroup
-// feature"), the nice value of a process counts only among those of its own
-// session. Where it does not, there is no such file and nothing to do.
+// feature"), the nice value of a process counts only among the processes of its
+// own session. Other schedulers have no such file, and there is nothing to do.
 func reniceSession(pid, nice int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0)
 	if err == nil || errors.Is(err, os.ErrNotExist) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// CPU is one hardware thread as the kernel numbers it.
+// A CPU is one hardware thread as the kernel numbers it.
 type CPU struct {
 	ID      int `json:"id"`
 	Package int `json:"package"`
@@ -21,8 +21,8 @@ type CPU struct {
 	Efficiency bool `json:"efficiency,omitempty"`
 }
 
-// Topology is what [Place] needs to know of a machine: its CPUs, and which of
-// them, and how much of them, this process may use.
+// A Topology holds what [Place] needs to know about a machine: its CPUs, and how
+// much of which CPUs this process may use.
 type Topology struct {
 	CPUs    []CPU `json:"cpus"`
 	Allowed []int `json:"allowed"`
