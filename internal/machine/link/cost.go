@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Cost is what this machine adds to the links that it emulates.
+// Cost holds the delay that this machine adds to the links that it emulates.
 type Cost struct {
 	// Median round trips of a byte over TCP, on links that are to do nothing: a bare
 	// pair of interfaces, and the forwarder.
@@ -99,7 +99,7 @@ func echo(listener net.Listener) {
 // pingPatience is for a round trip of milliseconds, on a machine that is busy.
 const pingPatience = 10 * time.Second
 
-// ping makes so many round trips, one after the other.
+// ping makes a number of round trips, one after the other.
 func (p *pinged) ping(times int) error {
 	one := make([]byte, 1)
 	for range times {

@@ -2,7 +2,7 @@ package link
 
 import "time"
 
-// Engine is what carries the packets of a link.
+// An Engine names the mechanism that carries the packets of a link.
 type Engine string
 
 // The engines. A link takes the first that can do what is asked of it.
@@ -13,13 +13,13 @@ const (
 	Frames Engine = "frames" // this package's forwarder
 )
 
-// Counts is what a link really did.
+// Counts holds what a link really did.
 type Counts struct {
 	Engine   Engine
 	Up, Down PathCounts
 }
 
-// PathCounts is what became of the packets of one direction.
+// PathCounts counts the packets of one direction by what happened to them.
 type PathCounts struct {
 	Frames, Bytes int64 // that came to the link
 	Sent          int64 // frames that left it, duplicates included

@@ -36,7 +36,7 @@ type departure struct {
 	overtake int // frames that are still to overtake it
 }
 
-// verdict is what becomes of a frame that arrives.
+// A verdict decides about a frame that arrives.
 type verdict int
 
 const (
@@ -46,13 +46,13 @@ const (
 )
 
 const (
-	// mostOvertaking is how many later frames overtake one at most: TCP takes three
-	// for a loss (RFC 5681, section 3.2), so some reorderings look like one.
+	// mostOvertaking limits the later frames that overtake one: TCP takes three for a
+	// loss (RFC 5681, section 3.2), so some reorderings look like one.
 	mostOvertaking = 3
 	// mostAside bounds the frames that wait to be overtaken.
 	mostAside = 256
-	// leastPatience is how long a frame waits at least for others to overtake it. It
-	// waits up to its path's delay.
+	// leastPatience is the shortest time that a frame waits for others to overtake it.
+	// The longest is its path's delay.
 	leastPatience = int64(time.Millisecond)
 )
 
@@ -174,8 +174,8 @@ func (d *discipline) depart(now int64) (leaving departure, ok bool) {
 	return leaving, true
 }
 
-// lots are what is drawn for a frame: evenly spread from 0 to below 1, and independent
-// of each other. They follow from the seed and the frame's number alone.
+// lots holds the random numbers of a frame: evenly spread from 0 to below 1, and independent
+// of each other. They depend only on the seed and the frame's number.
 type lots struct {
 	alone, run, duplicated, reordered, overtaken, delayed float64
 }
@@ -190,7 +190,7 @@ func drawLots(seed, number uint64) lots {
 	return lots{draw(), draw(), draw(), draw(), draw(), draw()}
 }
 
-// lost says whether the frame is lost, by itself or in a run, and moves the run on.
+// lost reports whether the frame is lost, by itself or in a run, and advances the run.
 func (l lots) lost(d *discipline) bool {
 	inRun := d.bad
 	if burst := d.path.Burst; burst.Loss > 0 {

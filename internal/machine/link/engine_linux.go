@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// kernelHas says whether the kernel has an engine. What keeps it from being tried, as
-// missing rights, shows when the namespaces are made.
+// kernelHas reports whether the kernel has an engine. Missing rights show only when the
+// namespaces are made.
 func kernelHas(engine Engine) bool {
 	switch engine {
 	case TBF:

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxHeldFrames is how many a direction holds at most: at 10 ms, some 10 Gbit/s.
-	// What comes beyond is an overrun.
+	// maxHeldFrames limits the frames that a direction holds: at 10 ms, some 10 Gbit/s.
+	// Further frames are overruns.
 	maxHeldFrames = 8192
 	// maxTaken bounds what a direction takes in before it looks whether a frame is due.
 	maxTaken = 64
@@ -108,7 +108,7 @@ func (f *forwarder) stop() (Counts, error) {
 	return Counts{Engine: Frames, Up: f.directions[0].count(), Down: f.directions[1].count()}, nil
 }
 
-// direction is one way of a link. Only its own thread touches it while it runs.
+// A direction is one way of a link. Only its own thread touches it while it runs.
 type direction struct {
 	from       *ring
 	to         int // the socket that frames are sent by

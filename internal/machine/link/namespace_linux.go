@@ -38,7 +38,7 @@ func newNamespace(s Settings) (*namespace, error) {
 	return n, nil
 }
 
-// firstPort is where Linux's own range of local ports begins.
+// firstPort is the first port of Linux's own range of local ports.
 const firstPort = 32768
 
 // apply sets the calling thread's namespace up: /proc/sys/net shows a thread its

@@ -6,8 +6,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Network is where a server and its client run. Its methods may be called from
-// any goroutine, except for the functions that Server and Client return.
+// A Network holds the namespaces of a server and its client. Its methods may be called
+// from any goroutine, except for the functions that Server and Client return.
 type Network struct {
 	// Address is the IP address at which the server is to listen.
 	Address string

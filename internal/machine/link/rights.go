@@ -23,8 +23,8 @@ var switches = []struct{ file, value, remedy string }{
 	{"kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for wirelab with `userns,`"},
 }
 
-// whatForbids says what keeps an ordinary user from the rights that networks take, as far
-// as the root folder shows, and what would allow it.
+// whatForbids returns what keeps an ordinary user from the rights that networks need, as far
+// as the root folder shows, and how to allow it.
 func whatForbids(root fs.FS) string {
 	for _, s := range switches {
 		text, err := fs.ReadFile(root, "proc/sys/"+s.file)

@@ -30,7 +30,7 @@ func InUserNamespace(command *exec.Cmd) {
 	}
 }
 
-// ExplainUserNamespace says why a command did not start in a user namespace.
+// ExplainUserNamespace explains why a command did not start in a user namespace.
 func ExplainUserNamespace(err error) error {
 	var refusal syscall.Errno
 	if errors.As(err, &refusal) {

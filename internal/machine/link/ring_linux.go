@@ -72,8 +72,8 @@ func (r *ring) close() error {
 	return errors.Join(err, unix.Close(r.socket))
 }
 
-// take hands the frames that have come, at most so many, to use, each with the instant
-// at which it came, which never goes backwards. The bytes are use's until it returns.
+// take passes the frames that have come, up to a number, to use, each with the instant at
+// which it came, which never goes backwards. The bytes are valid until use returns.
 func (r *ring) take(most int, use func(frame []byte, arrived int64)) {
 	now := r.compareClocks()
 	for range most {

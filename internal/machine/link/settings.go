@@ -29,7 +29,7 @@ type Settings struct {
 	Seed uint64
 }
 
-// Path is what a link does to the packets of one direction. The zero value does nothing.
+// A Path says what a link does to the packets of one direction. The zero value does nothing.
 type Path struct {
 	Delay     time.Duration // of every packet
 	Jitter    time.Duration // a packet's delay is spread evenly over Delay-Jitter to Delay+Jitter; the order is kept
@@ -65,10 +65,10 @@ func (p Path) queueBytes() int {
 	return int(min(max(p.Rate/bitsIn100ms, leastDefaultQueue), mostDefaultQueue))
 }
 
-// linked says whether the settings ask for a link between two namespaces.
+// linked reports whether the settings ask for a link between two namespaces.
 func (s Settings) linked() bool { return s.Emulated || s.MTU != 0 || s.Up.acts() || s.Down.acts() }
 
-// acts says whether the path does anything to a packet.
+// acts reports whether the path does anything to a packet.
 func (p Path) acts() bool {
 	p.Queue, p.Burst.Packets = 0, 0
 	return p != Path{}
@@ -110,7 +110,7 @@ func (s Settings) check() error {
 // headerBytes is the length of an Ethernet header (ETH_HLEN of linux/if_ether.h).
 const headerBytes = 14
 
-// leastRate is that of an old modem. A frame takes seconds at less.
+// leastRate is the rate of an old modem. A frame takes seconds at less.
 const leastRate = 9600
 
 // mostDelay is about ten times the way to a geostationary satellite and back.

@@ -13,8 +13,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// end is one end of a link: a namespace that a process lives in, and a pair of
-// interfaces of which one is there.
+// An end is one end of a link: a namespace that a process lives in, and a pair of
+// interfaces. One of the pair is in that namespace.
 type end struct {
 	namespace *namespace
 	address   net.IP // from the range for benchmarks (RFC 2544, appendix C.2.2)
@@ -143,7 +143,7 @@ func awaitUp(name string, patience time.Duration) error {
 	}
 }
 
-// addNeighbour says for good which hardware address an IP address has.
+// addNeighbour adds a permanent entry for the hardware address of an IP address.
 func addNeighbour(via netlink.Link, ip net.IP, at net.HardwareAddr) error {
 	return netlink.NeighAdd(&netlink.Neigh{
 		LinkIndex: via.Attrs().Index, IP: ip, HardwareAddr: at, State: netlink.NUD_PERMANENT,

@@ -2,8 +2,8 @@ package link
 
 import "time"
 
-// wake says how long before a frame is due a thread is to wake, since the kernel
-// wakes it late. It learns from how late it was.
+// A wake chooses how long before a frame is due a thread should wake, since the kernel
+// wakes it late. It learns from each delay.
 type wake struct {
 	delay int64 // of the path
 	late  int64 // what one wake in ten exceeds

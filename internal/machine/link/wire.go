@@ -40,8 +40,8 @@ func (w *wire) take(now int64, sizeBytes int) (sent int64, ok bool) {
 	return w.free, true
 }
 
-// nanos returns how long so many bytes take, in whole nanoseconds, and what is left.
-// It adds what was left of the frame before, so that a rate is exact in the long run.
+// nanos returns how long a frame takes, in whole nanoseconds, and the rest. It adds the
+// rest of the frame before, so that a rate is exact in the long run.
 func (w *wire) nanos(sizeBytes int, part uint64) (whole int64, rest uint64) {
 	const bitNanos = 8 * 1_000_000_000
 	high, low := bits.Mul64(uint64(sizeBytes), bitNanos)
