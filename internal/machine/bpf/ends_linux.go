@@ -19,8 +19,8 @@ const (
 // start.
 type Ends struct {
 	watched *Shared
-	// device and inode are those of this process's PID namespace, in which the kernel is
-	// to number processes; 0 where it is the first, whose numbers cost less to get.
+	// device and inode identify this process's PID namespace, in which the kernel numbers
+	// processes. They are 0 for the first namespace, whose numbers cost less to get.
 	device, inode uint64
 }
 

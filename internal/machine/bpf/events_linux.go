@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Events is a ring into which programs write and out of which this process reads. Nobody
-// is woken by an event: that would take the CPUs of those that are watched.
+// Events is a ring that programs write to and this process reads from. An event wakes nobody:
+// that would take CPU time from the watched processes.
 type Events struct {
 	ring   *ebpf.Map
 	reader *ringbuf.Reader
@@ -21,7 +21,7 @@ type Events struct {
 	record ringbuf.Record
 }
 
-// NewEvents makes a ring of so many bytes, a power of two.
+// NewEvents makes a ring of a size that is a power of two.
 func NewEvents(bytes int) (_ *Events, err error) {
 	e := &Events{}
 	defer func() {
@@ -41,7 +41,7 @@ func NewEvents(bytes int) (_ *Events, err error) {
 	return e, nil
 }
 
-// Emit writes an event that lies on the program's stack, so many bytes below its end.
+// Emit writes an event that lies on the program's stack, below bytes from its end.
 func (e *Events) Emit(below int32, bytes int32) asm.Instructions {
 	const quietly = 1 // BPF_RB_NO_WAKEUP of include/uapi/linux/bpf.h
 	return asm.Instructions{
@@ -74,7 +74,7 @@ func (e *Events) Drain(to func(event []byte)) error {
 	}
 }
 
-// Waiting is how many bytes of events have not been drained.
+// Waiting returns the number of bytes of events that have not been drained.
 func (e *Events) Waiting() int { return e.reader.AvailableBytes() }
 
 // Lost is the number of events that found the ring full.

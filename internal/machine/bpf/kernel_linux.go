@@ -12,7 +12,7 @@ import (
 
 var kernelTypes = sync.OnceValues(btf.LoadKernelSpec)
 
-// Offset is where the running kernel has a field in one of its structures.
+// Offset returns the offset of a field in a structure of the running kernel.
 func Offset(structure, field string) (int32, error) {
 	types, err := kernelTypes()
 	if err != nil {
@@ -48,8 +48,8 @@ func offsetIn(s btf.Type, field string) (bits btf.Bits, _ error) {
 	return 0, fmt.Errorf("find the field %s in %s: %w: this kernel's has none", field, s.TypeName(), host.ErrUnsupported)
 }
 
-// ReadKernel copies bytes of a structure of the kernel, whose address is in a register, to
-// so many bytes below the end of the program's stack.
+// ReadKernel copies bytes of a structure of the kernel, whose address is in a register, to the
+// program's stack, below bytes from its end.
 func ReadKernel(address asm.Register, offset int32, bytes int32, below int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R3, address),

@@ -14,10 +14,10 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Cure says what lets a process run programs in the kernel.
+// Cure says how to let a process run programs in the kernel.
 const Cure = "run as root, or grant CAP_BPF and CAP_PERFMON"
 
-// unsupported says why the kernel refused.
+// unsupported returns an error for what the kernel refused.
 func unsupported(what string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		// Its text guesses at limits of memory, mostly wrongly.
