@@ -82,7 +82,7 @@ const (
 	filterCure = "a container refuses it: --cap-add=PERFMON, or a seccomp profile that has perf_event_open"
 )
 
-// unsupported says what the kernel refused.
+// unsupported returns an error for what the kernel refused.
 func unsupported(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM): // not EACCES, as for want of rights
@@ -104,7 +104,7 @@ type Counter struct {
 	threads map[int]int // file descriptors
 }
 
-// Count is what a counter has counted.
+// A Count holds what a counter has counted.
 type Count struct {
 	Value uint64
 	// Enabled is for how long it was to count, Running for how long it did: the processor

@@ -27,7 +27,7 @@ type Sampler struct {
 	lost  int64
 }
 
-// StartSampler samples everything that runs on all CPUs, so many times a second of each.
+// StartSampler samples everything that runs on all CPUs, perSecond times on each.
 func StartSampler(perSecond int, cpus int) (*Sampler, error) {
 	s := &Sampler{}
 	for cpu := range cpus {
