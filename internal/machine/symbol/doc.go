@@ -1,7 +1,7 @@
 // Package symbol names the functions that program counters of other processes and of the
 // kernel lie in.
 //
-// A process that runs this very program is asked of the Go runtime, which knows functions
-// that were inlined too. Other programs are looked up in the symbols of their files: Go's
-// own table, or that of ELF. A counter of which no name is known is named after its file.
+// For processes that run this very program the Go runtime is asked, which also knows inlined
+// functions. For other programs the symbols of their files are used: Go's own table, or ELF's.
+// A counter without a known function is named after its file.
 package symbol
