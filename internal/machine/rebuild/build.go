@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// program is what is built.
+// program is the package that is built.
 const program = "wirelab.dev/cmd/wirelab"
 
 // Build builds wirelab's program with a runtime that has the limit, in bytes, and prints its
@@ -80,7 +80,7 @@ func writeOverlay(folder, stock string, limit int) (string, error) {
 	return overlay, errors.Join(os.WriteFile(changed, text, 0o644), os.WriteFile(overlay, replace, 0o644))
 }
 
-// usualFlags are those with which this program was built, as far as it knows.
+// usualFlags returns the flags with which this program was built, as far as it knows.
 func usualFlags() []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

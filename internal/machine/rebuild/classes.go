@@ -24,8 +24,8 @@ const (
 // class is a size of small objects, and the pages that are cut into such objects.
 type class struct{ size, pages int }
 
-// classesUpTo are the size classes for a limit, the empty one first: sizes far enough apart,
-// with pages of which an eighth at most is lost.
+// classesUpTo returns the size classes for a limit, the empty one first: sizes far enough apart,
+// with at most an eighth of a page lost.
 func classesUpTo(limit int) []class {
 	classes := []class{{}}
 	align := leastAlign
