@@ -58,8 +58,8 @@ func (c *Collector) collect() {
 	}
 }
 
-// Process says which process is at an end. Nothing is emptied while begin, which may be nil,
-// does what that takes.
+// Process sets the process at an end by calling begin, which may be nil. Nothing is emptied
+// meanwhile.
 func (c *Collector) Process(end End, pid int, begin func() error) error {
 	c.guard.Lock()
 	defer c.guard.Unlock()

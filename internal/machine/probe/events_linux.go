@@ -13,7 +13,7 @@ import (
 
 // Events counts events of one process while it runs.
 type Events struct {
-	// Missing are those that cannot be counted, each reason once.
+	// Missing lists the events that cannot be counted, each reason once.
 	Missing  []string
 	counters []*perfevent.Counter
 	readings *Readings
@@ -24,8 +24,8 @@ const (
 	eventColumns = 3 // of each counter: value, enabled, running
 )
 
-// CountEvents counts those of the events that can be counted. Those of the processor are
-// counted in user space where the kernel's part is refused.
+// CountEvents counts the events that can be counted. Events of the processor are counted in user
+// space only if the kernel's part is refused.
 func CountEvents(pid int, events []perfevent.Event) (*Events, error) {
 	e := &Events{}
 	refused := map[string][]string{}
@@ -44,7 +44,7 @@ func CountEvents(pid int, events []perfevent.Event) (*Events, error) {
 			if err2 == nil {
 				refuse("the kernel's "+event.Name, err)
 			}
-			// Its error tells more: a machine without the counter hides behind missing rights.
+			// This error is more specific: the first would report missing rights where the machine lacks the counter.
 			counter, err = inUserSpace, err2
 		}
 		switch {

@@ -16,8 +16,8 @@ import (
 
 // OfProcess reads another process of this machine, in any language, through procfs and
 // its CPU clock. The sum of UserNS and SystemNS is exact, each of them to 10 ms.
-// Switches are those of the threads that still run. It costs 0.1 ms, and 20 µs more a
-// thread: sample such a process ten times a second rather than a hundred.
+// Switches count only the threads that still run. It costs 0.1 ms, and 20 µs more per
+// thread: sample such a process ten times per second rather than a hundred.
 func OfProcess(pid int) (Usage, error) {
 	usage, err := readProcess(os.DirFS("/proc"), pid)
 	if err != nil {

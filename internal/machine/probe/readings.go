@@ -28,7 +28,7 @@ type reading struct {
 	values []uint64
 }
 
-// TakeReadings reads so many counters at once, and then periodically until Stop.
+// TakeReadings reads a number of counters at once, and then periodically until Stop.
 func TakeReadings(columns int, period time.Duration, read func(into []uint64) error) *Readings {
 	r := &Readings{read: read, columns: columns, period: period, stop: make(chan struct{}), done: make(chan struct{})}
 	r.Mark()
@@ -36,8 +36,8 @@ func TakeReadings(columns int, period time.Duration, read func(into []uint64) er
 	return r
 }
 
-// mostReadings limits what is kept: when there are so many, every second one goes, and the
-// period doubles.
+// mostReadings limits the readings that are kept. At the limit every second one is dropped, and
+// the period doubles.
 const mostReadings = 256
 
 func (r *Readings) run() {

@@ -39,7 +39,7 @@ var own = newSelfReader()
 type selfReader struct {
 	mu      sync.Mutex
 	samples []metrics.Sample
-	// bucketOf maps the runtime's buckets of waiting time to those of Waits.
+	// bucketOf maps the runtime's buckets of waiting time to the buckets of Waits.
 	bucketOf []int
 	// status stays open: reading it again costs 9 µs, opening it 30 more.
 	status *os.File

@@ -12,14 +12,14 @@ import (
 	"wirelab.dev/internal/base/clock"
 )
 
-// A sentinel is a thread on a CPU that sleeps for a moment and sees how late it wakes up.
-// It has the workers' priority, so what delays it delays them. How long the CPU was not
-// ours is what it was late by, less what our own processes ran meanwhile.
+// A sentinel is a thread on a CPU that sleeps for a moment and measures how late it wakes up.
+// It has the workers' priority, so delays meet both alike. The CPU was not ours for the time of
+// the delay, less the time that our own processes ran meanwhile.
 //
-// It sleeps for a random time, so that nothing periodic escapes it: the share of its
-// wakings that met a gap is the share of a request's, and every gap longer than its sleep
-// is met. A waking costs 30 µs on a virtual machine, where a timer is dear: with Go's own
-// monitor 1.4 % of each CPU that is watched.
+// It sleeps for a random time, so that it also meets periodic gaps: the share of its wakings
+// that met a gap equals the share of requests that did, and it meets every gap longer than its
+// sleep. A waking costs 30 µs on a virtual machine, where timers are expensive: with Go's own
+// monitor 1.4 % of each watched CPU.
 const (
 	leastSleep = 2 * time.Millisecond
 	mostSleep  = 6 * time.Millisecond
@@ -44,14 +44,14 @@ type Gap struct {
 	TookNS int64 `json:"took_ns"`
 }
 
-// Watched is what a sentinel saw on a CPU.
+// Watched holds the measurements of a sentinel on a CPU.
 type Watched struct {
 	CPU     int   `json:"cpu"`
 	FromNS  int64 `json:"from_ns"`
 	ToNS    int64 `json:"to_ns"`
 	Wakings int64 `json:"wakings"`
 	Gaps    []Gap `json:"gaps"` // in order of time
-	// Problem says why it saw nothing, or no more.
+	// Problem says why it measured nothing, or stopped.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -96,10 +96,10 @@ type sentinel struct {
 	floor     time.Duration
 }
 
-// waking is one sleep and its end.
+// A waking is one sleep and its end.
 type waking struct {
 	dueNS, ranNS int64
-	// own is what our processes ran between the beginning of the sleep and its end.
+	// own is the time that our processes ran between the beginning of the sleep and its end.
 	own time.Duration
 }
 

@@ -50,8 +50,8 @@ func (s Series) CPU() time.Duration {
 	return time.Duration(spent.UserNS + spent.SystemNS)
 }
 
-// Stretches returns the processor time, in nanoseconds, of so many stretches one after the
-// other: of those at the beginning that the series covers as a whole.
+// Stretches returns the processor time, in nanoseconds, of up to count stretches one after the
+// other. It ends before the first that the series does not cover as a whole.
 func (s Series) Stretches(beginNS, eachNS int64, count int) []int64 {
 	if len(s.samples) == 0 || eachNS <= 0 || beginNS < s.samples[0].AtNS {
 		return nil

@@ -85,7 +85,7 @@ func (s *Stacks) frame(frame record.Frame) int {
 	return at
 }
 
-// Done returns them, those of the most weight first.
+// Done returns the stacks, the heaviest first.
 func (s *Stacks) Done() *record.Stacks {
 	slices.SortStableFunc(s.Record.Stacks, func(a, b record.Stack) int { return cmp.Compare(b.Weight, a.Weight) })
 	return &s.Record

@@ -25,8 +25,8 @@ func resourceUsage() (Usage, error) {
 	}, nil
 }
 
-// processorTime reads the CPU clock of any process, exact to the nanosecond,
-// with that of its ended threads, and without special rights.
+// processorTime reads the CPU clock of any process, exact to the nanosecond. It
+// includes ended threads, and needs no special rights.
 func processorTime(pid int) (time.Duration, error) {
 	// MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of
 	// include/linux/posix-timers_types.h, as clock_getcpuclockid(3) does it.
@@ -46,7 +46,7 @@ func HugePagesDenied() bool {
 	return err == nil && denied != 0
 }
 
-// suspended is how long the machine has slept since it started, to a millisecond:
+// suspended returns how long the machine has slept since it started, to a millisecond:
 // CLOCK_BOOTTIME goes on meanwhile and CLOCK_MONOTONIC does not, clock_gettime(2).
 func suspended() (int64, error) {
 	const tries, quick = 4, 10 * time.Microsecond
@@ -95,8 +95,8 @@ func sleepUntil(instantNS int64) {
 	}
 }
 
-// descriptorCount is how many descriptors the calling process has open, seen
-// through one that is /proc/self/fd. A kernel that does not tell says 0.
+// descriptorCount returns the number of open descriptors of the calling process,
+// read through a descriptor of /proc/self/fd. It is 0 if the kernel does not count them.
 func descriptorCount(folder int) (int64, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(folder, &stat); err != nil {

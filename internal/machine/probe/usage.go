@@ -2,12 +2,12 @@ package probe
 
 import "time"
 
-// Usage is one reading of a process. From [Usage.Since] and [Series.Between] it is the
-// difference of two readings: counters are subtracted, gauges are those at the end.
+// A Usage is one reading of a process. [Usage.Since] and [Series.Between] return the difference
+// of two readings: counters are subtracted, gauges keep their last value.
 type Usage struct {
 	// AtNS is the instant of the reading, of the end for a difference.
 	AtNS int64 `json:"at_ns"`
-	// UserNS and SystemNS are processor time, with that of ended threads.
+	// UserNS and SystemNS are processor time, ended threads included.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
 	// RSSBytes, a gauge, is the resident memory.
@@ -31,12 +31,12 @@ type Usage struct {
 	// control groups were stopped because their quota was used up, on each CPU.
 	ThrottledNS      int64 `json:"throttled_ns,omitempty"`
 	ThrottledPeriods int64 `json:"throttled_periods,omitempty"`
-	// SuspendedNS is how long the machine slept.
+	// SuspendedNS is the time that the machine slept.
 	SuspendedNS int64   `json:"suspended_ns,omitempty"`
 	Go          GoUsage `json:"go,omitzero"`
 }
 
-// Window is what happened between two instants, with the maximum of each gauge.
+// A Window holds the differences between two instants, and the maximum of each gauge.
 type Window struct {
 	Usage
 	// Most holds the maximum of each gauge within the window.
@@ -76,7 +76,7 @@ type GoUsage struct {
 	GCAssistNS int64 `json:"gc_assist_ns"`
 	// GCPercent, a gauge, is GOGC: 100 by default, -1 for off. 0: unknown.
 	GCPercent int64 `json:"gc_percent,omitempty"`
-	// RunWait is how long goroutines were runnable before they ran.
+	// RunWait holds the times that goroutines were runnable before they ran.
 	RunWait Waits `json:"run_wait"`
 }
 
@@ -132,7 +132,7 @@ func heldBy(u *Usage) Held {
 	}
 }
 
-// column is one figure of a Usage besides its instant. Subtraction, interpolation and
+// A column is one figure of a Usage besides its instant. Subtraction, interpolation and
 // the JSON form all use this one list.
 type column struct {
 	name  string

@@ -34,13 +34,13 @@ func examineProbes(ctx context.Context) []Probe {
 }
 
 func examineProbe(name string) Probe {
-	ability, err := probes.Ability(name)
-	found := Probe{Name: name, Status: host.OK, Method: ability.Method, Missing: ability.Missing}
+	coverage, err := probes.Coverage(name)
+	found := Probe{Name: name, Status: host.OK, Method: coverage.Method, Missing: coverage.Missing}
 	switch {
 	case err != nil:
 		found.Status, found.Missing = host.Missing, []string{err.Error()}
 		return found
-	case len(ability.Missing) > 0:
+	case len(coverage.Missing) > 0:
 		found.Status = host.Limited
 	}
 	if !probes.IsOutside(name) {

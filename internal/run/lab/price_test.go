@@ -18,7 +18,7 @@ import (
 func BenchmarkProbes(b *testing.B) {
 	for _, probe := range scenario.Probes {
 		b.Run(string(probe), func(b *testing.B) {
-			if _, err := probes.Ability(string(probe)); errors.Is(err, host.ErrUnsupported) {
+			if _, err := probes.Coverage(string(probe)); errors.Is(err, host.ErrUnsupported) {
 				b.Skip(err)
 			}
 			var ratios []float64

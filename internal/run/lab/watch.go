@@ -57,13 +57,13 @@ func (t *trial) see(r *record.Record, server *server, serving worker.ServerResul
 		Span:  probe.Span{BeginNS: client.BeginNS, EndNS: client.EndNS},
 		Calls: client.Calls, Handled: serving.Handled, Port: server.port(),
 	}
-	sight, err := t.watch.Stop(window)
+	findings, err := t.watch.Stop(window)
 	t.watch = nil
 	if err != nil {
 		r.Warnings = append(r.Warnings, "the probe "+r.Probe+" saw nothing: "+err.Error())
 		return
 	}
-	r.Server.Seen, r.Client.Seen, r.Life = seen(sight.Server), seen(sight.Client), sight.Life
+	r.Server.Seen, r.Client.Seen, r.Life = seen(findings.Server), seen(findings.Client), findings.Life
 }
 
 // seenInWorker is what a worker saw of itself, which may be nothing.
@@ -71,8 +71,8 @@ func (t *trial) seenInWorker(stacks *record.Stacks) *record.Seen {
 	if stacks == nil {
 		return &record.Seen{Missing: []string{fmt.Sprintf("all: %v", t.inWorker)}}
 	}
-	ability := probes.InWorker(t.inWorker)
-	return &record.Seen{Method: ability.Method, Missing: ability.Missing, Stacks: stacks}
+	coverage := probes.InWorker(t.inWorker)
+	return &record.Seen{Method: coverage.Method, Missing: coverage.Missing, Stacks: stacks}
 }
 
 // seen is absent where nothing was looked for at an end.

@@ -31,15 +31,15 @@ func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scena
 		if !s.HasProbe(probe) {
 			continue
 		}
-		ability, err := probes.Ability(string(probe))
+		coverage, err := probes.Coverage(string(probe))
 		switch {
 		case errors.Is(err, host.ErrUnsupported):
 			s = s.Without(probe)
 			warnings = append(warnings, fmt.Sprintf("the probe %s is left out: %v", probe, err))
 		case err != nil:
 			return nil, nil, err
-		case len(ability.Missing) > 0:
-			warnings = append(warnings, fmt.Sprintf("the probe %s sees less here (%s); it lacks %s", probe, ability.Method, strings.Join(ability.Missing, "; ")))
+		case len(coverage.Missing) > 0:
+			warnings = append(warnings, fmt.Sprintf("the probe %s sees less here (%s); it lacks %s", probe, coverage.Method, strings.Join(coverage.Missing, "; ")))
 		}
 	}
 	return s, warnings, nil

@@ -28,27 +28,27 @@ func inWorker(name string, err error) error {
 	return err
 }
 
-// Ability is how a probe sees here. Its error wraps host.ErrUnsupported where it sees
-// nothing, and says what it takes.
-func Ability(name string) (probe.Ability, error) {
+// Coverage returns how a probe works on this machine. Its error wraps host.ErrUnsupported if it
+// does not work, and says what it needs.
+func Coverage(name string) (probe.Coverage, error) {
 	if !IsOutside(name) {
-		return probe.Ability{Method: "package runtime of Go workers"}, nil
+		return probe.Coverage{Method: "package runtime of Go workers"}, nil
 	}
 	watch, err := Start(name)
 	if errors.Is(err, ErrInWorker) {
 		return InWorker(err), nil
 	}
 	if err != nil {
-		return probe.Ability{}, err
+		return probe.Coverage{}, err
 	}
-	ability := watch.Ability()
+	coverage := watch.Coverage()
 	_, _ = watch.Stop(probe.Measured{}) // it has seen nothing, and says so
-	return ability, nil
+	return coverage, nil
 }
 
-// InWorker is the ability of a worker that does a probe's work, as nothing else can.
-func InWorker(why error) probe.Ability {
-	return probe.Ability{
+// InWorker is the coverage of a worker that does a probe's work, as nothing else can.
+func InWorker(why error) probe.Coverage {
+	return probe.Coverage{
 		Method:  fmt.Sprintf("runtime/pprof in the worker, %d a second, from its start to its end", probe.ProfilesPerSecond),
 		Missing: []string{fmt.Sprintf("the kernel's part, and workers that are not Go's: %v", why)},
 	}

@@ -39,10 +39,10 @@ const playUser = "WIRELAB_PLAY_USER"
 
 // tried is what a probe saw of its own process.
 type tried struct {
-	Ability probe.Ability
+	Coverage probe.Coverage
 	Refused string // why it sees nothing at all
 	Broken  string // an error that is no refusal
-	Sight   probe.Sight
+	Findings   probe.Findings
 }
 
 func tryAll() map[string]tried {
@@ -50,10 +50,10 @@ func tryAll() map[string]tried {
 	for _, name := range record.Probes {
 		var one tried
 		var err error
-		if one.Ability, err = Ability(name); errors.Is(err, host.ErrUnsupported) {
+		if one.Coverage, err = Coverage(name); errors.Is(err, host.ErrUnsupported) {
 			one.Refused = err.Error()
 		} else if err == nil && IsOutside(name) {
-			one.Sight, err = trySelf(name)
+			one.Findings, err = trySelf(name)
 			if errors.Is(err, ErrInWorker) {
 				err = nil
 			}
@@ -67,10 +67,10 @@ func tryAll() map[string]tried {
 }
 
 // trySelf makes system calls, and takes CPU time until a sample or two must have come.
-func trySelf(name string) (sight probe.Sight, err error) {
+func trySelf(name string) (findings probe.Findings, err error) {
 	watch, err := Start(name)
 	if err != nil {
-		return sight, err
+		return findings, err
 	}
 	err = watch.Process(probe.Server, os.Getpid())
 	begin := clock.Now()
@@ -80,11 +80,11 @@ func trySelf(name string) (sight probe.Sight, err error) {
 			sum = sum*31 + i
 		}
 	}
-	sight, stopErr := watch.Stop(probe.Measured{
+	findings, stopErr := watch.Stop(probe.Measured{
 		Span:  probe.Span{BeginNS: begin, EndNS: clock.Now()},
 		Calls: [][2]int64{{begin, 100}}, Handled: [][2]int64{{begin + 10, 20}},
 	})
-	return sight, errors.Join(err, stopErr)
+	return findings, errors.Join(err, stopErr)
 }
 
 // cpuTimeEach is that of each probe: some samples at 99 a second.
@@ -125,7 +125,7 @@ func TestEveryoneSeesSomething(t *testing.T) {
 		t.Run(user.name, func(t *testing.T) {
 			all := tryAs(t, user.start)
 			for name, one := range all {
-				t.Logf("%s: %s; missing: %s; refused: %s", name, one.Ability.Method, strings.Join(one.Ability.Missing, "; "), one.Refused)
+				t.Logf("%s: %s; missing: %s; refused: %s", name, one.Coverage.Method, strings.Join(one.Coverage.Missing, "; "), one.Refused)
 				check(t, name, one)
 			}
 			for _, always := range []string{record.ProbeCPU, record.ProbeLife, record.ProbeAllocations} {
@@ -145,25 +145,25 @@ func check(t *testing.T, name string, one tried) {
 	if one.Broken != "" {
 		t.Errorf("%s: %s", name, one.Broken)
 	}
-	for _, text := range append(one.Ability.Missing, one.Refused) {
+	for _, text := range append(one.Coverage.Missing, one.Refused) {
 		if text != "" && !strings.Contains(text, "; ") && !strings.Contains(text, "kernel.kptr_restrict") {
 			t.Errorf("%s is missing without a cure: %s", name, text)
 		}
 	}
-	seen := one.Sight.Server
+	seen := one.Findings.Server
 	for _, counter := range seen.Counters {
 		if counter.Name == "task-clock" && counter.Count < cpuTimeEach/2 {
 			t.Errorf("%s: the clock is at %v ns", name, counter.Count)
 		}
 	}
-	if strings.HasPrefix(one.Ability.Method, "perf events") && name == record.ProbeCPU && (seen.Stacks == nil || seen.Stacks.Samples < 3) {
+	if strings.HasPrefix(one.Coverage.Method, "perf events") && name == record.ProbeCPU && (seen.Stacks == nil || seen.Stacks.Samples < 3) {
 		t.Errorf("the CPU's stacks are %+v", seen.Stacks)
 	}
-	if strings.HasPrefix(one.Ability.Method, "BPF") && name == record.ProbeSyscalls && len(seen.Syscalls) == 0 {
+	if strings.HasPrefix(one.Coverage.Method, "BPF") && name == record.ProbeSyscalls && len(seen.Syscalls) == 0 {
 		t.Error("no system calls")
 	}
-	if name == record.ProbeLife && (one.Sight.Life == nil || len(one.Sight.Life.Stages) == 0) {
-		t.Errorf("of a call's life it has %+v", one.Sight.Life)
+	if name == record.ProbeLife && (one.Findings.Life == nil || len(one.Findings.Life.Stages) == 0) {
+		t.Errorf("of a call's life it has %+v", one.Findings.Life)
 	}
 }
 

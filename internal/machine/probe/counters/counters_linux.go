@@ -12,14 +12,14 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// events are what is counted. Each costs something at every switch of a thread.
+// events lists the events that are counted. Each costs time at every switch of a thread.
 var events = []perfevent.Event{
 	perfevent.Cycles, perfevent.Instructions, perfevent.CacheReferences, perfevent.CacheMisses, perfevent.BranchMisses,
 }
 
 // Watch counts the events of both ends.
 type Watch struct {
-	ability probe.Ability
+	coverage probe.Coverage
 	ends    [2]end
 }
 
@@ -35,12 +35,12 @@ func Start() (*Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watch{ability: own.ability()}
+	w := &Watch{coverage: own.coverage()}
 	if err := own.discard(); err != nil {
 		return nil, err
 	}
-	if w.ability.Method == "" {
-		return nil, fmt.Errorf("count events: %w: %v", host.ErrUnsupported, w.ability.Missing)
+	if w.coverage.Method == "" {
+		return nil, fmt.Errorf("count events: %w: %v", host.ErrUnsupported, w.coverage.Missing)
 	}
 	return w, nil
 }
@@ -65,8 +65,8 @@ func watchEnd(pid int) (e end, err error) {
 	return e, nil
 }
 
-func (e *end) ability() probe.Ability {
-	a := probe.Ability{Missing: e.events.Missing}
+func (e *end) coverage() probe.Coverage {
+	a := probe.Coverage{Missing: e.events.Missing}
 	switch {
 	case e.events.Counted() > 0 && e.migrations != nil:
 		a.Method = "perf events, and procfs for cpu-migrations"
@@ -78,10 +78,10 @@ func (e *end) ability() probe.Ability {
 	return a
 }
 
-// Ability is how it counts.
-func (w *Watch) Ability() probe.Ability { return w.ability }
+// Coverage returns how it counts.
+func (w *Watch) Coverage() probe.Coverage { return w.coverage }
 
-// Process says which process is at an end.
+// Process sets the process at an end.
 func (w *Watch) Process(at probe.End, pid int) (err error) {
 	if err := w.ends[at].discard(); err != nil {
 		return err
@@ -91,13 +91,13 @@ func (w *Watch) Process(at probe.End, pid int) (err error) {
 }
 
 // Stop returns the counts of the window.
-func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, all error) {
+func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, all error) {
 	for at := range w.ends {
 		e := &w.ends[at]
 		if e.events == nil {
 			continue
 		}
-		seen := sight.Of(probe.End(at))
+		seen := findings.Of(probe.End(at))
 		var err error
 		seen.Counters, err = e.events.Stop(window.Span)
 		all = errors.Join(all, err)
@@ -106,13 +106,13 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, all error) {
 			all = errors.Join(all, err)
 			seen.Counters = append(seen.Counters, record.Counter{Name: perfevent.Migrations.Name, Count: count})
 		}
-		ability := e.ability()
-		seen.Method, seen.Missing = ability.Method, ability.Missing
+		coverage := e.coverage()
+		seen.Method, seen.Missing = coverage.Method, coverage.Missing
 	}
 	if all != nil {
-		return probe.Sight{}, all
+		return probe.Findings{}, all
 	}
-	return sight, nil
+	return findings, nil
 }
 
 func (e *end) discard() (err error) {

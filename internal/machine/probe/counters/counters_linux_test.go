@@ -94,13 +94,13 @@ func TestWhatIsMissingHasAReason(t *testing.T) {
 	for range 1_000_000 {
 		runtime.KeepAlive(begin)
 	}
-	sight, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
+	findings, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v", sight.Server)
-	if len(sight.Server.Counters) < len(events) && len(sight.Server.Missing) == 0 || sight.Server.Method == "" {
-		t.Errorf("it has %+v", sight.Server)
+	t.Logf("%+v", findings.Server)
+	if len(findings.Server.Counters) < len(events) && len(findings.Server.Missing) == 0 || findings.Server.Method == "" {
+		t.Errorf("it has %+v", findings.Server)
 	}
 }
 

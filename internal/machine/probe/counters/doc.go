@@ -1,6 +1,6 @@
-// Package counters counts events of a server and its client while they run: those of the
-// processor, where the machine has them, and those of the kernel that nothing else tells.
-// Switches, faults and CPU time are not among them, since every trial has those for nothing.
+// Package counters counts events of a server and its client while they run: events of the
+// processor, if the machine has counters, and kernel events that no other probe counts.
+// Switches, faults and CPU time are not among them: every trial has those without a probe.
 //
 // An event that cannot be counted is left out, with the reason: a zero is a count.
 package counters

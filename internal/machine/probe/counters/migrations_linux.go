@@ -15,8 +15,8 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// migrations are those that the scheduler counts by itself, which everyone may read in a
-// kernel with CONFIG_SCHED_DEBUG.
+// migrations holds the migrations that the scheduler itself counts, which everyone may read in
+// a kernel with CONFIG_SCHED_DEBUG.
 type migrations struct {
 	pid      int
 	threads  map[string]uint64 // by file: threads may end, and their counts with them

@@ -36,7 +36,7 @@ type Watch struct {
 	*probe.Collector
 }
 
-// samples are every so many of those that came.
+// samples holds every Nth of the samples that came.
 type samples struct {
 	list       []perfevent.Sample
 	each, came int64
@@ -100,22 +100,22 @@ func (w *Watch) drain(pids [2]int) error {
 	return nil
 }
 
-// Ability is how it sees.
-func (w *Watch) Ability() probe.Ability {
+// Coverage returns how it works.
+func (w *Watch) Coverage() probe.Coverage {
 	if w.of == nil {
-		return probe.Ability{
+		return probe.Coverage{
 			Method:  fmt.Sprintf("perf events on the threads, in user space, %d a second", threadsPerSecond),
 			Missing: []string{fmt.Sprintf("the kernel's part: %v", w.why)},
 		}
 	}
-	a := probe.Ability{Method: fmt.Sprintf("perf events on the CPUs, %d a second", perSecond)}
+	a := probe.Coverage{Method: fmt.Sprintf("perf events on the CPUs, %d a second", perSecond)}
 	if _, err := symbol.OfKernel(); err != nil {
 		a.Missing = []string{err.Error()}
 	}
 	return a
 }
 
-// Process says which process is at an end.
+// Process sets the process at an end.
 func (w *Watch) Process(end probe.End, pid int) error {
 	return w.Collector.Process(end, pid, func() (err error) {
 		if w.of != nil {
@@ -133,7 +133,7 @@ func (w *Watch) Process(end probe.End, pid int) error {
 }
 
 // Stop returns the stacks of the window.
-func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
+func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error) {
 	programs, err := w.Collector.Stop()
 	var lost int64
 	for _, sampler := range []*perfevent.Sampler{w.of, w.threads[0], w.threads[1]} {
@@ -143,19 +143,19 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
 		}
 	}
 	if err != nil {
-		return sight, err
+		return findings, err
 	}
 	for end, program := range programs {
 		if program == nil {
 			continue
 		}
-		seen := sight.Of(probe.End(end))
+		seen := findings.Of(probe.End(end))
 		if seen.Stacks, err = w.stacks(end, program, window.Span, seen); err != nil {
-			return sight, err
+			return findings, err
 		}
 		seen.Stacks.Lost = lost
 	}
-	return sight, nil
+	return findings, nil
 }
 
 func (w *Watch) stacks(end int, program *symbol.Process, window probe.Span, seen *record.Seen) (*record.Stacks, error) {
@@ -163,8 +163,8 @@ func (w *Watch) stacks(end int, program *symbol.Process, window probe.Span, seen
 	if w.of == nil {
 		rate = threadsPerSecond
 	}
-	ability := w.Ability()
-	seen.Method, seen.Missing = ability.Method, ability.Missing
+	coverage := w.Coverage()
+	seen.Method, seen.Missing = coverage.Method, coverage.Missing
 	stacks, err := probe.NewStacks("ns", program)
 	if err != nil && !errors.Is(err, host.ErrUnsupported) { // those are among what is missing
 		return nil, err

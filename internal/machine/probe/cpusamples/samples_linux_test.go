@@ -202,12 +202,12 @@ func sample(t *testing.T, program *exec.Cmd) record.Seen {
 		t.Fatal(err)
 	}
 	window := probe.Span{BeginNS: begin, EndNS: clock.Now()}
-	sight, err := watch.Stop(probe.Measured{Span: window})
+	findings, err := watch.Stop(probe.Measured{Span: window})
 	if err := errors.Join(err, input.Close(), program.Wait()); err != nil {
 		t.Fatal(err)
 	}
-	if sight.Client.Stacks == nil {
-		t.Fatalf("it saw %+v", sight.Client)
+	if findings.Client.Stacks == nil {
+		t.Fatalf("it saw %+v", findings.Client)
 	}
-	return sight.Client
+	return findings.Client
 }

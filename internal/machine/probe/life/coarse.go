@@ -6,33 +6,33 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// Coarse tells three stages of a call, from what the processes note themselves. It works on
+// Coarse measures three stages of a call from the notes of the processes themselves. It works on
 // every machine, and costs nothing.
-type Coarse struct{ ability probe.Ability }
+type Coarse struct{ coverage probe.Coverage }
 
-// startCoarse says why there is no more to be told.
+// startCoarse returns a Coarse; why is the reason for measuring no more stages.
 func startCoarse(why error) *Coarse {
-	return &Coarse{probe.Ability{
+	return &Coarse{probe.Coverage{
 		Method:  "the processes' own notes",
 		Missing: []string{fmt.Sprintf("the stages outside of the handler: %v", why)},
 	}}
 }
 
-// Ability is how it tells.
-func (c *Coarse) Ability() probe.Ability { return c.ability }
+// Coverage returns how it works.
+func (c *Coarse) Coverage() probe.Coverage { return c.coverage }
 
 // Process does nothing: the processes know what to note.
 func (*Coarse) Process(probe.End, int) error { return nil }
 
-// Stop tells the calls' stages.
-func (c *Coarse) Stop(m probe.Measured) (sight probe.Sight, _ error) {
-	sight.Life = tellCoarsely(m.Calls, m.Handled)
-	sight.Life.Method, sight.Life.Missing = c.ability.Method, c.ability.Missing
+// Stop returns the stages of the calls.
+func (c *Coarse) Stop(m probe.Measured) (findings probe.Findings, _ error) {
+	findings.Life = tellCoarsely(m.Calls, m.Handled)
+	findings.Life.Method, findings.Life.Missing = c.coverage.Method, c.coverage.Missing
 	if len(m.Calls) > 0 && len(m.Handled) == 0 {
-		sight.Life.Missing = append(sight.Life.Missing, noHandlers)
+		findings.Life.Missing = append(findings.Life.Missing, noHandlers)
 	}
-	return sight, nil
+	return findings, nil
 }
 
-// noHandlers is why no call can be told.
+// noHandlers is the reason if no call can be divided into stages.
 const noHandlers = "every call: the server notes no handlers; wirelab's own workers do"

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// turn is how long the programs run at least, and how long they do not.
+	// turn is the shortest time for which the programs run, and the time between.
 	turn = 100 * time.Millisecond
 	// An event is its instant, then the thread (4 bytes), the end, the kind, and for
 	// arriving data the local port (host order) and the remote one (network order); for a
 	// read that returns, when it entered. Most reads find nothing, and have no event.
 	eventBytes = 24
 	ringBytes  = 16 << 20
-	// busyBytes are of the events of some dozens of calls, of ten events each at least.
+	// busyBytes is the size of the events of some dozens of calls, with at least ten events each.
 	busyBytes = 16 << 10
 	// mostEvents bounds what is kept of a long trial: some hundred thousand calls' worth.
 	mostEvents = 4 << 20
@@ -65,7 +65,7 @@ type arrival struct {
 	local, remote int
 }
 
-// Start tells as many stages as the machine allows.
+// Start starts a watch of as many stages as the machine allows.
 func Start() (probe.Watch, error) {
 	watch, err := start()
 	if errors.Is(err, host.ErrUnsupported) {
@@ -231,8 +231,7 @@ func (w *Watch) port(into, port asm.Register) asm.Instructions {
 	}
 }
 
-// Listens says at which port the server listens: whatever comes from there or goes there is
-// watched.
+// Listens sets the port of the server. All data to and from it is watched.
 func (w *Watch) Listens(port int) error { return w.known.Put32(portBytes*port, 1) }
 
 // runs notes that a thread gets a CPU, if it is one that made system calls.
@@ -281,8 +280,8 @@ func (w *Watch) turns(running bpf.Running) {
 	}
 }
 
-// look lets the programs run for a turn, and goes on while calls are so slow that few lie in
-// one, or none: their time is then hardly that of looking on.
+// look lets the programs run for a turn, and continues while calls are so slow that few or none lie
+// in one: watching then hardly adds to their time.
 func (w *Watch) look() (stopped bool) {
 	for waiting := w.events.Waiting(); ; {
 		stopped = w.wait()
@@ -335,33 +334,33 @@ func (w *Watch) drain() (lost bool, _ error) {
 	return after > before || len(w.seen) >= mostEvents, errors.Join(err, lostErr)
 }
 
-// Ability is how it tells.
-func (*Watch) Ability() probe.Ability {
-	return probe.Ability{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, by turns of %v", turn)}
+// Coverage returns how it works.
+func (*Watch) Coverage() probe.Coverage {
+	return probe.Coverage{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, by turns of %v", turn)}
 }
 
-// Process says which process is at an end.
+// Process sets the process at an end.
 func (w *Watch) Process(end probe.End, pid int) error { return w.ends.Watch(int(end), pid) }
 
-// Stop tells the calls' stages.
-func (w *Watch) Stop(m probe.Measured) (sight probe.Sight, _ error) {
+// Stop returns the stages of the calls.
+func (w *Watch) Stop(m probe.Measured) (findings probe.Findings, _ error) {
 	close(w.stop)
 	<-w.done
 	if err := errors.Join(w.failed, w.close()); err != nil {
-		return sight, fmt.Errorf("look on at calls: %w", err)
+		return findings, fmt.Errorf("look on at calls: %w", err)
 	}
 	w.settle(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
-	sight.Life = tell(m.Calls, m.Handled, w.seen, w.on)
-	sight.Life.Method = w.Ability().Method
+	findings.Life = tell(m.Calls, m.Handled, w.seen, w.on)
+	findings.Life.Method = w.Coverage().Method
 	if len(m.Calls) > 0 && len(m.Handled) == 0 {
-		sight.Life.Missing = append(sight.Life.Missing, noHandlers)
+		findings.Life.Missing = append(findings.Life.Missing, noHandlers)
 	}
-	return sight, nil
+	return findings, nil
 }
 
-// settle says at whose socket data arrived: by the server's port, or, of a client's socket
-// that has no remote port, at the other end of who sent it.
+// settle finds the socket at which data arrived: by the server's port, or, for a client's socket
+// without a remote port, as the other end of the sender.
 func (w *Watch) settle(port int) {
 	for _, a := range w.came {
 		e := &w.seen[a.event]

@@ -104,11 +104,11 @@ func TestASplitRequestIsItsSending(t *testing.T) {
 	if err := server.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	sight, err := watch.Stop(m)
+	findings, err := watch.Stop(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	life := sight.Life
+	life := findings.Life
 	// Turns are of 100 ms: calls at their edges count neither as told nor as untold.
 	if len(life.Calls) < calls/10 || life.Untold > calls/10 {
 		t.Fatalf("%d calls are told, %d not", len(life.Calls), life.Untold)

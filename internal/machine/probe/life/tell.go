@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// kind is what happened at an instant.
+// A kind names what happened at an instant.
 type kind uint8
 
 const (
@@ -27,7 +27,7 @@ type event struct {
 	thread uint32
 }
 
-// Stages are those of a call, in their order.
+// Stages names the stages of a call, in their order.
 var Stages = []string{
 	"client: encode", "send request", "wake server", "server: schedule", "receive request", "server: decode",
 	"handler",

@@ -163,18 +163,18 @@ func (w *Watch) drain([2]int) error {
 	return err
 }
 
-// Ability is how it sees.
-func (*Watch) Ability() probe.Ability {
-	return probe.Ability{Method: "BPF on every switch of a thread"}
+// Coverage returns how it works.
+func (*Watch) Coverage() probe.Coverage {
+	return probe.Coverage{Method: "BPF on every switch of a thread"}
 }
 
-// Process says which process is at an end.
+// Process sets the process at an end.
 func (w *Watch) Process(end probe.End, pid int) error {
 	return w.Collector.Process(end, pid, func() error { return w.ends.Watch(int(end), pid) })
 }
 
 // Stop returns what was waited in the window.
-func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
+func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error) {
 	programs, err := w.Collector.Stop()
 	lost, lostErr := w.events.Lost()
 	err = errors.Join(err, lostErr)
@@ -182,8 +182,8 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
 		if symbols == nil || err != nil {
 			continue
 		}
-		seen := sight.Of(probe.End(end))
-		seen.Method = w.Ability().Method
+		seen := findings.Of(probe.End(end))
+		seen.Method = w.Coverage().Method
 		var stacks *probe.Stacks
 		if stacks, err = probe.NewStacks("ns", symbols); errors.Is(err, host.ErrUnsupported) {
 			seen.Missing, err = append(seen.Missing, err.Error()), nil
@@ -197,9 +197,9 @@ func (w *Watch) Stop(window probe.Measured) (sight probe.Sight, err error) {
 		}
 	}
 	if err != nil {
-		sight = probe.Sight{}
+		findings = probe.Findings{}
 	}
-	return sight, errors.Join(err, w.close())
+	return findings, errors.Join(err, w.close())
 }
 
 // add adds the parts of the waits that lie in the window.

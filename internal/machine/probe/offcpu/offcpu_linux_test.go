@@ -80,19 +80,19 @@ func TestEverySleepIsSeen(t *testing.T) {
 	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	sight, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
+	findings, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
 	if err := errors.Join(err, input.Close(), sleeper.Wait()); err != nil {
 		t.Fatal(err)
 	}
-	stacks := sight.Server.Stacks
+	stacks := findings.Server.Stacks
 	if stacks == nil || stacks.Lost > 0 {
-		t.Fatalf("it saw %+v", sight.Server)
+		t.Fatalf("it saw %+v", findings.Server)
 	}
 	var count, slept int64
 	for _, stack := range stacks.Stacks {
 		functions := stacks.Functions(stack)
 		inKernel := slices.ContainsFunc(functions, func(f record.Frame) bool {
-			return f.In == record.InKernel && (strings.Contains(f.Function, "nanosleep") || len(sight.Server.Missing) > 0)
+			return f.In == record.InKernel && (strings.Contains(f.Function, "nanosleep") || len(findings.Server.Missing) > 0)
 		})
 		if inKernel && slices.ContainsFunc(functions, func(f record.Frame) bool { return strings.HasSuffix(f.Function, "/offcpu.sleepOnce") }) {
 			count, slept = count+stack.Count, slept+stack.Weight

@@ -13,11 +13,11 @@ type Prices struct {
 	Switch RoundTrip `json:"switch"`
 }
 
-// RoundTrip is how long something takes.
+// A RoundTrip holds the times of an exchange without and with the probe.
 type RoundTrip struct {
 	BareNS    float64 `json:"bare_ns"`
 	WatchedNS float64 `json:"watched_ns"`
 }
 
-// AddedNS is what the probe adds. What cannot be told from nothing may be negative.
+// AddedNS returns the time that the probe adds. A tiny one may come out negative.
 func (r RoundTrip) AddedNS() float64 { return r.WatchedNS - r.BareNS }

@@ -50,7 +50,7 @@ func measure(start func() (probe.Watch, error)) (p Prices, err error) {
 	return Prices{Syscall: RoundTrip{bare[0], watched[0]}, Switch: RoundTrip{bare[1], watched[1]}}, err
 }
 
-// times are those of a system call and of an exchange, in nanoseconds.
+// times holds the times of a system call and of an exchange, in nanoseconds.
 type times [2]float64
 
 var unknown = times{math.Inf(1), math.Inf(1)}
@@ -85,7 +85,7 @@ func pinHere() (unix.CPUSet, error) {
 	return one, unix.SchedSetaffinity(0, &one)
 }
 
-// echo is a thread that sends back what it is sent.
+// An echo is a thread that sends back every byte it receives.
 type echo struct {
 	there, back [2]int // pipes
 	ended       chan error

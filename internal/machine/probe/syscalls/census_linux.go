@@ -75,10 +75,10 @@ func startCensus() (_ *Census, err error) {
 	return c, nil
 }
 
-// Ability is how it counts.
-func (*Census) Ability() probe.Ability { return probe.Ability{Method: "BPF on every system call"} }
+// Coverage returns how it counts.
+func (*Census) Coverage() probe.Coverage { return probe.Coverage{Method: "BPF on every system call"} }
 
-// Process says which process is at an end.
+// Process sets the process at an end.
 func (c *Census) Process(end probe.End, pid int) error { return c.ends.Watch(int(end), pid) }
 
 // enter counts a call and remembers when it began.
@@ -138,16 +138,16 @@ func (c *Census) exit() asm.Instructions {
 }
 
 // Stop stops the programs.
-func (c *Census) Stop(window probe.Measured) (probe.Sight, error) {
+func (c *Census) Stop(window probe.Measured) (probe.Findings, error) {
 	c.readings.Stop()
-	var sight probe.Sight
+	var findings probe.Findings
 	grown, err := c.readings.Between(window.Span)
 	if err := errors.Join(err, c.close()); err != nil {
-		return sight, err
+		return findings, err
 	}
 	for _, end := range []probe.End{probe.Server, probe.Client} {
-		seen := sight.Of(end)
-		seen.Method = c.Ability().Method
+		seen := findings.Of(end)
+		seen.Method = c.Coverage().Method
 		for kind := range kinds {
 			at := (int(end)*kinds + kind) * kindBytes / 8
 			if count := int64(math.Round(grown[at])); count > 0 {
@@ -156,7 +156,7 @@ func (c *Census) Stop(window probe.Measured) (probe.Sight, error) {
 		}
 		sortCalls(seen.Syscalls)
 	}
-	return sight, nil
+	return findings, nil
 }
 
 func (c *Census) close() error {

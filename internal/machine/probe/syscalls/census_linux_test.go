@@ -185,17 +185,17 @@ func watchWrites(t *testing.T, watch probe.Watch, mark func()) record.Seen {
 	if err := errors.Join(input.Close(), subject.Wait()); err != nil {
 		t.Fatal(err)
 	}
-	sight, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: end}})
+	findings, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: end}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(sight.Server.Syscalls) > 0 {
-		t.Errorf("calls of a server that there is not: %+v", sight.Server.Syscalls)
+	if len(findings.Server.Syscalls) > 0 {
+		t.Errorf("calls of a server that there is not: %+v", findings.Server.Syscalls)
 	}
-	if sight.Client.Method != watch.Ability().Method {
-		t.Errorf("it was seen by %q, want %q", sight.Client.Method, watch.Ability().Method)
+	if findings.Client.Method != watch.Coverage().Method {
+		t.Errorf("it was seen by %q, want %q", findings.Client.Method, watch.Coverage().Method)
 	}
-	return sight.Client
+	return findings.Client
 }
 
 func find(seen record.Seen, name string) record.Syscall {

@@ -20,7 +20,7 @@ import (
 
 // Procfs takes the sums that the kernel keeps of each process.
 type Procfs struct {
-	ability probe.Ability
+	coverage probe.Coverage
 	ends    [2]*probe.Readings
 }
 
@@ -38,17 +38,17 @@ func startProcfs() (*Procfs, error) {
 	if _, err := readSums(os.Getpid()); err != nil {
 		return nil, fmt.Errorf("%w: %w; it takes a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
 	}
-	return &Procfs{ability: probe.Ability{Method: "/proc/PID/io: reads and writes in all, sendto and recvmsg not among them"}}, nil
+	return &Procfs{coverage: probe.Coverage{Method: "/proc/PID/io: reads and writes in all, sendto and recvmsg not among them"}}, nil
 }
 
-// Ability is how it counts.
-func (p *Procfs) Ability() probe.Ability { return p.ability }
+// Coverage returns how it counts.
+func (p *Procfs) Coverage() probe.Coverage { return p.coverage }
 
 func (p *Procfs) lacks(format string, why error) {
-	p.ability.Missing = append(p.ability.Missing, fmt.Errorf(format, why).Error())
+	p.coverage.Missing = append(p.coverage.Missing, fmt.Errorf(format, why).Error())
 }
 
-// Process says which process is at an end.
+// Process sets the process at an end.
 func (p *Procfs) Process(end probe.End, pid int) error {
 	if p.ends[end] != nil {
 		p.ends[end].Stop()
@@ -68,7 +68,7 @@ func (p *Procfs) Process(end probe.End, pid int) error {
 }
 
 // Stop returns the sums of the window.
-func (p *Procfs) Stop(window probe.Measured) (sight probe.Sight, all error) {
+func (p *Procfs) Stop(window probe.Measured) (findings probe.Findings, all error) {
 	for at, readings := range p.ends {
 		if readings == nil {
 			continue
@@ -79,8 +79,8 @@ func (p *Procfs) Stop(window probe.Measured) (sight probe.Sight, all error) {
 			all = errors.Join(all, err)
 			continue
 		}
-		seen := sight.Of(probe.End(at))
-		seen.Method, seen.Missing = p.ability.Method, slices.Clone(p.ability.Missing)
+		seen := findings.Of(probe.End(at))
+		seen.Method, seen.Missing = p.coverage.Method, slices.Clone(p.coverage.Missing)
 		for i, sum := range sums {
 			if count := int64(math.Round(grown[i])); count > 0 {
 				seen.Syscalls = append(seen.Syscalls, record.Syscall{Name: sum.name, Count: count})
@@ -88,7 +88,7 @@ func (p *Procfs) Stop(window probe.Measured) (sight probe.Sight, all error) {
 		}
 		sortCalls(seen.Syscalls)
 	}
-	return sight, all
+	return findings, all
 }
 
 func readSums(pid int) ([]uint64, error) {

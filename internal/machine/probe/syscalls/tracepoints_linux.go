@@ -25,14 +25,14 @@ const enter = "syscalls/sys_enter_"
 
 // Tracepoints counts with an event of the kernel for each name.
 type Tracepoints struct {
-	ability probe.Ability
+	coverage probe.Coverage
 	traced  []perfevent.Event
 	ends    [2]*probe.Events
 }
 
 // startTracepoints fails with host.ErrUnsupported where the kernel refuses.
 func startTracepoints() (*Tracepoints, error) {
-	t := &Tracepoints{ability: probe.Ability{Method: "perf events on the tracepoints of " + strings.Join(traced, ", ")}}
+	t := &Tracepoints{coverage: probe.Coverage{Method: "perf events on the tracepoints of " + strings.Join(traced, ", ")}}
 	var problem error
 	for _, name := range traced {
 		event, err := perfevent.OfTracepoint(enter + name)
@@ -52,14 +52,14 @@ func startTracepoints() (*Tracepoints, error) {
 	return t, own.Close()
 }
 
-// Ability is how it counts.
-func (t *Tracepoints) Ability() probe.Ability { return t.ability }
+// Coverage returns how it counts.
+func (t *Tracepoints) Coverage() probe.Coverage { return t.coverage }
 
 func (t *Tracepoints) lacks(format string, why error) {
-	t.ability.Missing = append(t.ability.Missing, fmt.Errorf(format, why).Error())
+	t.coverage.Missing = append(t.coverage.Missing, fmt.Errorf(format, why).Error())
 }
 
-// Process says which process is at an end.
+// Process sets the process at an end.
 func (t *Tracepoints) Process(end probe.End, pid int) (err error) {
 	if t.ends[end] != nil {
 		if err := t.ends[end].Discard(); err != nil {
@@ -71,7 +71,7 @@ func (t *Tracepoints) Process(end probe.End, pid int) (err error) {
 }
 
 // Stop returns the counts of the window.
-func (t *Tracepoints) Stop(window probe.Measured) (sight probe.Sight, all error) {
+func (t *Tracepoints) Stop(window probe.Measured) (findings probe.Findings, all error) {
 	for at, events := range t.ends {
 		if events == nil {
 			continue
@@ -81,9 +81,9 @@ func (t *Tracepoints) Stop(window probe.Measured) (sight probe.Sight, all error)
 			all = errors.Join(all, err)
 			continue
 		}
-		seen := sight.Of(probe.End(at))
-		seen.Method = t.ability.Method
-		seen.Missing = slices.Concat(t.ability.Missing, events.Missing)
+		seen := findings.Of(probe.End(at))
+		seen.Method = t.coverage.Method
+		seen.Missing = slices.Concat(t.coverage.Missing, events.Missing)
 		for _, c := range counts {
 			if count := int64(math.Round(c.Count)); count > 0 {
 				seen.Syscalls = append(seen.Syscalls, record.Syscall{Name: strings.TrimPrefix(c.Name, enter), Count: count})
@@ -91,7 +91,7 @@ func (t *Tracepoints) Stop(window probe.Measured) (sight probe.Sight, all error)
 		}
 		sortCalls(seen.Syscalls)
 	}
-	return sight, all
+	return findings, all
 }
 
 func sortCalls(calls []record.Syscall) {
