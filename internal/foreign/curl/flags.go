@@ -124,7 +124,7 @@ func looksJSON(value string) bool {
 	return value != "" && strings.IndexByte(`{["0123456789-tfn`, value[0]) >= 0
 }
 
-// headerField is field, and knows that an empty value takes a field of curl's own away.
+// headerField sets a header field. An empty value removes a field of curl's own.
 func headerField(c *flags.Command, value string) error {
 	name, rest, colon := strings.Cut(value, ":")
 	if colon && strings.TrimSpace(rest) == "" && !strings.EqualFold(name, "Host") {
