@@ -122,7 +122,7 @@ func jsonRows(data []byte) (service.Rows, error) {
 	return rows, nil
 }
 
-// jsonValues are a row's values in the order of the columns: a text as it is, anything else
+// jsonValues returns a row's values in the order of the columns: a text as it is, anything else
 // as JSON.
 func jsonValues(columns []string, row map[string]json.RawMessage) ([]string, error) {
 	values := make([]string, len(columns))
