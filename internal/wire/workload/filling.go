@@ -40,7 +40,7 @@ func (f *Freshener) Freshen(data []byte) {
 	copy(data[max(0, len(data)-freshBytes):], fresh[:])
 }
 
-// tail is the number that the last bytes of the data make.
+// tail returns the number that the last bytes of the data make.
 func tail(data []byte) uint64 {
 	var last [freshBytes]byte
 	copy(last[:], data[max(0, len(data)-freshBytes):])

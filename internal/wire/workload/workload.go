@@ -24,7 +24,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Workload is a service under load.
+// A Workload is a service under load.
 type Workload interface {
 	// Info describes the workload.
 	Info() Info
@@ -101,7 +101,7 @@ func (p Parameters) Check(w Workload, most int, read func(*scenario.Options)) er
 	return options.Err()
 }
 
-// Job is the work of one client of a trial. Equal jobs send equal bytes.
+// A Job is the work of one client of a trial. Equal jobs send equal bytes.
 type Job struct {
 	Parameters
 	Client int // from 0
@@ -123,7 +123,7 @@ type Caller interface {
 // below the message limit of every stack.
 const MaxBytes = 16<<20 - 64
 
-// AnswerBytes is the size that a request asks its answer to have; nil means that the
+// AnswerBytes returns the size that a request asks its answer to have; nil means that the
 // answer has the request's data.
 func (j Job) AnswerBytes() *uint32 {
 	if j.ResponseBytes == j.RequestBytes {

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/wire/schema"
 )
 
-// Source is a user's input to Compile.
+// A Source is a user's input to Compile.
 type Source struct {
 	Proto       string   // the file that has the service
 	ImportPaths []string // where imports are found; empty: beside the file
@@ -24,7 +24,7 @@ type Source struct {
 	Response    []byte   // as JSON; empty: the request where both have one type, otherwise an empty message
 }
 
-// definition is the encoded form from which both ends are built.
+// A definition is the encoded form from which both ends are built.
 type definition struct {
 	Descriptors []byte          `json:"descriptors"` // a FileDescriptorSet
 	Call        string          `json:"call"`

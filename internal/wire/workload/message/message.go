@@ -81,7 +81,7 @@ func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workl
 	return &caller{conn: conn, method: m, broken: err}
 }
 
-// method is a parsed definition.
+// A method is a parsed definition.
 type method struct {
 	descriptor        protoreflect.MethodDescriptor
 	request, response *dynamicpb.Message

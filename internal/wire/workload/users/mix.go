@@ -22,7 +22,7 @@ const (
 
 var operationNames = [...]string{getUser: "get-user", getUsers: "get-users", createSmall: "create-small", createLarge: "create-large"}
 
-// mix is a list of operations with their weights.
+// A mix is a list of operations with their weights.
 type mix []weighted
 
 type weighted struct {

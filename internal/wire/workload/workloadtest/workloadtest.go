@@ -58,7 +58,7 @@ func Connect(t testing.TB, w workload.Workload, p workload.Parameters) grpc.Clie
 	return conn
 }
 
-// Spoiled is a connection that changes answers on their way back.
+// A Spoiled is a connection that changes answers on their way back.
 type Spoiled struct {
 	grpc.ClientConnInterface
 	Answer func(reply any)
