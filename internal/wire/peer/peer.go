@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/peers"
 )
 
-// Peer is a worker in another language.
+// A Peer is a worker in another language.
 type Peer struct {
 	Name     string
 	Language string
@@ -32,7 +32,7 @@ type Peer struct {
 	keeps string // the folder that the program needs around it; empty: none
 }
 
-// Wire is a stack that a peer speaks.
+// A Wire is a stack that a peer speaks.
 type Wire struct {
 	Stack     string
 	Ends      End
@@ -42,7 +42,7 @@ type Wire struct {
 	Connections []string
 }
 
-// End is a side of a wire, or both.
+// An End is a side of a wire, or both.
 type End int
 
 // The ends.
@@ -123,7 +123,7 @@ func (p Peer) Path() (string, error) {
 	return filepath.Join(folder, within), err
 }
 
-// folder is the place of these sources' program in the user's cache.
+// folder returns the place of these sources' program in the user's cache.
 func (p Peer) folder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
