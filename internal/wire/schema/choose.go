@@ -50,7 +50,7 @@ func choose(files *protoregistry.Files, call string) (protoreflect.MethodDescrip
 	return nil, unknownCall(call, calls)
 }
 
-// unknownCall is the error about a call that is none of these.
+// unknownCall returns the error about a call that is none of these.
 func unknownCall(call string, calls []string) error {
 	service, method := splitCall(call)
 	switch {

@@ -89,7 +89,7 @@ func (m *Method) message(d protoreflect.MessageDescriptor, text []byte, s stretc
 	return message, nil
 }
 
-// stretch is a part of a text: a value, without the white space around it.
+// A stretch is a part of a text: a value, without the white space around it.
 type stretch struct{ from, to int }
 
 func whole(text []byte) stretch {

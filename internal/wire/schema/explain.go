@@ -21,7 +21,7 @@ import (
 // maxExplained limits the depth of messages in which an error is looked for.
 const maxExplained = 64
 
-// fault is a value that cannot become a message, or a part of one.
+// A fault is a value that cannot become a message, or a part of one.
 type fault struct {
 	descriptor protoreflect.MessageDescriptor
 	stretch    stretch
@@ -132,7 +132,7 @@ func fits(types resolver, field protoreflect.FieldDescriptor, value []byte) bool
 		Unmarshal(alone, dynamicpb.NewMessage(field.ContainingMessage())) == nil
 }
 
-// anyHolds is the type in a google.protobuf.Any, or nil if it does not say.
+// anyHolds returns the type in a google.protobuf.Any, or nil if it does not say.
 func anyHolds(types resolver, text []byte, f fault) (protoreflect.MessageDescriptor, error) {
 	for _, m := range membersOf(text, f.stretch) {
 		var url string
@@ -212,7 +212,7 @@ func nearest(d protoreflect.MessageDescriptor, name string) string {
 	return "want one of " + list(names)
 }
 
-// member is a member of a JSON object.
+// A member is a member of a JSON object.
 type member struct {
 	name       string
 	key, value stretch
@@ -276,7 +276,7 @@ func syntaxError(text []byte, err error) error {
 	return fmt.Errorf("%s: this is not JSON: %w", place(text, at), err)
 }
 
-// place is a line and a column, from 1, for people.
+// place formats a line and a column, from 1, for people.
 func place(text []byte, at int) string {
 	before := text[:min(at, len(text))]
 	line := bytes.Count(before, []byte("\n"))

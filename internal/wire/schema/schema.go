@@ -100,7 +100,7 @@ func Load(set []byte, call string) (*Method, error) {
 	return newMethod(files, method), nil
 }
 
-// Method is a method of gRPC. Its methods may be called concurrently.
+// A Method is a method of gRPC. Its methods may be called concurrently.
 type Method struct {
 	Path   string // /pkg.Service/Method
 	Stream Stream
@@ -111,7 +111,7 @@ type Method struct {
 	types resolver
 }
 
-// Stream is the kind of a method; the zero value is unary.
+// A Stream is a kind of method. The zero value is unary.
 type Stream struct {
 	Client bool // sends any number of messages
 	Server bool // answers with any number of messages
@@ -127,7 +127,7 @@ func newMethod(files *protoregistry.Files, d protoreflect.MethodDescriptor) *Met
 	}
 }
 
-// callName is pkg.Service/Method.
+// callName returns pkg.Service/Method.
 func callName(d protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("%s/%s", d.Parent().FullName(), d.Name())
 }
@@ -176,7 +176,7 @@ func (m *Method) Describe() string {
 	return text.String()
 }
 
-// typeName is the type of a field as a .proto file has it.
+// typeName returns the type of a field as a .proto file has it.
 func typeName(f protoreflect.FieldDescriptor) string {
 	switch {
 	case f.IsMap():
@@ -187,7 +187,7 @@ func typeName(f protoreflect.FieldDescriptor) string {
 	return elementName(f)
 }
 
-// elementName is the type of one value of a field.
+// elementName returns the type of one value of a field.
 func elementName(f protoreflect.FieldDescriptor) string {
 	switch {
 	case f.Message() != nil:

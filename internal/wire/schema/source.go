@@ -34,7 +34,7 @@ func compile(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, er
 	return &descriptorpb.FileDescriptorSet{File: collected.files}, nil
 }
 
-// importName is the name by which other files would import a source's file, and the
+// importName returns the name by which other files would import a source's file, and the
 // folders that such names start from. A user may name the file from the working folder or
 // from an import path.
 func importName(s Source) (name string, paths []string) {
