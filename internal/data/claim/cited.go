@@ -11,7 +11,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Cited are the figures of a published study, a row each:
+// Cited holds the figures of a published study, a row each:
 //
 //	table,stack,mode,size_bytes,concurrency,metric,value,unit,note
 type Cited struct{ rows []citedRow }

@@ -81,7 +81,7 @@ var Names = map[string]string{
 	"handshake-trips": "the median time of a handshake of TLS or QUIC, in round trips of the link",
 }
 
-// FigureNames are the names in order.
+// FigureNames returns the names of the figures in order.
 func FigureNames() []string { return slices.Sorted(maps.Keys(Names)) }
 
 // NeedsSyscalls reports whether a figure is only known where system calls were counted.
@@ -140,7 +140,7 @@ func (e *Expression) Evaluate(part, it string, from Figures) Value {
 	return Value{Number: number}
 }
 
-// Needs are the figures that an expression asks for, each once, in its order. Shape gives
+// Needs returns the figures that an expression asks for, each once, in its order. Shape gives
 // the sizes and clients of a part, and answers for figures what it likes.
 func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
 	asks := &asking{Figures: shape, seen: map[Need]bool{}}
@@ -150,7 +150,7 @@ func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
 	return asks.all, nil
 }
 
-// Need is a figure of a cell.
+// A Need is a figure of a cell.
 type Need struct {
 	Figure string
 	Cell   Cell

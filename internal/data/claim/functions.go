@@ -37,7 +37,7 @@ func environment(part, it string, s *scope, usesIt bool) map[string]any {
 	return names
 }
 
-// figuresOf are the functions that take figures of a part.
+// figuresOf returns the functions that use figures of a part.
 func (s *scope) figuresOf(part string) map[string]any {
 	cell := func(variant string, bytes, clients []int) Cell {
 		return Cell{part, variant, orLeast(bytes), orLeast(clients)}
@@ -80,7 +80,7 @@ func (s *scope) figure(name string, of Cell) float64 {
 	return value
 }
 
-// String is the cell in words.
+// String returns the cell in words.
 func (c Cell) String() string {
 	text := c.Variant + " in " + c.Part
 	if c.Bytes >= 0 {
@@ -92,7 +92,7 @@ func (c Cell) String() string {
 	return text
 }
 
-// Line is a figure along sizes, or along numbers of clients.
+// A Line is a figure along sizes, or along numbers of clients.
 type Line struct{ X, Y []float64 }
 
 func (s *scope) line(name string, along []int, at func(int) Cell) *Line {
@@ -175,7 +175,7 @@ func (s *scope) knee(l *Line) float64 {
 	return math.Exp(low + (high-low)*(enough-l.Y[i-1])/(l.Y[i]-l.Y[i-1]))
 }
 
-// monotone is the least that a line's value is of the one before: 1 or more where it
+// monotone returns the smallest ratio of a line's value to the one before: 1 or more if it
 // never falls.
 func (s *scope) monotone(l *Line) float64 {
 	if !s.known(l, 2) {
@@ -206,7 +206,7 @@ func (s *scope) converges(lines ...*Line) float64 {
 	return apart(func(l *Line) float64 { return l.Y[0] }) / apart(func(l *Line) float64 { return l.Y[len(l.Y)-1] })
 }
 
-// step is the value at one point over that at another.
+// step returns the value at one point over that at another.
 func (s *scope) step(l *Line, from, to int) float64 {
 	at := func(x int) float64 {
 		i := slices.Index(l.X, float64(x))
@@ -219,5 +219,6 @@ func (s *scope) step(l *Line, from, to int) float64 {
 	return at(to) / at(from)
 }
 
-// within is 1 or more where a value lies between two others: how far from the nearer one.
+// within returns the distance of a value from the nearer of two bounds, as a ratio: 1 or more if
+// it lies between them.
 func within(value, low, high float64) float64 { return min(value/low, high/value) }
