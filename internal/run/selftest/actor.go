@@ -32,7 +32,7 @@ type part struct {
 
 func nameOf(p player) string { return fmt.Sprintf("%T", p) }
 
-// readiness is the only line that a disturber prints.
+// A readiness is the only line that a disturber prints.
 type readiness struct {
 	Address string `json:"address,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -80,7 +80,7 @@ const (
 	actorGrace    = 3 * time.Second
 )
 
-// actor is a disturber's process.
+// An actor is a disturber's process.
 type actor struct {
 	address  string
 	pid      int

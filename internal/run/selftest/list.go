@@ -34,7 +34,7 @@ var (
 // closed loop it would meet only one request per client.
 var scheduled = cell{clients: 16, load: constantRate(1000, window)}
 
-// burst is 20 ms in every 200 ms: ten periods of a scheduler that shares evenly.
+// burst spins for 20 ms in every 200 ms: ten periods of a scheduler that shares evenly.
 func burst(c class) player {
 	return &spin{For: 20 * time.Millisecond, Every: 200 * time.Millisecond, Class: c}
 }
