@@ -22,7 +22,7 @@ type process struct {
 	children time.Duration // of those that ended and were waited for, and of theirs
 }
 
-// Consumer is a process and the CPU time that it took.
+// A Consumer is a process and the CPU time that it took.
 type Consumer struct {
 	PID  int
 	Name string

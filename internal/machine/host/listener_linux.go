@@ -74,7 +74,7 @@ func (t socketTable) find(proc fs.FS, ends string) (inodes []string) {
 	return inodes
 }
 
-// holders are the processes that have one of the sockets open.
+// holders returns the processes that have one of the sockets open.
 func holders(proc fs.FS, inodes []string) (pids []int) {
 	processes, err := fs.ReadDir(proc, ".")
 	if err != nil {

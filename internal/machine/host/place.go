@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Want is the number of CPUs wanted for each side.
+// Want holds the number of CPUs that each side wants.
 type Want struct {
 	// Server is the number of CPUs of the server; 0 means one, as in the kernel
 	// study, so that the server is the limit and not the load.
