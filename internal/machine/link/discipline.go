@@ -26,7 +26,7 @@ type discipline struct {
 	ahead uint64      // one more than the highest number that left
 }
 
-// departure is a frame that is to leave.
+// A departure is a frame that is to leave.
 type departure struct {
 	slot     int
 	number   uint64

@@ -69,7 +69,7 @@ func queueOf(engine Engine, p Path, mtu int, at netlink.Link) netlink.Qdisc {
 	}
 }
 
-// barePair is a link of two interfaces and nothing between.
+// A barePair is a link of two interfaces and nothing between.
 type barePair struct{ ends [2]end }
 
 func joinBare(two [2]end, mtu int) (carrier, error) {

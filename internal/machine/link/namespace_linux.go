@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// namespace is a network namespace that lives as long as this, or a process in
+// A namespace is a network namespace that lives as long as this, or a process in
 // it, does.
 type namespace struct{ file *os.File }
 

@@ -17,7 +17,7 @@ type Network struct {
 	uncounted      error      // why Stop had no counts to return
 }
 
-// carrier is the engine of a link.
+// A carrier is the engine of a link.
 type carrier interface {
 	stop() (Counts, error) // once
 	close() error

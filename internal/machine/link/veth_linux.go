@@ -22,7 +22,7 @@ type end struct {
 	outer     port   // in the one between, or at the other end of a bare pair
 }
 
-// port is an interface of a link.
+// A port is an interface of a link.
 type port struct {
 	name     string
 	hardware net.HardwareAddr // locally administered (IEEE 802, clause 8.4)

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// wire is a path's rate: it sends frames one after the other, and refuses those for
+// A wire is a path's rate: it sends frames one after the other, and refuses those for
 // which its queue has no room. Without a rate it sends at once.
 type wire struct {
 	rate  uint64 // bits a second
