@@ -15,7 +15,7 @@ const (
 	ends
 )
 
-// Ends are the processes that programs watch. There may be none yet when the programs
+// Ends holds the processes that programs watch. There may be none yet when the programs
 // start.
 type Ends struct {
 	watched *Shared

@@ -77,7 +77,7 @@ func (e *Events) Drain(to func(event []byte)) error {
 // Waiting returns the number of bytes of events that have not been drained.
 func (e *Events) Waiting() int { return e.reader.AvailableBytes() }
 
-// Lost is the number of events that found the ring full.
+// Lost returns the number of events that found the ring full.
 func (e *Events) Lost() (int64, error) {
 	var word [8]byte
 	err := e.lost.Read(word[:])

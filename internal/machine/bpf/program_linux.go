@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Program is code for the kernel. It ends at the label Out.
+// A Program is code for the kernel. It ends at the label Out.
 type Program struct {
 	Name string
 	On   string // the raw tracepoint, as in sys_enter

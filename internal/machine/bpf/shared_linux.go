@@ -59,7 +59,7 @@ func NewShared(name string, bytes int) (*Shared, error) {
 // mmapable is BPF_F_MMAPABLE of include/uapi/linux/bpf.h.
 const mmapable = 1 << 10
 
-// Pointer is the instruction that loads the address of the byte at offset.
+// Pointer returns the instruction that loads the address of the byte at offset.
 func (s *Shared) Pointer(into asm.Register, offset int) asm.Instruction {
 	return asm.LoadMapValue(into, s.kernel.FD(), uint32(offset))
 }
