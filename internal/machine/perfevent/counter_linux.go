@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Event is something that the kernel or the processor counts.
+// An Event is something that the kernel or the processor counts.
 type Event struct {
 	Name   string
 	kind   uint32
@@ -46,7 +46,7 @@ func kernels(name string, config uint64) Event {
 	return Event{Name: name, kind: unix.PERF_TYPE_SOFTWARE, config: config}
 }
 
-// OfTracepoint is the event of a tracepoint, by its path, as in syscalls/sys_enter_read.
+// OfTracepoint returns the event of a tracepoint, by its path, as in syscalls/sys_enter_read.
 func OfTracepoint(path string) (Event, error) {
 	var problem error
 	// The second is where kernels before 4.1 have it, and some still do.
@@ -66,7 +66,7 @@ func OfTracepoint(path string) (Event, error) {
 	return Event{}, fmt.Errorf("%w: %w; %s", host.ErrUnsupported, problem, cure)
 }
 
-// InUserSpace is the event of a processor without the kernel's part, which takes fewer
+// InUserSpace returns the event of a processor without the kernel's part, which takes fewer
 // rights. The kernel's own events would not fail so, but count nothing.
 func (e Event) InUserSpace() Event {
 	e.Name, e.bits = e.Name+":u", unix.PerfBitExcludeKernel|unix.PerfBitExcludeHv

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sample is a call stack that was on a CPU.
+// A Sample is a call stack that was on a CPU.
 type Sample struct {
 	AtNS         int64 // of CLOCK_MONOTONIC
 	PID          int
@@ -108,7 +108,7 @@ func (s *Sampler) Drain(to func(Sample)) error {
 	return nil
 }
 
-// Lost is the number of samples that found no room.
+// Lost returns the number of samples for which there was no room.
 func (s *Sampler) Lost() int64 { return s.lost }
 
 // Close stops it.
@@ -119,7 +119,7 @@ func (s *Sampler) Close() (err error) {
 	return err
 }
 
-// ring is memory that the kernel writes events into, perf_event_open(2).
+// A ring is memory that the kernel writes events into, perf_event_open(2).
 type ring struct {
 	fd     int
 	shared []int // other events that write into it
