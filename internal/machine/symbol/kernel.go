@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Kernel are the functions of the running kernel.
+// Kernel holds the functions of the running kernel.
 type Kernel struct {
 	starts []uint64
 	names  []string
@@ -56,7 +56,7 @@ func parseKernel(lines *bufio.Scanner) (*Kernel, error) {
 	return k, nil
 }
 
-// Name is the function that a program counter lies in.
+// Name returns the function that a program counter lies in.
 func (k *Kernel) Name(pc uint64) string {
 	if k == nil {
 		return "" // hidden

@@ -17,7 +17,7 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Frame is a function of a call stack.
+// A Frame is a function of a call stack.
 type Frame struct {
 	Function string
 	In       string // a library's name, or empty for the program itself
@@ -30,7 +30,7 @@ type Process struct {
 	named    map[uint64][]Frame
 }
 
-// mapping is a part of a file that a process may run.
+// A mapping is a part of a file that a process may run.
 type mapping struct {
 	start, end, offset uint64
 	path               string
@@ -136,7 +136,7 @@ func (p *Process) object(m *mapping) *object {
 	return found
 }
 
-// object is a file's functions by their place in the file.
+// An object is a file's functions by their place in the file.
 type object struct {
 	functions func(offset uint64) []string
 }
