@@ -109,7 +109,7 @@ func ask(ctx context.Context, name string, arguments ...string) (string, error) 
 	return strings.TrimSpace(string(text)), nil
 }
 
-// SmallObject is the limit of the runtime that this program has, found by allocating: a
+// SmallObject returns the limit of the runtime that this program has, found by allocating: a
 // small object gets the room of its class, a large one whole pages.
 func SmallObject() int {
 	// Room for 36,864 bytes is 4.5 pages, and for 18,432 2.25: only a class has it.

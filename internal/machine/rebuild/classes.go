@@ -21,7 +21,7 @@ const (
 	tinyBytes  = 16
 )
 
-// class is a size of small objects, and the pages that are cut into such objects.
+// A class is a size of small objects, and the pages that are cut into such objects.
 type class struct{ size, pages int }
 
 // classesUpTo returns the size classes for a limit, the empty one first: sizes far enough apart,
@@ -73,7 +73,7 @@ func (c class) divides() bool {
 	return true
 }
 
-// table is internal/runtime/gc/sizeclasses.go for a limit.
+// table returns the text of internal/runtime/gc/sizeclasses.go for a limit.
 func table(limit int) ([]byte, error) {
 	classes := classesUpTo(limit)
 	var most, mostPages int
