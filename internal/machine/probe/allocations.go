@@ -29,7 +29,7 @@ type AllocationWatch struct {
 	before map[site]sampled
 }
 
-// site is a call stack that allocates objects of one size.
+// A site is a call stack that allocates objects of one size.
 type site struct {
 	callers   callers
 	sizeBytes int64

@@ -74,7 +74,7 @@ func (e *Events) read(into []uint64) error {
 	return nil
 }
 
-// Counted is the number of events that are counted.
+// Counted returns the number of events that are counted.
 func (e *Events) Counted() int { return len(e.counters) }
 
 // Mark separates what is counted before from what is counted after.

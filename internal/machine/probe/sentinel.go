@@ -30,7 +30,7 @@ const (
 	mostGaps = 4096
 )
 
-// SentinelCPU is a CPU to watch.
+// A SentinelCPU is a CPU to watch.
 type SentinelCPU struct {
 	CPU int `json:"cpu"`
 	// PIDs are the processes whose work on it is our own, CPUs how many CPUs they have.
@@ -38,7 +38,7 @@ type SentinelCPU struct {
 	CPUs int   `json:"cpus"`
 }
 
-// Gap is a time in which others had a CPU while a thread of ours was due on it.
+// A Gap is a time in which others had a CPU while a thread of ours was due on it.
 type Gap struct {
 	AtNS   int64 `json:"at_ns"`
 	TookNS int64 `json:"took_ns"`
@@ -126,7 +126,7 @@ func (s *sentinel) run(stopped *atomic.Bool) error {
 	return nil
 }
 
-// ownTime is the processor time of our processes there. One that has ended ends the watch.
+// ownTime returns the processor time of our processes there. One that has ended ends the watch.
 func (s *sentinel) ownTime() (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range s.of.PIDs {

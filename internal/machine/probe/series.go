@@ -41,7 +41,7 @@ func (s Series) Between(startNS, endNS int64) (Window, error) {
 	return window, nil
 }
 
-// CPU is the processor time between the first reading and the last.
+// CPU returns the processor time between the first reading and the last.
 func (s Series) CPU() time.Duration {
 	if len(s.samples) == 0 {
 		return 0

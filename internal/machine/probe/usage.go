@@ -46,7 +46,7 @@ type Window struct {
 	StoppedNS int64 `json:"stopped_ns,omitempty"`
 }
 
-// Held are a process's gauges.
+// Held holds a process's gauges.
 type Held struct {
 	// RSSBytes is exact if the process's peak rose within the window, and
 	// otherwise the maximum of the readings.
@@ -58,7 +58,7 @@ type Held struct {
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
 }
 
-// GoUsage is the Go runtime's own view, absent for other processes.
+// GoUsage holds the Go runtime's own figures, which other processes lack.
 type GoUsage struct {
 	// HeapLiveBytes, a gauge, is what the last collection found in use.
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
@@ -80,7 +80,7 @@ type GoUsage struct {
 	RunWait Waits `json:"run_wait"`
 }
 
-// CPU is the processor time, user and system together.
+// CPU returns the processor time, user and system together.
 func (u Usage) CPU() time.Duration { return time.Duration(u.UserNS + u.SystemNS) }
 
 // Since subtracts the counters of an earlier reading.

@@ -35,7 +35,7 @@ type Coverage struct {
 	Missing []string `json:"missing,omitempty"` // each with the reason and a cure
 }
 
-// Measured is the measured window, with what the processes themselves noted in it.
+// Measured holds the measured window, and the notes of the processes in it.
 type Measured struct {
 	Span
 	// Calls holds the begin and the duration of each call, and Handled those of its handler.
@@ -44,7 +44,7 @@ type Measured struct {
 	Port           int // of the server
 }
 
-// Span is the time between two instants.
+// A Span is the time between two instants.
 type Span struct{ BeginNS, EndNS int64 }
 
 // Findings holds the results of a watch.

@@ -46,7 +46,7 @@ func Coverage(name string) (probe.Coverage, error) {
 	return coverage, nil
 }
 
-// InWorker is the coverage of a worker that does a probe's work, as nothing else can.
+// InWorker returns the coverage of a worker that does a probe's work, as nothing else can.
 func InWorker(why error) probe.Coverage {
 	return probe.Coverage{
 		Method:  fmt.Sprintf("runtime/pprof in the worker, %d a second, from its start to its end", probe.ProfilesPerSecond),

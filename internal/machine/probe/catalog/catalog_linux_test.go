@@ -40,9 +40,9 @@ const playUser = "WIRELAB_PLAY_USER"
 // tried is what a probe saw of its own process.
 type tried struct {
 	Coverage probe.Coverage
-	Refused string // why it sees nothing at all
-	Broken  string // an error that is no refusal
-	Findings   probe.Findings
+	Refused  string // why it sees nothing at all
+	Broken   string // an error that is no refusal
+	Findings probe.Findings
 }
 
 func tryAll() map[string]tried {

@@ -20,10 +20,10 @@ var events = []perfevent.Event{
 // Watch counts the events of both ends.
 type Watch struct {
 	coverage probe.Coverage
-	ends    [2]end
+	ends     [2]end
 }
 
-// end is the process of an end.
+// An end is the process of an end.
 type end struct {
 	events     *probe.Events
 	migrations *migrations // nil: they are among the events, or cannot be had

@@ -59,7 +59,7 @@ type Watch struct {
 	done   chan struct{}
 }
 
-// arrival is data that came to a socket: its place among the events, and the ports.
+// An arrival is data that came to a socket: its place among the events, and the ports.
 type arrival struct {
 	event         int
 	local, remote int

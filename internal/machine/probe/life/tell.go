@@ -19,7 +19,7 @@ const (
 	threadRuns  // got a CPU
 )
 
-// event is something that happened at an end.
+// An event is something that happened at an end.
 type event struct {
 	atNS   int64
 	kind   kind
@@ -139,7 +139,7 @@ func way(begin, end int64, events []event, from, to probe.End) ([]int64, bool) {
 
 func byAnyThread(event) bool { return true }
 
-// only is the handler that ran within a call; there must be one alone.
+// only returns the handler that ran within a call, if there is exactly one.
 func only(handled [][2]int64, begin, end int64) (handler [2]int64, found bool) {
 	at := sort.Search(len(handled), func(i int) bool { return handled[i][0] >= begin })
 	if at == len(handled) || handled[at][0]+handled[at][1] > end {
@@ -148,7 +148,7 @@ func only(handled [][2]int64, begin, end int64) (handler [2]int64, found bool) {
 	return handled[at], at+1 == len(handled) || handled[at+1][0] >= end
 }
 
-// between are the events from one instant to another.
+// between returns the events from one instant to another.
 func between(events []event, begin, end int64) []event {
 	after := func(instant int64) int {
 		return sort.Search(len(events), func(i int) bool { return events[i].atNS >= instant })

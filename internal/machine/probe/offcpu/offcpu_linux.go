@@ -44,7 +44,7 @@ type Watch struct {
 	*probe.Collector
 }
 
-// wait is a time off the CPU.
+// A wait is a time off the CPU.
 type wait struct {
 	probe.Span
 	user, kernel int32 // numbers of stacks

@@ -6,7 +6,7 @@
 // those with it.
 package price
 
-// Prices are the shortest times that were seen.
+// Prices holds the shortest times that were seen.
 type Prices struct {
 	Syscall RoundTrip `json:"syscall"` // getppid
 	// Switch is a byte to another thread and back: two switches and four system calls.

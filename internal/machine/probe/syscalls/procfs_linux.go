@@ -21,7 +21,7 @@ import (
 // Procfs takes the sums that the kernel keeps of each process.
 type Procfs struct {
 	coverage probe.Coverage
-	ends    [2]*probe.Readings
+	ends     [2]*probe.Readings
 }
 
 // sums are the lines of /proc/PID/io, by what they count: proc_pid_io(5). Calls that only

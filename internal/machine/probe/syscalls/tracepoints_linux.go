@@ -26,8 +26,8 @@ const enter = "syscalls/sys_enter_"
 // Tracepoints counts with an event of the kernel for each name.
 type Tracepoints struct {
 	coverage probe.Coverage
-	traced  []perfevent.Event
-	ends    [2]*probe.Events
+	traced   []perfevent.Event
+	ends     [2]*probe.Events
 }
 
 // startTracepoints fails with host.ErrUnsupported where the kernel refuses.
