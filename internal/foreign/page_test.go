@@ -98,29 +98,29 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 const pageHead = `# From other tools
 
-Whoever has a command of another tool need not learn ours first.
+A command of another tool works here as it is: paste it, or type flags as you are used to.
 
     wirelab load --from curl 'curl -X POST -d name=Joe http://127.0.0.1:8080/'
     wirelab load --from ghz report.json
     wirelab load -z 30s -c 50 -q 10 -h2 https://127.0.0.1:8443/
 
 - **Pasted** (` + "`--from`" + `): the command means what it means in its tool, with that tool's defaults. A shell's quotes, backslashes and continued lines are read; nothing is executed, and what a shell would compute (variables, pipes, redirections, ` + "`$(…)`" + `) is refused.
-- **Typed** behind ` + "`wirelab load`" + `: what fingers are used to is read too. wirelab's own flags come first, with wirelab's defaults.
-- Each reading that is not word for word is told, one line each. What cannot be honoured is an error that says what to write.
+- **Typed** behind ` + "`wirelab load`" + `: flags of other tools are read too. wirelab's own flags come first, with wirelab's defaults.
+- wirelab prints a line for each flag that it reads in another sense or leaves out. A flag that it cannot honour is an error that says what to write instead.
 
-This page is written by ` + "`go test ./internal/foreign -update`" + `, from the tables that translate.
+This page is written by ` + "`go test ./internal/foreign -update`" + `, from the tables of flags in internal/foreign.
 `
 
 const pageTyped = `
 ## One letter, several senses
 
-Tools use one letter for several things. The line as a whole decides: it is read as one of the tool whose flags and values it fits, wirelab's own first.
+Tools use one letter for several things. So the whole line decides: it is read as a line of the tool whose flags and values fit it best, with wirelab's own first.
 `
 
 const pageFiles = `
 ## Files
 
-| file | what is taken |
+| file | what is read |
 | --- | --- |
 | ghz, its JSON report (` + "`-O json`" + `) | the options that it ran with |
 | ghz, its configuration as JSON | every flag that it names; TOML and YAML are not read |

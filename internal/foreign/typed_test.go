@@ -24,10 +24,10 @@ func TestHabits(t *testing.T) {
 		{"-d 30s http://a/", "-z 30s http://a/", "-d 30s is read as -z 30s"},
 		{"-t12 -c400 -d30s --latency http://a/", "-c 400 -z 30s http://a/", "-t is left out"},
 		{"-z 30s -c 50 -q 10 http://a/", "-z 30s -c 50 --rps 10 http://a/", "as one of hey it is --rps 500"},
-		{"-z 30s -c 50 -q 10 -h2 http://a/", "-z 30s -c 50 --http 2 --rps 500 http://a/", "-q 10 is a rate of each client: 50 clients make --rps 500"},
+		{"-z 30s -c 50 -q 10 -h2 http://a/", "-z 30s -c 50 --http 2 --rps 500 http://a/", "-q 10 is the rate of each client: with 50 clients that is --rps 500"},
 		{"-z 30s -c 50 -q 10 -t 20 http://a/", "-z 30s -c 50 --timeout 20s --rps 500 http://a/", "-t 20 is read as --timeout 20s"},
 		{"-z 30s -c 50 -q 10 -t 20s http://a/", "-z 30s -c 50 --rps 10 --timeout 20s http://a/", "-q 10 is read as --rps 10"},
-		{"-q 3 -h2 http://a/", "--http 2 --rps 30 http://a/", "10 clients make --rps 30"},
+		{"-q 3 -h2 http://a/", "--http 2 --rps 30 http://a/", "with 10 clients that is --rps 30"},
 		{"-c 8 -t 60s -qps 100 http://a/", "-c 8 -z 60s --rps 100 http://a/", "-t 60s is read as -z"},
 		{"-n 10k -c 5 http://a/", "-n 10000 -c 5 http://a/", "-n 10k is read as -n 10000"},
 		{"-n 5000 -c 10 -p 4 --http2 http://a/", "-n 5000 --http 2 -c 40 --conn pool:10 http://a/", "10 connections with 4 calls in flight"},
@@ -44,7 +44,7 @@ func TestHabits(t *testing.T) {
 		{"-r 50 http://a/", "--rps 50 http://a/", "-r 50 is read as --rps 50"},
 
 		// ghz: cleartext, metadata, streams.
-		{"--insecure --call p.S.M a:1", "grpc://a:1/p.S/M", "--insecure is read as ghz has it, cleartext"},
+		{"--insecure --call p.S.M a:1", "grpc://a:1/p.S/M", "--insecure means cleartext, as in ghz"},
 		{"--insecure --proto x.proto --call p.S/M -c 3 a:1", "--proto x.proto -c 3 grpc://a:1/p.S/M", "cleartext"},
 		{"--skipTLS --call p.S.M a:1", "-k --call p.S/M a:1", "--skipTLS is read as -k"},
 		{`-m '{"b":"2","a":"1"}' --call p.S/M a:1`, "-H 'a: 1' -H 'b: 2' --call p.S/M a:1", "is read as -H"},

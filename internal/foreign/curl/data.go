@@ -69,7 +69,7 @@ func bodyFrom(c *flags.Command, flag, file string, isJSON bool) error {
 		c.Set("-D", file)
 	}
 	if flag == "-d" {
-		c.Note("the body is the file as it is: curl's -d would take out its line ends")
+		c.Note("the body is the unchanged file: curl's -d would remove its line ends")
 	}
 	dataType(c, isJSON)
 	return nil

@@ -80,13 +80,13 @@ var connectionFlags = []flags.Option{
 	flags.Flag("--capath", flags.File, flags.Refused("write the certificates to one file, and give --cacert FILE")),
 	flags.Flag("-E --cert", flags.Text, flags.By(flags.Code("--cert"), func(c *flags.Command, value string) error {
 		if name, _, has := strings.Cut(value, ":"); has {
-			return c.Refuse("a key with a password is not read: write it to a file without, and give --cert " + flags.Quote(flags.Excerpt(name)) + " --key FILE")
+			return c.Refuse("a key with a password is not read: write it to a file without a password, and give --cert " + flags.Quote(flags.Excerpt(name)) + " --key FILE")
 		}
 		c.Set("--cert", value)
 		return nil
 	})),
 	flags.Flag("--key", flags.File, flags.To("--key")),
-	flags.Flag("--pass", flags.Text, flags.Refused("a key with a password is not read: write it to a file without, and give --key FILE")),
+	flags.Flag("--pass", flags.Text, flags.Refused("a key with a password is not read: write it to a file without a password, and give --key FILE")),
 	flags.Flag("-1 --tlsv1 --tlsv1.0 --tlsv1.1 --tlsv1.2 --tlsv1.3", flags.None, flags.Ignored("TLS 1.3 is spoken, or 1.2 where the server lacks it")),
 	flags.Flag("-x --proxy -U --proxy-user --socks5 --socks5-hostname", flags.Text, flags.Refused(flags.NoProxy)),
 	flags.Flag("--noproxy", flags.Text, flags.Ignored("no proxy is used anyway")),
@@ -115,8 +115,8 @@ var outputFlags = []flags.Option{
 	})),
 	flags.Flag("-O --remote-name -J --remote-header-name --no-progress-meter", flags.None, flags.Ignored(flags.NoShow)),
 	flags.Flag("-D --dump-header --trace --trace-ascii", flags.ButNot("a file", flags.IsClock), flags.Ignored(flags.NoShow)),
-	flags.Flag("-w --write-out", flags.Text, flags.Ignored("times are what a run is for")),
-	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "left out: URLs are not unfolded")),
+	flags.Flag("-w --write-out", flags.Text, flags.Ignored("a run shows times anyway")),
+	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "left out: brackets in a URL have no meaning")),
 }
 
 func looksJSON(value string) bool {
@@ -128,7 +128,7 @@ func looksJSON(value string) bool {
 func headerField(c *flags.Command, value string) error {
 	name, rest, colon := strings.Cut(value, ":")
 	if colon && strings.TrimSpace(rest) == "" && !strings.EqualFold(name, "Host") {
-		c.Note("-H '%s:' is left out: it takes away what only curl sends", flags.Excerpt(name))
+		c.Note("-H '%s:' is left out: it removes a header that only curl sends", flags.Excerpt(name))
 		return nil
 	}
 	return flags.HeaderField(c, value)
@@ -153,7 +153,7 @@ func upload(c *flags.Command, value string) error {
 
 func settle(c *flags.Command) error {
 	if misfitGlob(c) {
-		return errors.New("the URL has brackets, which curl unfolds to several: give one URL, or several requests by --rows (-g says that they are meant)")
+		return errors.New("curl makes several URLs of one with brackets: give one URL, or several requests by --rows, or -g if the brackets are meant")
 	}
 	if err := c.OneTarget(); err != nil {
 		return err
@@ -162,7 +162,7 @@ func settle(c *flags.Command) error {
 		return err
 	}
 	if len(c.Kept("-T")) > 0 && len(c.Kept("data")) > 0 {
-		return errors.New("-T and -d of curl: a file to upload and data are two bodies: give one (a content type is -T type/subtype)")
+		return errors.New("-T and -d of curl: an uploaded file and data are two bodies: give one (a content type is -T type/subtype)")
 	}
 	if len(c.Operands) != 1 {
 		return nil

@@ -164,7 +164,7 @@ func (c *Command) Has(flag string) bool {
 func (c *Command) Usually(flag string, value ...string) {
 	if !c.Has(flag) {
 		c.Set(flag, value...)
-		c.Note("%s, as %s does where nothing else is said", show([]setting{{flag, value}}), c.tool.Name)
+		c.Note("%s is the default of %s", show([]setting{{flag, value}}), c.tool.Name)
 	}
 }
 
@@ -202,7 +202,7 @@ func (c *Command) PerClient(flag, each string) {
 	}
 	total := FormatNumber(rate * float64(c.clients()))
 	c.Set("--rps", total)
-	c.Note("%s %s is a rate of each client: %d clients make --rps %s", flag, each, c.clients(), total)
+	c.Note("%s %s is the rate of each client: with %d clients that is --rps %s", flag, each, c.clients(), total)
 }
 
 // Spread makes each client's connection carry several calls at once.

@@ -86,7 +86,7 @@ var loadFlags = []flags.Option{
 	})),
 	flags.Flag("-t", flags.Duration, flags.By(flags.Code("-z"), func(c *flags.Command, value string) error {
 		if flags.ParseClock(value) == 0 {
-			return c.Refuse("fortio -t 0 never ends: give a duration, as in -z 30s")
+			return c.Refuse("a run without an end: give a duration, as in -z 30s")
 		}
 		c.Set("-z", value)
 		return nil
@@ -107,7 +107,7 @@ var loadFlags = []flags.Option{
 	flags.Flag("--loglevel --profile --access-log-file", flags.Text, flags.Ignored(flags.NoShow)),
 	flags.Flag("--log-errors --allow-initial-errors --logger-json", flags.Maybe, flags.Ignored(flags.NoShow)),
 	flags.Flag("--gomaxprocs --httpbufferkb", flags.Number, flags.Ignored(flags.NoEngine)),
-	flags.Flag("--abort-on", flags.Text, flags.Refused("a run that fails is ended by its exit code: write --fail-if 'errors>0'")),
+	flags.Flag("--abort-on", flags.Text, flags.Refused("a run is not aborted: for a failing exit code write --fail-if 'errors>0'")),
 }
 
 func settle(c *flags.Command) error {

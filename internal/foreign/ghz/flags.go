@@ -71,11 +71,11 @@ var callFlags = []flags.Option{
 		}
 		return c.Refuse("a stream ends by its messages: give --messages N with --pace D")
 	})),
-	flags.Flag("--stream-dynamic-messages", flags.Maybe, flags.Ignored("templates are filled once a message, anyway")),
-	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("give what it is asked for without reflection: --proto FILE or --protoset FILE")),
+	flags.Flag("--stream-dynamic-messages", flags.Maybe, flags.Ignored("templates are filled once per message anyway")),
+	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("reflection is asked without metadata: give --proto FILE or --protoset FILE instead")),
 	flags.Flag("--disable-template-functions --disable-template-data", flags.Maybe, flags.Ignored("data is sent as it stands, unless --rows fills it")),
 	flags.Flag("-e --enable-compression", flags.None, flags.Refused("messages are sent as they are, without compression: leave it out")),
-	flags.Flag("--max-recv-message-size --max-send-message-size", flags.Text, flags.Ignored("messages of any size that wirelab takes are sent and received")),
+	flags.Flag("--max-recv-message-size --max-send-message-size", flags.Text, flags.Ignored("wirelab has its own limit of message sizes")),
 }
 
 const noBinary = "the message is made from JSON: protoc --decode=TYPE FILE.proto < MESSAGE shows its fields; write them as JSON to a file, and give -D FILE"
@@ -93,7 +93,7 @@ var loadFlags = []flags.Option{
 	flags.Flag("-n --total", flags.Number, flags.To("-n")),
 	flags.Flag("-t --timeout", flags.Duration, flags.To("--timeout")),
 	flags.Flag("-z --duration", flags.Duration, flags.By(flags.Code("-z"), unlessZero("-z"))),
-	flags.Flag("-x --max-duration", flags.Duration, flags.Kept("-x", flags.Code("-z")+", whichever of it and "+flags.Code("-n")+" ends first")),
+	flags.Flag("-x --max-duration", flags.Duration, flags.Kept("-x", flags.Code("-z")+"; the run ends by it or by "+flags.Code("-n"))),
 	flags.Flag("--duration-stop", flags.Text, flags.Ignored("calls under way at the end are waited for, and counted")),
 	flags.Flag("--connections", flags.Number, flags.By(flags.Code("--conn shared")+", or "+flags.Code("pool:N"), func(c *flags.Command, value string) error {
 		if c.Set("--conn", "pool:"+value); value == "1" {
@@ -103,7 +103,7 @@ var loadFlags = []flags.Option{
 	})),
 	flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.NoConnecting)),
 	flags.Flag("--keepalive", flags.Duration, flags.Ignored("under load a connection is never idle")),
-	flags.Flag("--lb-strategy", flags.Text, flags.Refused("one address is called: load each, or what balances between them")),
+	flags.Flag("--lb-strategy", flags.Text, flags.Refused("one address is called: load each in a run of its own, or load their balancer")),
 	flags.Flag("--cpus", flags.Number, flags.Ignored(flags.NoEngine)),
 	flags.Flag("--skipFirst", flags.Number, flags.By("left out, unless zero: "+flags.Code("--warm-up")+" takes a duration", func(c *flags.Command, value string) error {
 		if value != "0" {
@@ -130,7 +130,7 @@ var reportFlags = []flags.Option{
 	flags.Flag("-O --format", flags.Text, flags.Kept("-O", flags.Code("--json")+" for json and pretty; else refused: "+flags.Code("wirelab report")+" and "+flags.Code("wirelab export")+" write others")),
 	flags.Flag("--count-errors", flags.Maybe, flags.Ignored("failed calls are counted apart, with their own times")),
 	flags.Flag("--name --tags", flags.Text, flags.Ignored("name the run by -o DIR")),
-	flags.Flag("--debug", flags.File, flags.Ignored("with -o DIR each failure is in the run")),
+	flags.Flag("--debug", flags.File, flags.Ignored("with -o DIR the run records each failure")),
 }
 
 // changes reports whether a schedule changes a figure.
@@ -181,7 +181,7 @@ func settle(c *flags.Command) error {
 	if limit := flags.ParseClock(c.Last("-x")); limit > 0 {
 		c.Set("-z", c.Last("-x"))
 		if c.Has("-n") || !c.Pasted {
-			c.Note("-x %s is -z %s: of it and -n, whichever ends first", c.Last("-x"), c.Last("-x"))
+			c.Note("-x %s is read as -z %s: the run ends by it or by -n, whichever comes first", c.Last("-x"), c.Last("-x"))
 		}
 	}
 	if err := settleSchedules(c); err != nil {
@@ -220,7 +220,7 @@ func settleTarget(c *flags.Command) error {
 	}
 	c.Cleartext()
 	if !c.Pasted {
-		c.Note("--insecure is read as ghz has it, cleartext: the target is %s (for TLS with any certificate write -k)", c.Operands[0])
+		c.Note("--insecure means cleartext, as in ghz: the target is %s (for TLS with any certificate write -k)", c.Operands[0])
 	}
 	return nil
 }
@@ -251,5 +251,5 @@ func settleFormat(c *flags.Command) error {
 	case "csv":
 		return fmt.Errorf("-O csv of ghz: run with -o DIR, then wirelab export DIR --format csv")
 	}
-	return fmt.Errorf("-O %s of ghz: give --metrics :9090 to be read while it runs, or --json", flags.Excerpt(format))
+	return fmt.Errorf("-O %s of ghz: give --json, or --metrics :9090 to serve figures during the run", flags.Excerpt(format))
 }

@@ -123,7 +123,7 @@ func (s *schedule) ramp(c *flags.Command) error {
 		c.Note("-n %s is left out: the ramp ends by its duration", c.Get("-n"))
 		c.Unset("-n")
 	}
-	c.Note("--load-schedule %s is a straight ramp: --rps %s --ramp-to %s -z %s; what ghz sends behind it, at a constant rate, is a run of its own", s.kind, c.Get("--rps"), c.Get("--ramp-to"), c.Get("-z"))
+	c.Note("--load-schedule %s is a straight ramp: --rps %s --ramp-to %s -z %s; for the constant rate that ghz sends afterwards, start another run", s.kind, c.Get("--rps"), c.Get("--ramp-to"), c.Get("-z"))
 	return nil
 }
 

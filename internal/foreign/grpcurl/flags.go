@@ -21,14 +21,14 @@ var Flags = &flags.Tool{
 		flags.Flag("--protoset", flags.File, flags.To("--protoset")),
 		flags.Flag("-H", flags.Header, flags.To("-H")),
 		flags.Flag("--rpc-header", flags.Header, flags.To("-H")),
-		flags.Flag("--reflect-header", flags.Header, flags.Refused("give what it is asked for without reflection: --proto FILE or --protoset FILE")),
+		flags.Flag("--reflect-header", flags.Header, flags.Refused("reflection is asked without metadata: give --proto FILE or --protoset FILE instead")),
 		flags.Flag("--expand-headers", flags.None, flags.Refused("variables are not looked up: write their values")),
 		flags.Flag("--authority --servername", flags.Text, flags.To("--host")),
 		flags.Flag("--user-agent", flags.Text, flags.AsHeader("User-Agent")),
 		flags.Flag("-d", flags.Text, flags.By(flags.Code("-d"), flags.StandardInput)),
 		flags.Flag("--format", flags.Text, flags.By("json only", func(c *flags.Command, value string) error {
 			if value != "json" {
-				return c.Refuse("data is JSON: write it so")
+				return c.Refuse("only JSON data is read")
 			}
 			return nil
 		})),
@@ -36,7 +36,7 @@ var Flags = &flags.Tool{
 		flags.Flag("--max-time", flags.Seconds, flags.InSeconds("--timeout")),
 		flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.NoConnecting)),
 		flags.Flag("--keepalive-time", flags.Seconds, flags.Ignored("under load a connection is never idle")),
-		flags.Flag("--max-msg-sz", flags.Number, flags.Ignored("messages of any size that wirelab takes are received")),
+		flags.Flag("--max-msg-sz", flags.Number, flags.Ignored("wirelab has its own limit of message sizes")),
 		flags.Flag("--format-error --emit-defaults --msg-template -v --vv", flags.None, flags.Ignored(flags.NoShow)),
 		flags.Flag("--unix", flags.None, flags.Kept("--unix", "the target "+flags.Code("unix:PATH"))),
 	}, flags.Certificates),
@@ -78,7 +78,7 @@ func settle(c *flags.Command) error {
 		c.Operands[0] = "grpcs" + strings.TrimPrefix(c.Operands[0], "grpc")
 	}
 	if !c.Pasted {
-		c.Note("read as grpcurl has it: the target is %s", c.Operands[0])
+		c.Note("read as a line of grpcurl: the target is %s", c.Operands[0])
 	}
 	return nil
 }

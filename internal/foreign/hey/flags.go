@@ -14,7 +14,7 @@ var Flags = &flags.Tool{
 	Options: slices.Concat([]flags.Option{
 		flags.Flag("-n", flags.Number, flags.To("-n")),
 		flags.Flag("-c", flags.Number, flags.To("-c")),
-		flags.Flag("-q", flags.Rate, flags.Kept("-q", flags.Code("--rps")+", times the clients: hey has a rate a client")),
+		flags.Flag("-q", flags.Rate, flags.Kept("-q", flags.Code("--rps")+" times the clients: hey has a rate per client")),
 		flags.Flag("-o", flags.Value("csv", func(v string) bool { return v == "csv" }), flags.By("refused: run with "+flags.Code("-o DIR")+", then "+flags.Code("wirelab export"), func(c *flags.Command, _ string) error {
 			return c.Refuse("it writes csv: run with -o DIR, then wirelab export DIR --format csv")
 		})),

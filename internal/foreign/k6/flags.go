@@ -40,7 +40,7 @@ var taggedURL = regexp.MustCompile(`\{.*(?:url|name):((?:https?|grpcs?)://[^\s,}
 // one.
 func readFile(text string) ([]string, error) {
 	if len(text) > flags.MaxTextBytes {
-		return nil, fmt.Errorf("the file has %d bytes, and no summary has: give the one of --summary-export", len(text))
+		return nil, fmt.Errorf("the file has %d bytes, more than any summary: give the file of --summary-export", len(text))
 	}
 	var report jsonReport
 	if err := json.Unmarshal([]byte(text), &report); err != nil {

@@ -94,7 +94,7 @@ func count(r *summary.Result, report *jsonReport, times k6Metric, counter, faile
 		count, counted = of["count"]
 	}
 	if !counted {
-		return fmt.Errorf("it does not say how many calls there were: run k6 with --summary-trend-stats '%s'", k6Stats)
+		return fmt.Errorf("it lacks the number of calls: run k6 with --summary-trend-stats '%s'", k6Stats)
 	}
 	if !(count >= 1 && count < math.MaxInt64) {
 		return errors.New("it holds no calls")

@@ -22,8 +22,8 @@ var Flags = &flags.Tool{
 		flags.Flag("-q", flags.Rate, flags.By(flags.Code("--rps")+" (a total)", flags.PositiveRate)),
 		flags.Flag("--burst-delay", flags.Duration, flags.Kept("--burst-delay", flags.Code("--rps")+" with "+flags.Code("--burst"))),
 		flags.Flag("--burst-rate", flags.Number, flags.Kept("--burst-rate", flags.Code("--burst"))),
-		flags.Flag("--rand-regex-url", flags.None, flags.Refused("URLs are not made from patterns: write those to call to a file, and give --rows FILE.csv")),
-		flags.Flag("--urls-from-file", flags.None, flags.Refused("a list of URLs is not read: give one URL, and what differs by --rows FILE.csv")),
+		flags.Flag("--rand-regex-url", flags.None, flags.Refused("URLs are not made from patterns: write the URLs to a file, and give --rows FILE.csv")),
+		flags.Flag("--urls-from-file", flags.None, flags.Refused("a list of URLs is not read: give one URL, and --rows FILE.csv for the parts that differ")),
 		flags.Flag("--latency-correction", flags.None, flags.Ignored("with a rate, wirelab always times from the intended instant")),
 		flags.Flag("--no-tui --no-color --stats-success-breakdown", flags.None, flags.Ignored(flags.NoShow)),
 		flags.Flag("-m --method", flags.Method, flags.To("-m")),
@@ -34,7 +34,7 @@ var Flags = &flags.Tool{
 				c.Set("--rows", value)
 				return nil
 			}
-			return c.Refuse("a body a line is read from a .jsonl file: name it so, and give --rows FILE.jsonl")
+			return c.Refuse("one body per line is read from a .jsonl file: rename it, and give --rows FILE.jsonl")
 		})),
 		flags.Flag("-F --form", flags.Text, flags.Refused(flags.NoForm)),
 		flags.Flag("-x --proxy-header --proxy-http-version", flags.Text, flags.Refused(flags.NoProxy)),
@@ -142,7 +142,7 @@ func settleBurst(c *flags.Command) error {
 		return nil
 	}
 	if c.Has("--rps") {
-		c.Note("--burst-delay is left out: with -q oha does not look at it")
+		c.Note("--burst-delay is left out: with -q oha ignores it")
 		return nil
 	}
 	if size == "" {

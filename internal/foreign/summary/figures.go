@@ -48,12 +48,12 @@ func SplitURL(text string) (target, path string) {
 
 // ClosedRemark says what the times of a closed loop leave out.
 func ClosedRemark(tool string) string {
-	return tool + " ran a closed loop: each client waited for its answer before it sent again, so a stall keeps requests from being sent that would have met it (coordinated omission)"
+	return tool + " ran a closed loop: each client waited for its answer before it sent again, so requests that would have met a stall were never sent (coordinated omission)"
 }
 
 // PacedRemark says what the times of paced clients leave out.
 func PacedRemark(tool string) string {
-	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: how long a slow server put calls off is in no figure (coordinated omission)"
+	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: delays of calls before they were sent are in no figure (coordinated omission)"
 }
 
 // UnknownCall is the name of a call that the file does not name.
@@ -61,5 +61,5 @@ const UnknownCall = "untold"
 
 // UnknownCallRemark says that the file does not name the call.
 func UnknownCallRemark(tool string) string {
-	return "the file does not say what " + tool + " called: that files are repeats is taken from their being given together"
+	return "the file does not say what " + tool + " called: files that are given together count as repeats"
 }

@@ -141,11 +141,11 @@ func (r *Result) check() error {
 	case failed > r.Calls:
 		return fmt.Errorf("it counts %d failures of %d calls", failed, r.Calls)
 	case r.Window <= 0:
-		return errors.New("it does not say how long the run took")
+		return errors.New("it lacks the duration of the run")
 	case r.Clients < 0:
 		return fmt.Errorf("it has %d clients", r.Clients)
 	case r.Load.RatePerSecond < 0:
-		return fmt.Errorf("it has a rate of %v a second", r.Load.RatePerSecond)
+		return fmt.Errorf("it has a rate of %v per second", r.Load.RatePerSecond)
 	case t.Count <= 0 || t.Count > r.Calls:
 		return fmt.Errorf("it times %d of %d calls", t.Count, r.Calls)
 	case t.Min < 0 || t.Min > t.Max || t.Sum < 0:
@@ -200,5 +200,5 @@ func (f File) record(cell record.Cell) record.Record {
 
 // unknowns says which figures no tool's file has.
 func unknowns(program string) string {
-	return program + " measured this, and wirelab did not: CPU time and memory of both ends, the connections and what else the machine did are not known; what warming up there was is in the window"
+	return program + " measured this, and wirelab did not: CPU time and memory of both ends, the connections and other load on the machine are not known; any warm-up is part of the window"
 }

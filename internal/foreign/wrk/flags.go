@@ -16,7 +16,7 @@ var Flags = &flags.Tool{
 		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.NoEngine)),
 		flags.Flag("-c --connections", flags.Number, flags.To("-c")),
 		flags.Flag("-d --duration", flags.Duration, flags.To("-z")),
-		flags.Flag("-s --script", flags.File, flags.Refused("Lua is not run: say what it does by -m, -H, -d, or with --rows what differs from call to call")),
+		flags.Flag("-s --script", flags.File, flags.Refused("Lua is not run: write -m, -H and -d instead, and --rows for data that differs from call to call")),
 		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
 		flags.Flag("-L -U --latency --u_latency", flags.None, flags.Ignored("percentiles are always shown")),
 		flags.Flag("--timeout", flags.Clock, flags.InSeconds("--timeout")),
