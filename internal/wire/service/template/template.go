@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
-	"text/template/parse"
 )
 
 // A Text is a template, or a text that is the same in every call. It may be shared.
@@ -27,40 +26,6 @@ type Text struct {
 	Name     string // in errors, such as "the body"
 	source   string
 	template *template.Template // nil: the same in every call
-}
-
-// maxSource limits the size of a text that has a template in it.
-const maxSource = 4 << 20
-
-// Has reports whether a text has a template in it, and so differs from call to call.
-func Has(text string) bool { return strings.Contains(text, "{{") }
-
-// Parse parses a text and looks up every name in it. A text without a template always parses.
-func Parse(name, source string, known Names) (Text, error) {
-	t := Text{Name: name, source: source}
-	if !Has(source) {
-		return t, nil
-	}
-	if len(source) > maxSource {
-		return t, fmt.Errorf("%s has a template and %d bytes: want at most %d MiB", name, len(source), maxSource>>20)
-	}
-	tree := parse.New(name)
-	tree.Mode = parse.SkipFuncCheck // lookup does it, and knows the column
-	trees := map[string]*parse.Tree{}
-	if _, err := tree.Parse(source, "", "", trees); err != nil {
-		return t, t.parsing(err)
-	}
-	if len(trees) > 1 || trees[name] == nil {
-		return t, t.at(strings.Index(source, "{{"), "a template has no {{define}} and no {{block}}")
-	}
-	l := lookup{text: &t, known: known}
-	if err := l.node(tree.Root); err != nil {
-		return t, err
-	}
-	var err error
-	// The functions of a call that is never made: their names are what is needed here.
-	t.template, err = template.New(name).Option("missingkey=error").Funcs((&Call{}).functions()).AddParseTree(name, tree)
-	return t, err
 }
 
 // Fixed reports whether the text is the same in every call.

@@ -1,8 +1,10 @@
 package template
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"text/template"
 	"text/template/parse"
 
 	"wirelab.dev/internal/base/spelling"
@@ -22,6 +24,40 @@ type Names struct {
 func (n Names) With(taken string) Names {
 	n.Taken = append(slices.Clone(n.Taken), taken)
 	return n
+}
+
+// maxSource limits the size of a text that has a template in it.
+const maxSource = 4 << 20
+
+// Has reports whether a text has a template in it, and so differs from call to call.
+func Has(text string) bool { return strings.Contains(text, "{{") }
+
+// Parse parses a text and looks up every name in it. A text without a template always parses.
+func Parse(name, source string, known Names) (Text, error) {
+	t := Text{Name: name, source: source}
+	if !Has(source) {
+		return t, nil
+	}
+	if len(source) > maxSource {
+		return t, fmt.Errorf("%s has a template and %d bytes: want at most %d MiB", name, len(source), maxSource>>20)
+	}
+	tree := parse.New(name)
+	tree.Mode = parse.SkipFuncCheck // lookup does it, and knows the column
+	trees := map[string]*parse.Tree{}
+	if _, err := tree.Parse(source, "", "", trees); err != nil {
+		return t, t.parsing(err)
+	}
+	if len(trees) > 1 || trees[name] == nil {
+		return t, t.at(strings.Index(source, "{{"), "a template has no {{define}} and no {{block}}")
+	}
+	l := lookup{text: &t, known: known}
+	if err := l.node(tree.Root); err != nil {
+		return t, err
+	}
+	var err error
+	// The functions of a call that is never made: their names are what is needed here.
+	t.template, err = template.New(name).Option("missingkey=error").Funcs((&Call{}).functions()).AddParseTree(name, tree)
+	return t, err
 }
 
 // lookup checks that a tree has only nodes that end, and only known names.
