@@ -65,8 +65,8 @@ func (c *Cited) Len() int { return len(c.rows) }
 //
 //	cited("latency", "rest", "mean", 64, 10) / cited("latency", "tcp", "mean", 64, 10)
 //
-// Behind the table, the stack and the metric stands as much of mode, size, clients and
-// note as tells the row from others.
+// After the table, the stack and the metric come as many of mode, size, clients and note as
+// identify the row.
 func (c *Cited) Evaluate(text string) (float64, error) {
 	environment := map[string]any{"cited": c.figure}
 	program, err := compile(text, environment)

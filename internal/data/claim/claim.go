@@ -111,7 +111,7 @@ func compile(text string, over map[string]any) (*vm.Program, error) {
 	return program, nil
 }
 
-// firstLine leaves out the expression, which stands again behind what is wrong with it.
+// firstLine removes the expression that the error repeats after its reason.
 func firstLine(err error) error {
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	return errors.New(reason)
@@ -140,8 +140,8 @@ func (e *Expression) Evaluate(part, it string, from Figures) Value {
 	return Value{Number: number}
 }
 
-// Needs returns the figures that an expression asks for, each once, in its order. Shape gives
-// the sizes and clients of a part, and answers for figures what it likes.
+// Needs returns the figures that an expression asks for, each once, in its order. shape has the
+// sizes and clients of a part; its figures do not matter.
 func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
 	asks := &asking{Figures: shape, seen: map[Need]bool{}}
 	if _, err := vm.Run(e.program, environment(part, it, &scope{from: asks}, e.usesIt)); err != nil {
@@ -156,7 +156,7 @@ type Need struct {
 	Cell   Cell
 }
 
-// asking notes what is asked for. It answers 1, so that no function stops early.
+// asking notes the figures that are asked for. It answers 1, so that no function stops early.
 type asking struct {
 	Figures
 	seen map[Need]bool

@@ -158,7 +158,7 @@ func (s *scope) crossover(a, b *Line) float64 {
 	return math.Exp(low + share*(high-low))
 }
 
-// kneeShare of a line's greatest value is what it has at its knee.
+// kneeShare is the share of its greatest value that a line has at its knee.
 const kneeShare = 0.9
 
 // knee returns the place where a line has risen to nine tenths of its greatest value.
