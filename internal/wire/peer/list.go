@@ -61,7 +61,7 @@ var cpp = Peer{
 	built: "build/wirelab-peer-cpp",
 }
 
-// c is a yardstick: what a server of bare TCP takes with no more to it than the wire.
+// c is a yardstick: a server of bare TCP that does nothing but the wire.
 var c = Peer{
 	Name: "c", Language: "C",
 	Libraries: "epoll alone, in a hundred lines (tcp)",

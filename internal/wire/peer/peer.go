@@ -144,7 +144,7 @@ func (p Peer) sum() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:digits], err
 }
 
-// each hands over the sources, in one order: the peer's own, and what all share.
+// each visits the sources in a fixed order: the peer's own, and the shared ones.
 func (p Peer) each(visit func(path string, content []byte) error) error {
 	for _, folder := range []string{p.Name, peers.Shared} {
 		err := fs.WalkDir(peers.Sources, folder, func(path string, entry fs.DirEntry, err error) error {
