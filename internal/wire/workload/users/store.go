@@ -7,7 +7,7 @@ import (
 )
 
 // maxCreatedUsers is the most created users that the store keeps. Without a bound, ten
-// thousand new users a second would fill the memory. The store drops the oldest one,
+// thousand new users per second would fill the memory. The store drops the oldest one,
 // which may then be created again.
 const maxCreatedUsers = 1000
 
