@@ -25,8 +25,8 @@ type Noise struct {
 // ones. The result depends on the process's priority.
 //
 // A gap does not say who ran instead: in a new process with one CPU, Go's monitor
-// thread takes a tenth of it. So the lost share is computed from CPU times, and
-// leaves out what the process's other threads used.
+// thread takes a tenth of it. So the lost share is computed from CPU times, without
+// the time of the process's other threads.
 func Calibrate(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
 		cpus, _ = allowedCPUs() // on an error there is nothing to pin to either

@@ -17,9 +17,9 @@ func Listeners(network, address string) []int {
 	return listeners(os.DirFS("/proc"), network, address)
 }
 
-// socketTables are the kernel's lists of sockets: the column that has the address, what it
-// ends in, the column that has the state, and what that is of a socket that listens
-// (proc_net_tcp.rst, proc_net_unix(5)).
+// socketTables describes the kernel's lists of sockets: the column of the address and its ending,
+// the column of the state, and the state of a listening socket (proc_net_tcp.rst,
+// proc_net_unix(5)).
 var socketTables = map[string][]socketTable{
 	"tcp": {
 		{file: "net/tcp", address: 1, state: 3, listens: "0A", inode: 9},
