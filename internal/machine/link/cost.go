@@ -18,13 +18,13 @@ type Cost struct {
 	// pair of interfaces, and the forwarder.
 	DirectNS time.Duration `json:"direct_ns"`
 	FramesNS time.Duration `json:"frames_ns"`
-	// How late a delay of CostDelay was; zero where the kernel's netem made it, which
-	// does not tell.
+	// The lateness of a delay of CostDelay; zero if the kernel's netem made it, which
+	// does not measure it.
 	LateP50NS time.Duration `json:"late_p50_ns"`
 	LateP99NS time.Duration `json:"late_p99_ns"`
 }
 
-// CostDelay is the delay whose lateness Cost tells.
+// CostDelay is the delay whose lateness Cost holds.
 const CostDelay = time.Millisecond
 
 // MeasureCost takes under two seconds where the machine is idle. If this process may not
@@ -44,7 +44,7 @@ func MeasureCost(ctx context.Context) (c Cost, err error) {
 			return c, err
 		}
 	}
-	// By turns, so that what others do meanwhile falls on all alike.
+	// By turns, so that other programs disturb all alike.
 	const turns, inARow = 20, 10
 	for range turns {
 		for _, p := range all {

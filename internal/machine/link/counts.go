@@ -27,7 +27,7 @@ type PathCounts struct {
 	Reordered     int64 // frames that later ones overtook
 	Duplicated    int64 // frames that left twice
 	Dropped       int64 // since the queue of the rate was full, as asked
-	Overrun       int64 // lost for want of room in the emulator, which nobody asked for
+	Overrun       int64 // unwanted losses: the emulator had no room
 
 	// How long frames were held, and how much longer than asked. The kernel's
 	// engines tell neither: DelayKnown is false.

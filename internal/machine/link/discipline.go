@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// discipline decides what becomes of each frame of one direction, and when and in
-// which order frames leave. It has no clock and no socket: who calls it names the
-// instant, in nanoseconds, which must not go backwards. A frame is known by the slot
-// that its bytes lie in.
+// A discipline decides about each frame of one direction, and when and in which
+// order frames leave. It has no clock and no socket: the caller passes the instant,
+// in nanoseconds, which must not go backwards. A frame is identified by the slot
+// that holds its bytes.
 //
 // A frame is first lost or not, then waits for the rate, then for its delay.
 type discipline struct {
@@ -92,7 +92,7 @@ func (d *discipline) admit(now int64, sizeBytes, slot int) verdict {
 	return held
 }
 
-// overrun counts a frame for which who calls has no room. It has a number like any other.
+// overrun counts a frame for which the caller has no room. It gets a number like any other.
 func (d *discipline) overrun(sizeBytes int) {
 	draws := d.arrive(sizeBytes)
 	draws.lost(d)

@@ -2,10 +2,10 @@ package link
 
 // choose returns the engine for the settings, of those that the kernel has.
 //
-// The kernel's engines are nearer to a real network's timing, and cost no CPU of the
-// trial's. They are taken where they do just what was asked for: tbf for a rate alone,
-// netem for a delay alone. netem's losses follow no seed before Linux 6.6, its jitter changes
-// the order, its queue counts packets and it tells losses from a full queue by nothing.
+// The kernel's engines are closer to a real network's timing, and cost the trial no CPU time. They
+// are used if they do exactly what was asked for: tbf for a rate alone, netem for a delay alone.
+// netem's losses follow no seed before Linux 6.6, its jitter changes the order, its queue counts
+// packets, and it does not separate losses from drops of a full queue.
 func (s Settings) choose(has func(Engine) bool) Engine {
 	var rates, delays, others bool
 	for _, p := range []Path{s.Up, s.Down} {

@@ -30,7 +30,7 @@ var (
 )
 
 // tryQueue adds a queueing discipline to the loopback of a namespace that ends at once.
-// Only that tells: a module may be missing, or loaded on demand.
+// There is no other way to know: a module may be missing, or loaded on demand.
 func tryQueue(engine Engine, p Path) error {
 	try, err := newNamespace(Settings{})
 	if err != nil {

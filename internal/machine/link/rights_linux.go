@@ -13,9 +13,9 @@ import (
 )
 
 // InUserNamespace makes a command start in a user namespace of its own, where an ordinary
-// user may make networks. The user, the group and the files stay what they are. Only what
-// belongs to the networks obeys the rights that come with the namespace: priorities,
-// perf events and control groups do not, and are as far as the user is allowed them.
+// user may make networks. The user, the group and the files stay the same. The rights of the
+// namespace hold for networks only; priorities, perf events and control groups stay as the
+// user is allowed them.
 //
 // This process cannot move there itself: the kernel takes no process of several threads.
 func InUserNamespace(command *exec.Cmd) {

@@ -37,20 +37,20 @@ type Path struct {
 	Burst     Burst         // loss in runs
 	Reorder   float64       // share of packets that later ones overtake
 	Duplicate float64       // share of packets that come twice
-	Rate      int64         // bits a second, Ethernet headers included; 0: unlimited
+	Rate      int64         // bits per second, Ethernet headers included; 0: unlimited
 	Queue     int           // bytes that may wait for the rate; 0: what the rate carries in 100 ms
 }
 
-// Burst is loss in runs (E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960):
-// after each packet the link turns bad, or good again, with a fixed probability, and
-// what comes while it is bad is lost.
+// A Burst describes loss in runs (E. N. Gilbert, "Capacity of a Burst-Noise Channel",
+// 1960): after each packet the link turns bad, or good again, with a fixed probability,
+// and packets that come while it is bad are lost.
 type Burst struct {
 	Loss    float64 // share of packets lost
 	Packets float64 // mean length of a run, at least 1
 }
 
-// Bounds of the queue of a path that names none. Above the most, what an emulator
-// holds would not fit into it.
+// Bounds of the queue of a path that names none. An emulator could not hold more than
+// the upper one.
 const (
 	leastDefaultQueue = 32 << 10
 	mostDefaultQueue  = 8 << 20
@@ -90,7 +90,7 @@ func (s Settings) mtu() int {
 	return s.MTU
 }
 
-// check returns what no link can do.
+// check returns an error for settings that no link can have.
 func (s Settings) check() error {
 	var errs []error
 	if s.MTU != 0 && (s.MTU < leastMTU || s.MTU > mostMTU) {
@@ -142,7 +142,7 @@ func (p Path) check(mtu int) error {
 		refuse("a burst loss of %v in runs of %v packets: choose a smaller share, or longer runs", p.Burst.Loss, p.Burst.Packets)
 	}
 	if p.Rate < 0 || p.Rate > 0 && p.Rate < leastRate {
-		refuse("a rate of %d bits a second: choose 0 for none, or at least %d", p.Rate, leastRate)
+		refuse("a rate of %d bits per second: choose 0 for none, or at least %d", p.Rate, leastRate)
 	}
 	if least := mtu + headerBytes; p.Queue < 0 || p.Queue > 0 && p.Queue < least {
 		refuse("a queue of %d bytes: choose 0 for the default, or at least one frame, %d", p.Queue, least)

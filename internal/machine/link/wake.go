@@ -12,11 +12,11 @@ type wake struct {
 const (
 	// firstLate is assumed until something is known.
 	firstLate = int64(60 * time.Microsecond)
-	// mostSpin bounds what a frame may cost its CPU: a machine that is later than
-	// this is so because others use its CPUs, and spinning would take more of them.
+	// mostSpin limits the CPU time that a frame may cost: a machine that is later
+	// than this is busy, and spinning would take even more of its CPUs.
 	mostSpin = int64(200 * time.Microsecond)
-	// spinShare of the delay is what a frame may be late without a spin. A trial is
-	// invalid at a tenth, at P99.
+	// spinShare limits the lateness without a spin: the delay divided by it. A trial
+	// is invalid at a tenth of the delay, at P99.
 	spinShare = 100
 )
 

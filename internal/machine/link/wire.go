@@ -8,7 +8,7 @@ import (
 // A wire is a path's rate: it sends frames one after the other, and refuses those for
 // which its queue has no room. Without a rate it sends at once.
 type wire struct {
-	rate  uint64 // bits a second
+	rate  uint64 // bits per second
 	free  int64  // when it has sent all that it took
 	part  uint64 // of a nanosecond that free is late: part/rate
 	limit int64  // nanoseconds of work that it takes at most
