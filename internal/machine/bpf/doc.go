@@ -5,6 +5,6 @@
 // through, and runs on a raw tracepoint. What it finds goes into memory that it shares
 // with wirelab ([Shared]) or into a ring of events ([Events]).
 //
-// It takes root, or CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_EVENTS. What is
-// refused wraps [host.ErrUnsupported] and says what it takes.
+// It needs root, or CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_EVENTS. An error for
+// a refused program wraps [host.ErrUnsupported] and says what is needed.
 package bpf

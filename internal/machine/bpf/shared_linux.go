@@ -39,8 +39,8 @@ type Shared struct {
 
 // NewShared makes zeroed memory.
 func NewShared(name string, bytes int) (*Shared, error) {
-	// Kernels before 5.11 charge it to the locked memory of the process; on others, and
-	// where it may not be raised, making the map tells.
+	// Kernels before 5.11 charge it to the locked memory of the process. If the limit may
+	// not be raised, making the map fails.
 	_ = rlimit.RemoveMemlock()
 	kernel, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: name, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(bytes), MaxEntries: 1,
