@@ -21,7 +21,7 @@ type Sample struct {
 // Sampler takes call stacks at a steady rate of CPU time.
 //
 // It samples CPUs and not threads, as the kernel starts the clock of a thread's event anew
-// at each switch: at 500 a second and many switches that alone takes most of the time.
+// at each switch: at 500 per second and many switches that alone takes most of the time.
 type Sampler struct {
 	rings []*ring
 	lost  int64
@@ -128,7 +128,7 @@ type ring struct {
 }
 
 // ringPages is the room for events: a power of two. A CPU's samples of a second, of 1 KiB
-// each, have room at 500 a second.
+// each, have room at 500 per second.
 const ringPages = 128
 
 func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
