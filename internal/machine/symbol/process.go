@@ -150,8 +150,8 @@ func ownProgram() *object {
 			if offset < m.offset || offset-m.offset >= m.end-m.start {
 				continue
 			}
-			// CallersFrames takes its counters for return addresses. Of the last one it does not
-			// tell what it was inlined into, so that another follows, which is of no function.
+			// CallersFrames takes its counters for return addresses. For the last one it does not
+			// name the function that it was inlined into, so a counter of no function follows.
 			const nowhere = 1
 			frames := runtime.CallersFrames([]uintptr{uintptr(offset - m.offset + m.start + 1), nowhere})
 			for more := true; more; {
