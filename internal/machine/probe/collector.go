@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/machine/symbol"
 )
 
-// Collector empties what the kernel fills, periodically until Stop. It also looks up what the
-// watched processes run, since they may end at any time.
+// A Collector empties buffers that the kernel fills, periodically until Stop. It also looks up the
+// programs of the watched processes, since these may end at any time.
 type Collector struct {
 	empty func(pids [2]int) error
 	stop  chan struct{}
@@ -70,8 +70,8 @@ func (c *Collector) Process(end End, pid int, begin func() error) error {
 	return begin()
 }
 
-// Stop empties for the last time, and returns what the processes ran: nil where that was not
-// seen.
+// Stop empties the buffers for the last time, and returns the programs of the processes, or nil if
+// they were not found.
 func (c *Collector) Stop() ([2]*symbol.Process, error) {
 	close(c.stop)
 	<-c.done

@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/base/clock"
 )
 
-// Readings are counters that only grow, read periodically, since the window is known when
-// it is over.
+// Readings holds counters that only grow. They are read periodically, since the window is known
+// only when it is over.
 type Readings struct {
 	read    func(into []uint64) error
 	columns int
@@ -72,7 +72,7 @@ func (r *Readings) thin() bool {
 	return true
 }
 
-// Mark takes a reading now: what is counted before and after it is told apart exactly.
+// Mark takes a reading now, which separates exactly the counts before and after it.
 func (r *Readings) Mark() {
 	r.guard.Lock()
 	defer r.guard.Unlock()

@@ -23,10 +23,10 @@ import (
 const (
 	leastSleep = 2 * time.Millisecond
 	mostSleep  = 6 * time.Millisecond
-	// leastGap is the shortest gap that is told from the lateness of a timer: in a
-	// virtual machine that is 25 µs, and varies by as much.
+	// leastGap is the shortest gap that can be distinguished from a late timer: in a
+	// virtual machine timers are 25 µs late, and vary by as much.
 	leastGap = 50 * time.Microsecond
-	// mostGaps limits what is kept of a CPU. When it is full, the shortest go.
+	// mostGaps limits the gaps that are kept per CPU. At the limit the shortest are dropped.
 	mostGaps = 4096
 )
 
@@ -159,10 +159,10 @@ func (s *sentinel) observe(w waking) {
 	}
 }
 
-// ownWithin bounds what our processes ran on this CPU after the sentinel was due. What
-// they ran during its sleep is counted too, as it cannot be told apart, so a gap is the
-// least that others had. Where they have several CPUs, most of it ran on the others; then
-// no more is taken off than the scheduler lets a few threads run before one that waits.
+// ownWithin limits the time that our processes ran on this CPU after the sentinel was due. Their
+// time during its sleep is included, since it cannot be separated, so a gap is a lower bound of
+// the time of others. If our processes have several CPUs, most of their time was on the others;
+// then no more is subtracted than the scheduler lets a few threads run before one that waits.
 func (s *sentinel) ownWithin(own time.Duration) time.Duration {
 	const turns = 10 * time.Millisecond // three of its slices, of 3 ms at most
 	if s.of.CPUs > 1 {

@@ -85,8 +85,8 @@ func (s Series) most(startNS, endNS int64) Held {
 	return heldBy(&most)
 }
 
-// stopped returns the longest time between two readings that touch the window, less the
-// usual time and what the process used of it: one that is busy may be late, too.
+// stopped returns the longest time between two readings that touch the window, less the usual time
+// and the CPU time that the process used in it: a busy process may be late, too.
 func (s Series) stopped(startNS, endNS int64) int64 {
 	if len(s.samples) < 3 {
 		return 0 // no usual time

@@ -64,8 +64,8 @@ func (s *Stacks) add(stack []int, weight, samples int64) {
 	s.Record.Stacks[at].Count += samples
 }
 
-// Under returns the part of a kernel stack that lies under the outermost call of a function
-// whose name begins so: without what looks on.
+// Under returns the part of a kernel stack below the outermost call of a function whose name
+// begins with name. It so removes the probe itself.
 func (s *Stacks) Under(name string, kernel []uint64) []uint64 {
 	for i := len(kernel) - 1; i >= 0; i-- {
 		if strings.HasPrefix(s.kernel.Name(kernel[i]), name) {

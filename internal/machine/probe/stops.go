@@ -7,8 +7,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// WithStops adds to a source what stops all processes of this one's control groups or of
-// the machine: a CPU quota that is used up, and suspension. It costs 1 µs a reading, and
+// WithStops adds to a source the time for which all processes of the control groups or of the
+// machine were stopped: by a used-up CPU quota, or by suspension. It costs 1 µs per reading, and
 // 2 µs for each group that can have a quota.
 func WithStops(source Source) Source {
 	throttle := host.OpenThrottle(os.Getpid())

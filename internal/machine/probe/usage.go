@@ -60,7 +60,7 @@ type Held struct {
 
 // GoUsage holds the Go runtime's own figures, which other processes lack.
 type GoUsage struct {
-	// HeapLiveBytes, a gauge, is what the last collection found in use.
+	// HeapLiveBytes, a gauge, is the memory that the last collection found in use.
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
 	// Goroutines is a gauge.
 	Goroutines int64 `json:"goroutines"`
@@ -72,7 +72,7 @@ type GoUsage struct {
 	// GCNS is the processor time of the collector, as the runtime estimates it
 	// at the end of each cycle.
 	GCNS int64 `json:"gc_ns"`
-	// GCAssistNS is the part of it that goroutines took who wanted to allocate.
+	// GCAssistNS is the part of it that allocating goroutines spent.
 	GCAssistNS int64 `json:"gc_assist_ns"`
 	// GCPercent, a gauge, is GOGC: 100 by default, -1 for off. 0: unknown.
 	GCPercent int64 `json:"gc_percent,omitempty"`

@@ -11,14 +11,14 @@ const (
 	Client
 )
 
-// A Watch sees more of a trial's two processes than their own counters tell, at a cost: a
-// trial that is watched is not measured. It begins before the processes do.
+// A Watch observes more of a trial's two processes than their own counters show, at a cost: the
+// times of a watched trial do not count. It begins before the processes do.
 type Watch interface {
 	// Process sets the process at an end, in place of an earlier one.
 	Process(end End, pid int) error
 	// Coverage returns how it works here, and what it misses.
 	Coverage() Coverage
-	// Stop ends the watch, and returns what was seen in the window.
+	// Stop ends the watch, and returns its findings in the window.
 	Stop(Measured) (Findings, error)
 }
 

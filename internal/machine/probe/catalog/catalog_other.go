@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/machine/probe/life"
 )
 
-// Start starts what does without the kernel. Its error wraps host.ErrUnsupported, and
+// Start starts a probe that needs no kernel support. Its error wraps host.ErrUnsupported, and
 // ErrInWorker where workers can do without the probe.
 func Start(name string) (probe.Watch, error) {
 	err := fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)

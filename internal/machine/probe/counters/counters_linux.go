@@ -45,7 +45,7 @@ func Start() (*Watch, error) {
 	return w, nil
 }
 
-// watchEnd counts what can be counted of a process.
+// watchEnd counts the events of a process that can be counted.
 func watchEnd(pid int) (e end, err error) {
 	wanted := slices.Clone(events)
 	// The scheduler counts migrations anyway. And the clock of events only says how fast the

@@ -26,7 +26,7 @@ type migrations struct {
 // migrationsPeriod is long, since the kernel writes a page of text a thread.
 const migrationsPeriod = 200 * time.Millisecond
 
-// countMigrations returns nil where the kernel does not tell.
+// countMigrations returns nil if the kernel does not count.
 func countMigrations(pid int) *migrations {
 	m := &migrations{pid: pid, threads: map[string]uint64{}}
 	var values [1]uint64

@@ -22,8 +22,8 @@ const (
 	threadsPerSecond = 99
 	// drainEach is short enough for a CPU's samples to have room until then.
 	drainEach = 100 * time.Millisecond
-	// mostSamples bounds what is kept of an end: minutes of a CPU. When it is full every second
-	// sample goes, and of those that follow every second is taken.
+	// mostSamples limits the samples that are kept per end: minutes of a CPU. At the limit every
+	// second sample is dropped, and then only every second one is taken.
 	mostSamples = 1 << 17
 )
 

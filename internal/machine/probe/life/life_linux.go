@@ -26,7 +26,7 @@ const (
 	ringBytes  = 16 << 20
 	// busyBytes is the size of the events of some dozens of calls, with at least ten events each.
 	busyBytes = 16 << 10
-	// mostEvents bounds what is kept of a long trial: some hundred thousand calls' worth.
+	// mostEvents limits the events that are kept of a long trial: those of some hundred thousand calls.
 	mostEvents = 4 << 20
 )
 
@@ -197,9 +197,9 @@ func (w *Watch) exit() asm.Instructions {
 // stranger is in the place of the end where another process is running.
 const stranger = 2
 
-// arrive notes data at a socket. It comes in the time of whoever sent it, mostly; but the
-// kernel delivers in others' time, too, when a timer of it sends, or much is to be done. Then
-// the socket is known by its ports.
+// arrive notes data at a socket. Mostly the sender's thread delivers it; but the kernel also
+// delivers in the time of other threads, when a timer sends or much is to be done. Then the
+// ports identify the socket.
 func (w *Watch) arrive(local, remote int32) asm.Instructions {
 	return slices.Concat(w.ends.FilterOr("stranger"), asm.Instructions{
 		asm.Ja.Label("read"),

@@ -34,7 +34,7 @@ var Stages = []string{
 	"server: encode", "send answer", "wake client", "client: schedule", "receive answer", "client: decode",
 }
 
-// coarse are the stages that processes tell without the kernel.
+// coarse names the stages that processes note without the kernel.
 var coarse = []string{"request", "handler", "answer"}
 
 // tell divides calls into their stages, which add up to each call's time. The events and the
@@ -67,7 +67,7 @@ func tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Li
 	return life
 }
 
-// tellCoarsely divides calls by what the processes note alone.
+// tellCoarsely divides calls by the notes of the processes alone.
 func tellCoarsely(calls, handled [][2]int64) *record.Life {
 	life := &record.Life{Stages: coarse}
 	for _, call := range calls {
@@ -82,8 +82,8 @@ func tellCoarsely(calls, handled [][2]int64) *record.Life {
 	return life
 }
 
-// trace finds the instants between the stages of a call. It is not told where any is
-// missing, or where they are not in order.
+// trace finds the instants between the stages of a call. told is false if an instant is missing
+// or out of order.
 func trace(begin, end int64, handler [2]int64, events []event) (instants []int64, told bool) {
 	handled, answered := handler[0], handler[0]+handler[1]
 	request, told := way(begin, handled, events, probe.Client, probe.Server)

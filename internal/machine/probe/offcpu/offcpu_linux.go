@@ -20,7 +20,7 @@ const (
 	eventBytes = 32
 	ringBytes  = 16 << 20
 	drainEach  = 50 * time.Millisecond
-	// mostWaits bounds what is kept of an end: a minute of a busy one.
+	// mostWaits limits the waits that are kept per end: a minute of a busy one.
 	mostWaits = 1 << 21
 )
 
@@ -173,7 +173,7 @@ func (w *Watch) Process(end probe.End, pid int) error {
 	return w.Collector.Process(end, pid, func() error { return w.ends.Watch(int(end), pid) })
 }
 
-// Stop returns what was waited in the window.
+// Stop returns the waits in the window.
 func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error) {
 	programs, err := w.Collector.Stop()
 	lost, lostErr := w.events.Lost()

@@ -1,15 +1,15 @@
-// Package price measures what probes cost on this machine: how much longer a system call
-// takes, and a switch of threads, while a probe looks on.
+// Package price measures the cost of probes on this machine: how much longer a system call and a
+// switch of threads take under a probe.
 //
-// Two threads of this process are watched, on one CPU. Times are the shortest of several,
-// as others only ever make them longer; those without the probe are taken before and after
-// those with it.
+// Two threads of this process are watched, on one CPU. Times are the shortest of several, since
+// other programs only make them longer. Times without the probe are taken before and after the
+// times with it.
 package price
 
 // Prices holds the shortest times that were seen.
 type Prices struct {
 	Syscall RoundTrip `json:"syscall"` // getppid
-	// Switch is a byte to another thread and back: two switches and four system calls.
+	// Switch sends a byte to another thread and back: two switches and four system calls.
 	Switch RoundTrip `json:"switch"`
 }
 

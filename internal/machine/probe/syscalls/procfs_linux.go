@@ -24,8 +24,8 @@ type Procfs struct {
 	ends     [2]*probe.Readings
 }
 
-// sums are the lines of /proc/PID/io, by what they count: proc_pid_io(5). Calls that only
-// sockets have, such as sendto, are in neither.
+// sums lists the lines of /proc/PID/io and the calls that they count: proc_pid_io(5). Calls that
+// only sockets have, such as sendto, are in neither.
 var sums = []struct{ line, name string }{
 	{"syscr", "reads (read, readv, pread64 …)"},
 	{"syscw", "writes (write, writev, pwrite64 …)"},
@@ -33,7 +33,7 @@ var sums = []struct{ line, name string }{
 
 const sumsPeriod = 50 * time.Millisecond
 
-// startProcfs fails with host.ErrUnsupported where the kernel does not tell.
+// startProcfs fails with host.ErrUnsupported if the kernel does not count.
 func startProcfs() (*Procfs, error) {
 	if _, err := readSums(os.Getpid()); err != nil {
 		return nil, fmt.Errorf("%w: %w; it takes a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
