@@ -106,12 +106,5 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 
 var errFrom = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
 
-// quoted are arguments as a shell reads them.
-func quoted(args []string) string {
-	return strings.Join(each(args, func(arg string) string {
-		if arg != "" && !strings.ContainsAny(arg, " \t\n'\"\\$`&|;<>(){}*?[]#~!") {
-			return arg
-		}
-		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-	}), " ")
-}
+// quoted formats arguments for a shell.
+func quoted(args []string) string { return strings.Join(each(args, flags.Quote), " ") }

@@ -35,8 +35,8 @@ func findProgram() (path, version string, err error) {
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		return "", "", fmt.Errorf("%s --version: %w", path, err)
 	}
-	version, _, told := strings.Cut(string(bytes.TrimSpace(output)), " [")
-	if !told {
+	version, _, found := strings.Cut(string(bytes.TrimSpace(output)), " [")
+	if !found {
 		return "", "", fmt.Errorf("%s --version printed %q: want its version, and a bracket", path, version)
 	}
 	return path, version, nil
@@ -94,13 +94,13 @@ var wrkExactly = regexp.MustCompile(`(?m)^exactly: (\d+) requests, (\d+) bytes, 
 // made if others had been faster. The mean here follows from one call always being in flight on each
 // connection.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
-	told := wrkExactly.FindStringSubmatch(output)
-	if told == nil {
+	figures := wrkExactly.FindStringSubmatch(output)
+	if figures == nil {
 		return generator.Counts{}, generator.ErrIncomplete
 	}
 	var p generator.Parser
-	ended, received := p.Count(told[1]), p.Count(told[2])
-	connect, read, write, status := p.Count(told[3]), p.Count(told[4]), p.Count(told[5]), p.Count(told[6])
+	ended, received := p.Count(figures[1]), p.Count(figures[2])
+	connect, read, write, status := p.Count(figures[3]), p.Count(figures[4]), p.Count(figures[5]), p.Count(figures[6])
 	unanswered := connect + read + write
 	whole := received / max(c.WireBytes, 1)
 	answered := max(0, min(ended-status, whole))
@@ -108,8 +108,8 @@ func readOutput(output string, c generator.Call) (generator.Counts, error) {
 		Requests: ended + unanswered, Failed: ended - answered + unanswered,
 	}
 	if ended > 0 {
-		counts.Min, counts.Max = p.Time(told[7]+"us"), p.Time(told[8]+"us")
-		counts.Mean = p.Time(told[9]+"us") * time.Duration(c.Connections) / time.Duration(ended)
+		counts.Min, counts.Max = p.Time(figures[7]+"us"), p.Time(figures[8]+"us")
+		counts.Mean = p.Time(figures[9]+"us") * time.Duration(c.Connections) / time.Duration(ended)
 	}
 	if counts.Failed > 0 {
 		counts.Example = fmt.Sprintf("%d connections broke, %d answers with another status than 2xx and 3xx, too few bytes for %d answers", unanswered, status, max(0, ended-whole))
