@@ -25,7 +25,7 @@ func TestStudiesCanAnswerTheirClaims(t *testing.T) {
 		measured := map[claim.Cell]bool{}
 		for _, trial := range s.Plan() {
 			c := trial.Cell
-			measured[claim.Cell{Part: c.Part, Variant: c.Variant.String(), Bytes: int(c.RequestBytes), Clients: c.Clients}] = true
+			measured[claim.Cell{Part: c.Part, Variant: c.Variant.String(), Bytes: int(c.Size.Request), Clients: c.Clients}] = true
 		}
 		for i := range s.Claims {
 			c := &s.Claims[i]

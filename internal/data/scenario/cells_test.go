@@ -13,8 +13,7 @@ func (s *Scenario) cells() []Cell {
 
 // key names a cell, once in its scenario.
 func (c Cell) key() string {
-	size := Payload{c.RequestBytes, c.ResponseBytes}
-	return fmt.Sprintf("%s/%s/%s/%v/c=%d", c.Part, c.Variant, c.Workload, size, c.Clients)
+	return fmt.Sprintf("%s/%s/%s/%v/c=%d", c.Part, c.Variant, c.Workload, c.Size, c.Clients)
 }
 
 // samples is how many requests the whole plan measures. Of a closed loop that

@@ -147,7 +147,7 @@ parts:
 		t.Fatalf("%d trials, want 2 of 2 cells behind those of the first look", len(plan))
 	}
 	for _, trial := range plan[24:] {
-		if trial.Cell.Clients != 10 || trial.Cell.RequestBytes != 64 || trial.Repeat < 4 {
+		if trial.Cell.Clients != 10 || trial.Cell.Size.Request != 64 || trial.Repeat < 4 {
 			t.Errorf("again %+v", trial)
 		}
 	}

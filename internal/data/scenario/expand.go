@@ -7,19 +7,18 @@ import (
 
 // Cell is one point of a part's matrix: all that a trial needs to know.
 type Cell struct {
-	Part          string
-	Variant       Variant
-	Workload      string
-	RequestBytes  Size
-	ResponseBytes Size
-	Clients       int
-	Connection    Connection // the zero value stands for the stack's default
-	Network       Network    // the zero value stands for the machine's loopback
-	Load          Load
-	WarmUp        WarmUp
-	Samples       bool
-	Probe         Probe  // what is seen besides times; none where the times count
-	Definition    string // what the workload needs that no option holds
+	Part       string
+	Variant    Variant
+	Workload   string
+	Size       Payload
+	Clients    int
+	Connection Connection // the zero value stands for the stack's default
+	Network    Network    // the zero value stands for the machine's loopback
+	Load       Load
+	WarmUp     WarmUp
+	Samples    bool
+	Probe      Probe  // what is seen besides times; none where the times count
+	Definition string // what the workload needs that no option holds
 }
 
 // Planned is one repeat of a cell. Repeats count from 1.
@@ -43,8 +42,7 @@ func (p Part) cells() []Cell {
 				}
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
-					RequestBytes: size.Request, ResponseBytes: size.Response,
-					Clients: clients, Connection: p.Connection, Network: p.Network,
+					Size: size, Clients: clients, Connection: p.Connection, Network: p.Network,
 					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Probe: probe, Definition: p.Definition,
 				})
 			}

@@ -93,7 +93,7 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 		}
 	}
 	return func(c Cell) bool {
-		at := Choice{c.Variant, Payload{c.RequestBytes, c.ResponseBytes}, c.Clients}
+		at := Choice{c.Variant, c.Size, c.Clients}
 		return slices.ContainsFunc(needed[c.Part], func(choice Choice) bool { return choice.is(at) })
 	}
 }

@@ -44,7 +44,7 @@ func (st study) plan(seed uint64) []scenario.Planned {
 		for _, name := range variants {
 			cells = append(cells, scenario.Cell{
 				Part: "a", Variant: scenario.Variant{Stack: name}, Workload: "echo", Clients: 1,
-				RequestBytes: scenario.Size(64 << size), ResponseBytes: scenario.Size(64 << size),
+				Size: scenario.Payload{Request: scenario.Size(64 << size), Response: scenario.Size(64 << size)},
 				Load: scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)},
 			})
 		}

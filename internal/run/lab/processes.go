@@ -203,8 +203,8 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 		Stack:    cell.Variant.String(),
 		Workload: worker.Workload{
 			Name:          cell.Workload,
-			RequestBytes:  int(cell.RequestBytes),
-			ResponseBytes: int(cell.ResponseBytes),
+			RequestBytes:  int(cell.Size.Request),
+			ResponseBytes: int(cell.Size.Response),
 			Definition:    cell.Definition,
 		},
 		Address: address,

@@ -81,7 +81,7 @@ func expectedTime(c scenario.Cell) time.Duration {
 		if c.Load.Model == scenario.Closed && c.Load.Total == 0 {
 			requests *= c.Clients
 		}
-		call := usualCall + time.Duration(c.RequestBytes+c.ResponseBytes)*usualByte
+		call := usualCall + time.Duration(c.Size.Request+c.Size.Response)*usualByte
 		if c.Connection.Mode.PerRequest() {
 			call += usualConnection
 		}
@@ -129,10 +129,9 @@ type likeness struct {
 
 // likenesses are those of a cell, from the nearest to the one that all cells share.
 func likenesses(c scenario.Cell) []likeness {
-	sizes := scenario.Payload{Request: c.RequestBytes, Response: c.ResponseBytes}
 	return []likeness{
-		{part: c.Part, stack: c.Variant.Stack, sizes: sizes},
-		{part: c.Part, sizes: sizes, clients: c.Clients},
+		{part: c.Part, stack: c.Variant.Stack, sizes: c.Size},
+		{part: c.Part, sizes: c.Size, clients: c.Clients},
 		{part: c.Part},
 		{},
 	}

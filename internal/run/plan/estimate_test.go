@@ -66,7 +66,7 @@ func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
 		for _, stack := range []string{"tcp", "grpc"} {
 			for _, size := range []scenario.Size{64, 64 << 10} {
 				plan = append(plan, scenario.Planned{Repeat: 1, Cell: scenario.Cell{
-					Part: "p", Variant: scenario.Variant{Stack: stack}, Workload: "echo", RequestBytes: size, ResponseBytes: size,
+					Part: "p", Variant: scenario.Variant{Stack: stack}, Workload: "echo", Size: scenario.Payload{Request: size, Response: size},
 					Clients: clients, Load: scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)},
 				}})
 			}
@@ -75,7 +75,7 @@ func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
 	e := NewEstimate(plan, nil)
 	for number, trial := range plan[:4] { // those of one client: gRPC's large messages are slow
 		took := usual
-		if trial.Cell.Variant.Stack == "grpc" && trial.Cell.RequestBytes > 64 {
+		if trial.Cell.Variant.Stack == "grpc" && trial.Cell.Size.Request > 64 {
 			took = 11 * usual
 		}
 		e.took(number, took)
@@ -95,7 +95,7 @@ func TestExpectedTime(t *testing.T) {
 	}
 	small := expectedTime(cell(func(*scenario.Cell) {}))
 	for name, change := range map[string]func(*scenario.Cell){
-		"large messages":      func(c *scenario.Cell) { c.RequestBytes = 64 << 10 },
+		"large messages":      func(c *scenario.Cell) { c.Size.Request = 64 << 10 },
 		"more requests":       func(c *scenario.Cell) { c.Load.Requests = 2000 },
 		"a connection a call": func(c *scenario.Cell) { c.Connection.Mode = scenario.New },
 		"simulated work":      func(c *scenario.Cell) { c.Workload = "users:op=get-user,work=10ms" },

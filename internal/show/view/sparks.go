@@ -46,7 +46,7 @@ func newSparks(plan []scenario.Planned, order []record.PlannedTrial) *sparks {
 	}
 	slices.SortStableFunc(cells, func(a, b planned) int {
 		return cmp.Or(cmp.Compare(slices.Index(parts, a.cell.Part), slices.Index(parts, b.cell.Part)),
-			cmp.Compare(a.cell.RequestBytes, b.cell.RequestBytes), cmp.Compare(a.cell.ResponseBytes, b.cell.ResponseBytes),
+			cmp.Compare(a.cell.Size.Request, b.cell.Size.Request), cmp.Compare(a.cell.Size.Response, b.cell.Size.Response),
 			cmp.Compare(a.cell.Clients, b.cell.Clients))
 	})
 	slices.Sort(variants)
