@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
-	"wirelab.dev/internal/data/record"
 )
 
 // after does something when the load has run for so long, and ends with it.
@@ -109,37 +108,6 @@ func TestALateEndChangesNothing(t *testing.T) {
 		r := mustRun(t, Plan{Callers: callers(3, &server{delay: 10 * time.Millisecond}), Duration: time.Second, Controls: controls})
 		if r.EndedEarly || r.End-r.Begin != int64(time.Second) {
 			t.Errorf("ended early: %v, after %v", r.EndedEarly, time.Duration(r.End-r.Begin))
-		}
-	})
-}
-
-// A search that is told to end keeps what it found, if that is a rate kept and one missed.
-func TestASearchEndsEarly(t *testing.T) {
-	for tries, found := range map[int]bool{0: false, 2: false, 4: true} {
-		s := &searcher{plan: SearchPlan{Plan: Plan{Duration: time.Second}, Goal: Goal{Quantile: 0.99, Limit: time.Millisecond}}}
-		s.try = func(_ context.Context, rate float64) (*Result, record.Step, error) {
-			if len(s.found.Steps) == tries {
-				return nil, record.Step{}, ErrNothingMeasured
-			}
-			return &Result{}, record.Step{RatePerSecond: rate, Kept: rate < 900}, nil
-		}
-		r, err := s.finish(s.searchBelow(t.Context(), 1000)) // tries 800, and then 1000
-		switch {
-		case !found && !errors.Is(err, ErrNothingMeasured):
-			t.Errorf("after %d tries: got %v, want %v", tries, err, ErrNothingMeasured)
-		case found && (err != nil || !r.EndedEarly || r.Search.KeptPerSecond != 800 || r.Search.MissedPerSecond != 1000 || r.Search.Why == ""):
-			t.Errorf("after %d tries: %v, %+v", tries, err, r)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		controls := &Controls{}
-		after(t, 3*time.Second, controls.End)
-		_, err := Search(t.Context(), SearchPlan{
-			Plan: Plan{Callers: callers(10, &server{delay: time.Millisecond}), Duration: time.Hour, Drain: time.Second, Controls: controls},
-			Goal: Goal{Quantile: 0.99, Limit: time.Second},
-		})
-		if !errors.Is(err, ErrNothingMeasured) {
-			t.Errorf("a search told to end in its first step: got %v, want %v", err, ErrNothingMeasured)
 		}
 	})
 }

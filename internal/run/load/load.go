@@ -9,7 +9,7 @@
 //  4. It merges the clients' records into a Result: the measurement in the form of
 //     records, and what only the trial needs.
 //
-// Search runs plans at different rates to find the highest that meets a Goal.
+// Package search runs plans at different rates to find the highest that meets a goal.
 //
 // During the window the clients of a closed loop share no data that any of them
 // writes: each has its own recorders. The clients of an open loop take turns,

@@ -113,6 +113,9 @@ func (c *controller) merge(windowBegin int64) *record.Course {
 	return course
 }
 
+// ResponseTimes returns the response times of an open loop.
+func (r *Result) ResponseTimes() *latency.Histogram { return r.response }
+
 // Encode fills in the distributions of the measurement. Run leaves them out: what
 // only warms up or probes needs none.
 func (r *Result) Encode() error {

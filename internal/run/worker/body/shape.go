@@ -7,6 +7,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/load/search"
 )
 
 // burstAtMost limits the window of a burst, which ends with the last answer.
@@ -46,9 +47,9 @@ func (s *task) load(ctx context.Context, plan load.Plan, kept func()) (*load.Res
 		}
 		return measured, err
 	case scenario.Search:
-		return load.Search(ctx, load.SearchPlan{
+		return search.Run(ctx, search.Plan{
 			Plan:   plan,
-			Goal:   load.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
+			Goal:   search.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
 			OnKept: kept,
 		})
 	default:

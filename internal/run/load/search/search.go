@@ -1,4 +1,6 @@
-package load
+// Package search finds the highest rate of a load that meets a goal, by loads of package load at
+// one rate after another. It must not know what the load calls.
+package search
 
 import (
 	"context"
@@ -9,13 +11,14 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/load"
 )
 
-// SearchPlan describes a search for the highest constant rate that meets a goal.
-type SearchPlan struct {
+// A Plan describes a search for the highest constant rate that meets a goal.
+type Plan struct {
 	// Plan is the load of one step; Duration is a step's window, which is longer where
 	// the goal's quantile needs more requests. The search sets Open and WarmUp.
-	Plan
+	load.Plan
 	Goal Goal
 	// Precision is the relative difference between the highest rate that met the
 	// goal and the lowest that missed it at which the halving ends. 0: 1 %.
@@ -44,14 +47,14 @@ const (
 	refinements = 8
 )
 
-// Search finds the highest rate that meets the goal. It raises or lowers the rate
+// Run finds the highest rate that meets the goal. It raises or lowers the rate
 // by a quarter until the outcome changes, and then halves the interval between.
 // An outcome counts when two of up to three tries agree, since a busy machine can
 // spoil one. In the end it tries rates around the one at which half of the tries meet
 // the goal, so that a reader can tell how exactly that one is known. The result is the
 // measurement that won the vote of the highest rate that won one; its Search says what
 // was tried.
-func Search(ctx context.Context, p SearchPlan) (*Result, error) {
+func Run(ctx context.Context, p Plan) (*load.Result, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -62,8 +65,8 @@ func Search(ctx context.Context, p SearchPlan) (*Result, error) {
 
 // finish returns the best measurement. One that was told to end has found enough if it knows
 // a rate above, too.
-func (s *searcher) finish(err error) (*Result, error) {
-	if errors.Is(err, ErrNothingMeasured) && s.best != nil && s.found.MissedPerSecond > 0 {
+func (s *searcher) finish(err error) (*load.Result, error) {
+	if errors.Is(err, load.ErrNothingMeasured) && s.best != nil && s.found.MissedPerSecond > 0 {
 		s.found.Why, s.best.EndedEarly, err = "it was told to end", true, nil
 	}
 	if err != nil {
@@ -76,7 +79,7 @@ func (s *searcher) finish(err error) (*Result, error) {
 	return s.best, nil
 }
 
-func (p *SearchPlan) check() error {
+func (p *Plan) check() error {
 	switch {
 	case !(p.Goal.Quantile > 0 && p.Goal.Quantile < 1):
 		return fmt.Errorf("load: a goal at quantile %v: want one between 0 and 1", p.Goal.Quantile)
@@ -92,10 +95,10 @@ func (p *SearchPlan) check() error {
 
 // searcher holds the state of a search. All rates are of requests a second.
 type searcher struct {
-	plan  SearchPlan
-	try   func(ctx context.Context, rate float64) (*Result, record.Step, error) // measures one step
+	plan  Plan
+	try   func(ctx context.Context, rate float64) (*load.Result, record.Step, error) // measures one step
 	found record.Search
-	best  *Result // won the vote of found.KeptPerSecond
+	best  *load.Result // won the vote of found.KeptPerSecond
 }
 
 func (s *searcher) run(ctx context.Context) error {
@@ -123,8 +126,8 @@ func (s *searcher) probe(ctx context.Context) (float64, error) {
 	plan := s.plan.Plan
 	plan.Duration, plan.KeepSamples = probeDuration, false
 	plan.OnOpen, plan.OnClose = nil, nil
-	plan.WarmUp = WarmUp{AtLeast: probeDuration / 2, AtMost: 2 * probeDuration}
-	r, err := Run(ctx, plan)
+	plan.WarmUp = load.WarmUp{AtLeast: probeDuration / 2, AtMost: 2 * probeDuration}
+	r, err := load.Run(ctx, plan)
 	if err != nil {
 		return 0, err
 	}
@@ -216,7 +219,7 @@ func (s *searcher) decide(ctx context.Context, rate float64) (bool, error) {
 }
 
 // keep stores the measurement of a rate that is higher than those kept before.
-func (s *searcher) keep(r *Result, rate float64) {
+func (s *searcher) keep(r *load.Result, rate float64) {
 	if s.best != nil {
 		s.best.Close()
 	}

@@ -1,4 +1,4 @@
-package load
+package search
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/load"
 )
 
 // noisySearch searches a server that bears another rate in each try, around its
@@ -21,9 +22,9 @@ import (
 func noisySearch(t *testing.T, random *rand.Rand, capacity, noise float64) (*searcher, map[float64]int) {
 	t.Helper()
 	passed := map[float64]int{}
-	s := &searcher{plan: SearchPlan{Plan: Plan{Duration: time.Second}, Goal: Goal{Quantile: 0.99, Limit: time.Millisecond}}}
-	s.try = func(_ context.Context, rate float64) (*Result, record.Step, error) {
-		r, step := &Result{}, record.Step{RatePerSecond: rate, Kept: rate < capacity*math.Exp(noise*random.NormFloat64())}
+	s := &searcher{plan: Plan{Plan: load.Plan{Duration: time.Second}, Goal: Goal{Quantile: 0.99, Limit: time.Millisecond}}}
+	s.try = func(_ context.Context, rate float64) (*load.Result, record.Step, error) {
+		r, step := &load.Result{}, record.Step{RatePerSecond: rate, Kept: rate < capacity*math.Exp(noise*random.NormFloat64())}
 		r.Requests = int64(rate)
 		if step.Kept {
 			passed[rate]++
@@ -87,15 +88,15 @@ func TestTheThresholdOfASearchIsHeld(t *testing.T) {
 // A step lasts until ten requests lie beyond the goal's percentile, within bounds; what
 // cannot be judged so is refused with what to write instead.
 func TestAStepHasEnoughRequestsForItsPercentile(t *testing.T) {
-	plan := func(clients int, quantile float64) SearchPlan {
+	plan := func(clients int, quantile float64) Plan {
 		desk := &counter{free: make([]time.Time, clients), takes: 10 * time.Millisecond}
-		return SearchPlan{
-			Plan: Plan{Callers: callers(clients, desk), Duration: time.Second, Drain: 5 * time.Second},
+		return Plan{
+			Plan: load.Plan{Callers: callers(clients, desk), Duration: time.Second, Drain: 5 * time.Second},
 			Goal: Goal{Quantile: quantile, Limit: 50 * time.Millisecond},
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		found, err := Search(t.Context(), plan(2, 0.99)) // 200 a second: 5 s for 1,000
+		found, err := Run(t.Context(), plan(2, 0.99)) // 200 a second: 5 s for 1,000
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +108,7 @@ func TestAStepHasEnoughRequestsForItsPercentile(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		_, err := Search(t.Context(), plan(2, 0.999))
+		_, err := Run(t.Context(), plan(2, 0.999))
 		if err == nil || !strings.Contains(err.Error(), "P99.9 takes 10000 requests") || !strings.Contains(err.Error(), "write a duration of 6.2") {
 			t.Errorf("P99.9 at 160 a second in steps of a second: %v", err)
 		}
@@ -121,8 +122,8 @@ func TestAStepBeyondCapacityIsMissed(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		desk := &counter{free: make([]time.Time, 1), takes: time.Millisecond}
-		found, err := Search(t.Context(), SearchPlan{
-			Plan: Plan{Callers: callers(200, desk), Duration: time.Second, Drain: 5 * time.Second},
+		found, err := Run(t.Context(), Plan{
+			Plan: load.Plan{Callers: callers(200, desk), Duration: time.Second, Drain: 5 * time.Second},
 			Goal: Goal{Quantile: 0.99, Limit: 150 * time.Millisecond},
 		})
 		if err != nil {
@@ -142,8 +143,8 @@ func TestAStepBeyondCapacityIsMissed(t *testing.T) {
 func TestAShortStepBeyondCapacityIsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		desk := &counter{free: make([]time.Time, 1), takes: time.Millisecond}
-		found, err := Search(t.Context(), SearchPlan{
-			Plan: Plan{Callers: callers(4, desk), Duration: 20 * time.Millisecond, Drain: 5 * time.Second},
+		found, err := Run(t.Context(), Plan{
+			Plan: load.Plan{Callers: callers(4, desk), Duration: 20 * time.Millisecond, Drain: 5 * time.Second},
 			Goal: Goal{Quantile: 0.5, Limit: 1000 * time.Hour},
 		})
 		if err != nil {
@@ -184,8 +185,8 @@ func (c *counter) Call(context.Context) error {
 func TestSearchFindsTheCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		desk := &counter{free: make([]time.Time, 4), takes: time.Millisecond}
-		found, err := Search(t.Context(), SearchPlan{
-			Plan: Plan{Callers: callers(100, desk), Duration: time.Second, Drain: 5 * time.Second},
+		found, err := Run(t.Context(), Plan{
+			Plan: load.Plan{Callers: callers(100, desk), Duration: time.Second, Drain: 5 * time.Second},
 			Goal: Goal{Quantile: 0.99, Limit: 5 * time.Millisecond},
 		})
 		if err != nil {
@@ -196,18 +197,18 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 		if found.Search.MissedPerSecond/found.Search.KeptPerSecond > 1.0101 || found.Search.Why != "" {
 			t.Errorf("between %v and %v: %s", found.Search.KeptPerSecond, found.Search.MissedPerSecond, found.Search.Why)
 		}
-		within(t, "rate of the measurement", found.ratePerSecond(), found.Search.KeptPerSecond, 0.01)
+		within(t, "rate of the measurement", ratePerSecond(found), found.Search.KeptPerSecond, 0.01)
 	})
 }
 
-func (r *Result) ratePerSecond() float64 {
+func ratePerSecond(r *load.Result) float64 {
 	return float64(r.Requests) / time.Duration(r.End-r.Begin).Seconds()
 }
 
 func TestSearchGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, err := Search(t.Context(), SearchPlan{
-			Plan: Plan{Callers: callers(4, &server{delay: 20 * time.Millisecond}), Duration: 200 * time.Millisecond, Drain: 5 * time.Second},
+		_, err := Run(t.Context(), Plan{
+			Plan: load.Plan{Callers: callers(4, sleeper(20*time.Millisecond)), Duration: 200 * time.Millisecond, Drain: 5 * time.Second},
 			Goal: Goal{Quantile: 0.5, Limit: 10 * time.Millisecond},
 		})
 		if !errors.Is(err, ErrNoRate) || !strings.Contains(err.Error(), "above 10ms") {
@@ -217,14 +218,66 @@ func TestSearchGivesUp(t *testing.T) {
 }
 
 func TestWrongSearches(t *testing.T) {
-	for name, p := range map[string]SearchPlan{
-		"quantile":  {Plan: Plan{Duration: 1}, Goal: Goal{Quantile: 1, Limit: 1}},
-		"a goal of": {Plan: Plan{Duration: 1}, Goal: Goal{Quantile: 0.5}},
+	for name, p := range map[string]Plan{
+		"quantile":  {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 1, Limit: 1}},
+		"a goal of": {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 0.5}},
 		"duration":  {Goal: Goal{Quantile: 0.5, Limit: 1}},
-		"precision": {Plan: Plan{Duration: 1}, Goal: Goal{Quantile: 0.5, Limit: 1}, Precision: 1},
+		"precision": {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 0.5, Limit: 1}, Precision: 1},
 	} {
-		if _, err := Search(t.Context(), p); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := Run(t.Context(), p); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A search that is told to end keeps what it found, if that is a rate kept and one missed.
+func TestASearchEndsEarly(t *testing.T) {
+	for tries, found := range map[int]bool{0: false, 2: false, 4: true} {
+		s := &searcher{plan: Plan{Plan: load.Plan{Duration: time.Second}, Goal: Goal{Quantile: 0.99, Limit: time.Millisecond}}}
+		s.try = func(_ context.Context, rate float64) (*load.Result, record.Step, error) {
+			if len(s.found.Steps) == tries {
+				return nil, record.Step{}, load.ErrNothingMeasured
+			}
+			return &load.Result{}, record.Step{RatePerSecond: rate, Kept: rate < 900}, nil
+		}
+		r, err := s.finish(s.searchBelow(t.Context(), 1000)) // tries 800, and then 1000
+		switch {
+		case !found && !errors.Is(err, load.ErrNothingMeasured):
+			t.Errorf("after %d tries: got %v, want %v", tries, err, load.ErrNothingMeasured)
+		case found && (err != nil || !r.EndedEarly || r.Search.KeptPerSecond != 800 || r.Search.MissedPerSecond != 1000 || r.Search.Why == ""):
+			t.Errorf("after %d tries: %v, %+v", tries, err, r)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		controls := &load.Controls{}
+		time.AfterFunc(3*time.Second, controls.End)
+		_, err := Run(t.Context(), Plan{
+			Plan: load.Plan{Callers: callers(10, sleeper(time.Millisecond)), Duration: time.Hour, Drain: time.Second, Controls: controls},
+			Goal: Goal{Quantile: 0.99, Limit: time.Second},
+		})
+		if !errors.Is(err, load.ErrNothingMeasured) {
+			t.Errorf("a search told to end in its first step: got %v, want %v", err, load.ErrNothingMeasured)
+		}
+	})
+}
+
+// A sleeper is a server whose calls take that long.
+type sleeper time.Duration
+
+func (s sleeper) Call(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(s)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func callers(n int, c load.Caller) []load.Caller { return slices.Repeat([]load.Caller{c}, n) }
+
+func within(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if math.Abs(got-want) > tolerance*math.Abs(want) {
+		t.Errorf("%s: %v, want %v within %v %%", what, got, want, 100*tolerance)
 	}
 }

@@ -1,4 +1,4 @@
-package load
+package search
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/load"
 )
 
 // Goal is what a rate must meet to count as sustained: a quantile of the response
@@ -34,12 +35,12 @@ const (
 func (g Goal) leastRequests() float64 { return math.Ceil(leastBeyond / (1 - g.Quantile)) }
 
 // judgeable returns how long a step at the rate lasts until its quantile can be judged.
-func (p *SearchPlan) judgeable(rate float64) time.Duration {
+func (p *Plan) judgeable(rate float64) time.Duration {
 	return time.Duration(math.Ceil(p.Goal.leastRequests() / rate * float64(time.Second)))
 }
 
 // stepTooShort returns an error if not even the longest step judges the rate.
-func (p *SearchPlan) stepTooShort(rate float64) error {
+func (p *Plan) stepTooShort(rate float64) error {
 	need := p.judgeable(rate)
 	if need <= longestStep*p.Duration {
 		return nil
@@ -49,30 +50,30 @@ func (p *SearchPlan) stepTooShort(rate float64) error {
 }
 
 // measure runs one step and judges it.
-func (s *searcher) measure(ctx context.Context, rate float64) (*Result, record.Step, error) {
+func (s *searcher) measure(ctx context.Context, rate float64) (*load.Result, record.Step, error) {
 	plan := s.plan.Plan
-	plan.Open = &Arrivals{RatePerSecond: rate}
+	plan.Open = &load.Arrivals{RatePerSecond: rate}
 	plan.Duration = max(plan.Duration, s.plan.judgeable(rate))
 	settle := min(plan.Duration/4, 200*time.Millisecond)
-	plan.WarmUp = WarmUp{AtLeast: settle, AtMost: settle}
-	r, err := Run(ctx, plan)
+	plan.WarmUp = load.WarmUp{AtLeast: settle, AtMost: settle}
+	r, err := load.Run(ctx, plan)
 	if err != nil {
 		return nil, record.Step{}, err
 	}
 	if r.EndedEarly {
 		r.Close()
-		return nil, record.Step{}, fmt.Errorf("at %.4g a second: %w", rate, ErrNothingMeasured)
+		return nil, record.Step{}, fmt.Errorf("at %.4g a second: %w", rate, load.ErrNothingMeasured)
 	}
 	return r, s.plan.Goal.judge(rate, r), nil
 }
 
 // judge compares one step with the goal.
-func (g Goal) judge(rate float64, r *Result) record.Step {
+func (g Goal) judge(rate float64, r *load.Result) record.Step {
 	var failed int64
 	for _, f := range r.Failures {
 		failed += f.Count
 	}
-	figure := r.response.Quantile(g.Quantile)
+	figure := r.ResponseTimes().Quantile(g.Quantile)
 	step := record.Step{
 		RatePerSecond:     rate,
 		AchievedPerSecond: float64(r.Completed-min(failed, r.Completed)) / time.Duration(r.End-r.Begin).Seconds(),
@@ -98,13 +99,13 @@ func (g Goal) judge(rate float64, r *Result) record.Step {
 
 // beyondCapacity reports whether the backlog of a step grew, which a generous limit does
 // not show in a short step.
-func beyondCapacity(rate float64, r *Result) bool {
+func beyondCapacity(rate float64, r *load.Result) bool {
 	grew := float64(r.Pacing.Scheduled - r.Completed)
 	_, beyond, err := stats.Backlog{
 		OfferedPerSecond: rate,
 		ServedPerSecond:  r.ServedPerSecond(r.End-r.Begin, stepStretches),
 		Grew:             grew,
-		Mean:             r.response.Mean().Seconds() * rate,
+		Mean:             r.ResponseTimes().Mean().Seconds() * rate,
 	}.BeyondCapacity()
 	if err != nil { // too short to see the rate vary
 		return grew-r.InFlight > goalBehind*float64(r.Pacing.Scheduled)
