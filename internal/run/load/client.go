@@ -266,29 +266,6 @@ func (c *client) recordPacing(course *call) {
 	}
 }
 
-// fail counts a failed call. It may allocate: the generator's cost matters only in
-// trials without failures.
-func (c *client) fail(err error) {
-	class := c.classify(err)
-	if c.failures[class] == nil {
-		if c.failures == nil {
-			c.failures = map[record.ErrorCount]*record.ErrorCount{}
-		}
-		first := class
-		first.Example = err.Error()
-		c.failures[class] = &first
-	}
-	c.failures[class].Count++
-}
-
-func (c *client) countedFailures() []record.ErrorCount {
-	counted := make([]record.ErrorCount, 0, len(c.failures))
-	for _, f := range c.failures {
-		counted = append(counted, *f)
-	}
-	return counted
-}
-
 // finished reports whether the client may stop. In a window bounded by time all
 // clients go on sending, unrecorded, until the last measured call has ended, so
 // that the slowest calls are measured under the same load as the others.
@@ -307,4 +284,28 @@ func (c *client) markPast() {
 	if !c.isPast.Swap(true) {
 		c.window.past.Add(1)
 	}
+}
+
+// think waits as long as the caller says, from when it is asked: what checking the answer took
+// is the generator's. A think time that the end of the window finds ends with it. What the
+// clock adds to it is the generator's too, as time between calls.
+func (c *client) think(ctx context.Context) {
+	if c.thinker == nil || c.quotaDone() {
+		return
+	}
+	length := c.thinker.Think()
+	if length <= 0 {
+		return
+	}
+	begin := clock.Now()
+	c.idle.Store(true)
+	timer := time.NewTimer(length)
+	select {
+	case <-timer.C:
+	case <-c.window.ended:
+	case <-ctx.Done():
+	}
+	timer.Stop()
+	c.idle.Store(false)
+	c.thought += c.window.bounds.Load().within(begin, min(clock.Now(), begin+int64(length)))
 }

@@ -46,14 +46,14 @@ func (i *intervalCounts) ends(response int64, err error) {
 // intervalReader cuts what the clients counted into intervals.
 type intervalReader struct {
 	asked       *Intervals
-	clients     []*client
+	clients     []*intervalCounts
 	responses   *latency.CoarseReader
 	failed      int64 // read so far
 	start, next int64 // of the interval that lasts, and when it ends
 }
 
 // newIntervalReader reads clients that begin at an instant; nil if nobody asks for it.
-func newIntervalReader(asked *Intervals, clients []*client, began int64) *intervalReader {
+func newIntervalReader(asked *Intervals, clients []*intervalCounts, began int64) *intervalReader {
 	if asked == nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func newIntervalReader(asked *Intervals, clients []*client, began int64) *interv
 	r := &intervalReader{asked: asked, clients: clients, start: began}
 	var recorders []*latency.CoarseRecorder
 	for _, one := range clients {
-		recorders = append(recorders, one.intervals.responses)
+		recorders = append(recorders, one.responses)
 	}
 	r.responses = latency.NewCoarseReader(recorders...)
 	r.next = r.edgeAfter(began)
@@ -90,7 +90,7 @@ func (r *intervalReader) cut(now int64) {
 	}
 	failed := int64(0)
 	for _, one := range r.clients {
-		failed += one.intervals.failed.Load()
+		failed += one.failed.Load()
 	}
 	r.asked.Report(Interval{StartNS: r.start, TookNS: now - r.start, Failed: failed - r.failed, Responses: r.responses.Since()})
 	r.failed, r.start, r.next = failed, now, r.edgeAfter(now)

@@ -98,14 +98,14 @@ type liveFigures struct {
 	recent []*liveSums // at most liveSpan+1, the oldest first
 }
 
-// look adds the counts up and shows them.
-func (f *liveFigures) look(now int64, clients []*client) *live.Calls {
+// look adds up the counts of all clients and returns what to show.
+func (f *liveFigures) look(now int64, clients []*liveCounts) *live.Calls {
 	sums, shown := &liveSums{at: now}, &live.Calls{}
 	failures := map[record.ErrorCount]int64{}
 	for _, one := range clients {
-		shown.InFlight += sums.add(one.live)
-		if one.live.failed.Load() > 0 {
-			one.live.addFailures(failures)
+		shown.InFlight += sums.add(one)
+		if one.failed.Load() > 0 {
+			one.addFailures(failures)
 		}
 	}
 	if len(f.recent) > liveSpan {

@@ -210,3 +210,29 @@ func (a *Arrivals) expected(length time.Duration) float64 {
 		return length.Seconds() * a.RatePerSecond
 	}
 }
+
+// group is that of the plan, which is all of it where none is named.
+func (p *Plan) group() Group {
+	if p.Group != nil {
+		return *p.Group
+	}
+	return Group{Of: len(p.Callers)}
+}
+
+// extra is how many of the plan's own callers measure one request more.
+func (p *Plan) extra() int { return min(max(p.Extra-p.group().First, 0), len(p.Callers)) }
+
+func (p *Plan) validateGroup() error {
+	if g := p.group(); g.First < 0 || g.First+len(p.Callers) > g.Of {
+		return fmt.Errorf("load: %d clients of a group of %d, from number %d on: want them to be among it", len(p.Callers), g.Of, g.First)
+	}
+	if (p.Begins != AtOnce || p.Opens != AtOnce) && p.Controls == nil {
+		return fmt.Errorf("load: it is to wait until it is told to begin, and has no controls")
+	}
+	return nil
+}
+
+func (p *Plan) share() share {
+	g := p.group()
+	return share{first: int64(g.First), clients: int64(len(p.Callers)), of: int64(g.Of)}
+}

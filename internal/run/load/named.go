@@ -1,9 +1,6 @@
 package load
 
 import (
-	"cmp"
-	"slices"
-
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 )
@@ -98,30 +95,4 @@ func (b *byName) release() {
 type namedResult struct {
 	record.NamedCalls
 	service, response *latency.Histogram // response is nil where it is the service time
-}
-
-// mergeNamed adds up what the clients recorded, in the order of the names.
-func mergeNamed(clients []*client) []namedResult {
-	var all []namedResult
-	for _, c := range clients {
-		for _, one := range c.named.all {
-			i := slices.IndexFunc(all, func(r namedResult) bool { return r.Name == one.Name })
-			if i < 0 {
-				i = len(all)
-				fresh := namedResult{NamedCalls: record.NamedCalls{Name: one.Name}, service: latency.NewHistogram()}
-				if one.response != nil {
-					fresh.response = latency.NewHistogram()
-				}
-				all = append(all, fresh)
-			}
-			into := &all[i]
-			into.NamedCalls = into.Plus(one.NamedCalls)
-			into.service.Add(one.service)
-			if one.response != nil {
-				into.response.Add(one.response)
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b namedResult) int { return cmp.Compare(a.Name, b.Name) })
-	return all
 }

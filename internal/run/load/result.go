@@ -160,3 +160,46 @@ func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogr
 	}
 	return h
 }
+
+// countedStatuses returns those of all clients.
+func countedStatuses(clients []*client) (all []record.StatusCount) {
+	for _, one := range clients {
+		all = record.PlusStatuses(all, one.statuses)
+	}
+	return all
+}
+
+// tracesOf returns those of all clients.
+func tracesOf(clients []*client) (slowest []record.Trace, count int64) {
+	for _, one := range clients {
+		slowest = record.PlusTraces(slowest, one.traces.slowest)
+		count += one.traces.count
+	}
+	return slowest, count
+}
+
+// mergeNamed adds up what the clients recorded, in the order of the names.
+func mergeNamed(clients []*client) []namedResult {
+	var all []namedResult
+	for _, c := range clients {
+		for _, one := range c.named.all {
+			i := slices.IndexFunc(all, func(r namedResult) bool { return r.Name == one.Name })
+			if i < 0 {
+				i = len(all)
+				fresh := namedResult{NamedCalls: record.NamedCalls{Name: one.Name}, service: latency.NewHistogram()}
+				if one.response != nil {
+					fresh.response = latency.NewHistogram()
+				}
+				all = append(all, fresh)
+			}
+			into := &all[i]
+			into.NamedCalls = into.Plus(one.NamedCalls)
+			into.service.Add(one.service)
+			if one.response != nil {
+				into.response.Add(one.response)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b namedResult) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}

@@ -186,7 +186,7 @@ func (c *controller) start(ctx context.Context, at int64) {
 	} else {
 		clock.Until(c.began)
 	}
-	c.intervals = newIntervalReader(c.plan.Intervals, c.clients, c.began)
+	c.intervals = newIntervalReader(c.plan.Intervals, each(c.clients, func(one *client) *intervalCounts { return one.intervals }), c.began)
 	for _, one := range c.clients {
 		for _, course := range one.courses() {
 			course.Begin(c.began, min(c.plan.WarmUp.AtMost, usualWarmUp)+c.plan.Duration)
@@ -370,7 +370,7 @@ func (c *controller) report(now int64) {
 	}
 	progress.Fraction = min(1, max(0, progress.Fraction))
 	if c.plan.Live {
-		progress.Live = c.live.look(now, c.clients)
+		progress.Live = c.live.look(now, each(c.clients, func(one *client) *liveCounts { return one.live }))
 	}
 	c.plan.Report(progress)
 }
@@ -399,4 +399,34 @@ func (c *controller) closeSamples() {
 			one.samples.Close()
 		}
 	}
+}
+
+// allPastOrIdle reports whether no client has a call of the window in flight, once it has
+// ended. What an idle client begins after that is none of the window: it reads the clock
+// when it is no longer idle.
+func (c *controller) allPastOrIdle() bool {
+	for _, one := range c.clients {
+		if !one.idle.Load() && !one.isPast.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// figureOf is the throughput in a closed loop. A schedule fixes that of an open loop,
+// where it is the mean service time.
+func figureOf(p *Plan) figure {
+	if p.Open != nil {
+		return serviceTimes
+	}
+	return throughputs
+}
+
+// each returns what each client has.
+func each[T any](clients []*client, of func(*client) T) []T {
+	all := make([]T, len(clients))
+	for i, one := range clients {
+		all[i] = of(one)
+	}
+	return all
 }

@@ -21,21 +21,3 @@ func (s *statuses) count(status int) {
 	}
 	*s = append(*s, record.StatusCount{Status: status, Count: 1})
 }
-
-// countStatus counts the status of a call that began in the window.
-func (c *client) countStatus() {
-	if c.answered == nil {
-		return
-	}
-	if status, is := c.answered.Status(); is {
-		c.statuses.count(status)
-	}
-}
-
-// countedStatuses returns those of all clients.
-func countedStatuses(clients []*client) (all []record.StatusCount) {
-	for _, one := range clients {
-		all = record.PlusStatuses(all, one.statuses)
-	}
-	return all
-}

@@ -29,22 +29,3 @@ func (t *traces) note(one record.Trace) {
 	t.slowest = slices.Insert(t.slowest, at, one)
 	t.slowest = t.slowest[:min(len(t.slowest), record.KeptTraces)]
 }
-
-// noteTrace notes the trace of a call that began in the window.
-func (c *client) noteTrace(course *call, begin int64, err error) {
-	if c.traced == nil {
-		return
-	}
-	if id := c.traced.Trace(); id != "" {
-		c.traces.note(record.Trace{ID: id, ServiceNS: course.ended - course.sent, AfterNS: course.sent - begin, Failed: err != nil})
-	}
-}
-
-// tracesOf returns those of all clients.
-func tracesOf(clients []*client) (slowest []record.Trace, count int64) {
-	for _, one := range clients {
-		slowest = record.PlusTraces(slowest, one.traces.slowest)
-		count += one.traces.count
-	}
-	return slowest, count
-}

@@ -71,15 +71,6 @@ func setEnough(w *record.WarmUp, course []record.Interval, of figure) {
 // figure is what the steady state of a course is judged by, interval by interval.
 type figure func(course []record.Interval) []float64
 
-// figureOf is the throughput in a closed loop. A schedule fixes that of an open loop,
-// where it is the mean service time.
-func figureOf(p *Plan) figure {
-	if p.Open != nil {
-		return serviceTimes
-	}
-	return throughputs
-}
-
 // serviceTimes are the intervals' means. An interval in which no call ended has that of
 // the one before.
 func serviceTimes(course []record.Interval) []float64 {

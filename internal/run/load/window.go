@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"sync/atomic"
+	"time"
 )
 
 // window is read by all clients.
@@ -100,4 +101,10 @@ func (b *bounds) open() *pause {
 		return &b.pauses[n-1]
 	}
 	return nil
+}
+
+// pausedIn tells how often the load was paused, the warm-up included, and how much of
+// the time between the window's edges that took.
+func (b *bounds) pausedIn() (pauses int64, took time.Duration) {
+	return int64(len(b.pauses)), time.Duration(b.cut(b.end) - b.cut(b.begin))
 }

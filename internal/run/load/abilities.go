@@ -18,12 +18,8 @@ func streamerOf(caller Caller) Streamer {
 	return nil
 }
 
-// recordMessages records the messages of a call that began in the window.
-func (c *client) recordMessages() {
-	if c.streamer == nil {
-		return
-	}
-	for _, took := range c.streamer.MessageTimes() {
-		c.messages.Record(int64(took))
-	}
+// Thinker is an optional ability of a Caller: Think is how long its client waits, in a closed
+// loop, from the end of the last call to the next. In an open loop, arrivals say when.
+type Thinker interface {
+	Think() time.Duration
 }

@@ -1,0 +1,207 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
+)
+
+const (
+	// openPatience is how long a load that may open its window, or that is warmed up, waits
+	// to be told to.
+	openPatience = time.Minute
+	// lead is how long before the instant of a cue what it is for is prepared.
+	lead = 2 * notice
+	// oldestCue is how long ago an instant may be. An older one is now, since a window would
+	// be over that begins there.
+	oldestCue = 10 * time.Second
+)
+
+// awaitBegin waits for what the plan's first call waits for, until shortly before its instant,
+// which it returns. One that is over is still where a schedule begins: what was due since is
+// late.
+func (c *controller) awaitBegin(ctx context.Context) (int64, error) {
+	since := clock.Now()
+	c.lastReport = since - int64(reportEvery)
+	for {
+		now := clock.Now()
+		at, told := c.cue(c.plan.Begins, now)
+		switch {
+		case c.plan.Begins == AtOnce:
+			return now, nil
+		case c.plan.Controls.end.Load():
+			return 0, ErrNothingMeasured
+		case told && at-now <= int64(lead):
+			return at, nil
+		case c.plan.Begins == OnOpen && now-since > int64(openPatience):
+			return 0, errNotOpened
+		}
+		wait := tick
+		if told {
+			wait = min(wait, time.Duration(at-now)-lead)
+		}
+		c.reportWaiting(now)
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+var errNotOpened = fmt.Errorf("load: its warm-up could end, and within %v it was not told to open the window: want the control open", openPatience)
+
+// cue is the instant of a cue, if it was given.
+func (c *controller) cue(of Cue, now int64) (at int64, told bool) {
+	var given *int64
+	switch of {
+	case OnGo:
+		given = c.plan.Controls.goAt.Load()
+	case OnOpen:
+		given = c.plan.Controls.openAt.Load()
+	}
+	if given == nil {
+		return 0, false
+	}
+	if *given < now-int64(oldestCue) {
+		return now, true
+	}
+	return *given, true
+}
+
+func (c *controller) reportWaiting(now int64) {
+	if c.plan.Report == nil || now-c.lastReport < int64(reportEvery) {
+		return
+	}
+	c.lastReport = now
+	c.plan.Report(live.Progress{Warming: true, Settled: c.plan.Begins == OnOpen})
+}
+
+// openWhenTold opens the window of a load whose warm-up may end. It is announced as late as
+// it can be, since the counters are read then.
+func (c *controller) openWhenTold(now int64) error {
+	if c.mayOpen == 0 {
+		c.mayOpen = now
+		c.lastReport = now - int64(reportEvery) // whoever tells it to waits for this
+	}
+	at, told := c.cue(OnOpen, now)
+	ahead := time.Duration(at - now)
+	switch {
+	case told && ahead <= tick+lead+tick/2: // the next tick may be too late
+		time.Sleep(ahead - lead)
+		c.readyToOpen()
+		c.announce(max(at, clock.Now()+int64(notice)))
+	case now-c.mayOpen > int64(openPatience):
+		return errNotOpened
+	}
+	return nil
+}
+
+// openNotice is how long before it begins a pause of an open loop is announced: a client
+// no longer looks up from an arrival that is so near. It is announced as long before that
+// it ends, since those who wait for a far arrival look up that often.
+const openNotice = notice + maxSleep
+
+// mostPauses bounds what each call is held against.
+const mostPauses = 100
+
+func (c *controller) notice() int64 {
+	if c.schedule != nil {
+		return int64(openNotice)
+	}
+	return int64(notice)
+}
+
+// obey does what the controls ask for.
+func (c *controller) obey(now int64) error {
+	controls := c.plan.Controls
+	if controls == nil {
+		return nil
+	}
+	b := c.bounds()
+	switch paused := b.open(); {
+	case controls.end.Load():
+		return c.endEarly(now)
+	case controls.paused.Load() && paused == nil:
+		c.pause(now + c.notice())
+	case !controls.paused.Load() && paused != nil:
+		c.resume(max(now+c.notice(), paused.from))
+	}
+	return nil
+}
+
+// endEarly closes the window, unless it is about to close anyway. A pause is no part of
+// it, so one that is paused ended where the pause began: no call has another place by that.
+func (c *controller) endEarly(now int64) error {
+	b := *c.bounds()
+	end := now + int64(notice)
+	paused := b.open()
+	switch {
+	case now < b.begin: // or it has none yet
+		return ErrNothingMeasured
+	case b.end <= end:
+		return nil
+	case paused != nil:
+		end = min(end, paused.from)
+	}
+	b.end = end
+	c.endedEarly = true
+	c.publish(b)
+	c.endPause()
+	return nil
+}
+
+// pause keeps clients from sending from the instant on. After the window there is nothing
+// to pause.
+func (c *controller) pause(from int64) {
+	b := *c.bounds()
+	if b.end <= from || len(b.pauses) == mostPauses {
+		return
+	}
+	b.pauses = append(slices.Clone(b.pauses), pause{from: from, to: notYet, resumed: make(chan struct{})})
+	if b.begin != notYet {
+		b.end = notYet
+	}
+	c.publish(b)
+}
+
+// resume lets clients send from the instant on, and puts the window's end off.
+func (c *controller) resume(to int64) {
+	b := *c.bounds()
+	b.pauses = slices.Clone(b.pauses)
+	paused := b.open()
+	paused.to = to
+	if b.begin != notYet && c.plan.Duration > 0 {
+		b.end = c.windowEnd(&b)
+	}
+	c.lastEnded = max(c.lastEnded, to)
+	c.publish(b)
+	close(paused.resumed)
+}
+
+// windowEnd is when a window that is bounded by time ends.
+func (c *controller) windowEnd(b *bounds) int64 {
+	paused := b.cut(notYet) - b.cut(b.begin)
+	return b.begin + int64(c.plan.Duration) + paused
+}
+
+func (c *controller) bounds() *bounds { return c.window.bounds.Load() }
+
+func (c *controller) publish(b bounds) { c.window.bounds.Store(&b) }
+
+// endPause wakes those who sit out a pause in which the load ends.
+func (c *controller) endPause() {
+	paused := c.bounds().open()
+	if paused == nil {
+		return
+	}
+	select {
+	case <-paused.resumed: // they are awake
+	default:
+		close(paused.resumed)
+	}
+}
