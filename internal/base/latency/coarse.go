@@ -53,7 +53,7 @@ type Coarse struct {
 // NewCoarse returns an empty histogram.
 func NewCoarse() *Coarse { return &Coarse{counts: make([]int64, coarseCount)} }
 
-// Record counts a duration so many times.
+// Record counts a duration count times.
 func (c *Coarse) Record(ns, times int64) {
 	c.counts[coarseBucket(ns)] += times
 	c.count += times

@@ -119,10 +119,10 @@ func (c *Course) Add(other *Course) {
 	}
 }
 
-// Slot is how long one is.
+// Slot returns the length of a slot.
 func (c *Course) Slot() time.Duration { return 1 << c.shift }
 
-// Slots is how many there are, up to the last that has counted anything.
+// Slots returns the number of slots up to the last one with a count.
 func (c *Course) Slots() int {
 	for n := courseSlots; n > 0; n-- {
 		if c.Count(n-1) > 0 {
@@ -132,7 +132,7 @@ func (c *Course) Slots() int {
 	return 0
 }
 
-// Count is how many durations ended in a slot.
+// Count returns the number of durations that ended in a slot.
 func (c *Course) Count(slot int) (total int64) {
 	for _, n := range c.slot(slot) {
 		total += int64(n)
@@ -140,10 +140,10 @@ func (c *Course) Count(slot int) (total int64) {
 	return total
 }
 
-// Failed is how many failures were counted in a slot.
+// Failed returns the number of failures in a slot.
 func (c *Course) Failed(slot int) int64 { return int64(c.failed[slot]) }
 
-// Quantile is that of the durations which ended in a slot; 0 where there are none.
+// Quantile returns a quantile of the durations that ended in a slot, or 0 if there are none.
 func (c *Course) Quantile(slot int, q float64) time.Duration {
 	left := int64(math.Ceil(q * float64(c.Count(slot))))
 	for bucket, n := range c.slot(slot) {

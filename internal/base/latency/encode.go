@@ -70,8 +70,8 @@ type Distribution struct {
 	Max       int64  `json:"max_ns"`
 	Clamped   int64  `json:"clamped,omitempty"` // above 60 s, in the highest bucket
 	Histogram string `json:"hdr"`
-	// Percentiles are those that another program computed, in ascending order; absent
-	// where there are buckets.
+	// Percentiles holds the percentiles that another program computed, in ascending order.
+	// It is absent if there are buckets.
 	Percentiles []Percentile `json:"percentiles,omitempty"`
 }
 

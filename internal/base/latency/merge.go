@@ -11,8 +11,8 @@ func (h *Histogram) Merge(other *Histogram) {
 }
 
 // MergeDistributions returns what one recorder would have given that had recorded the
-// durations of all: buckets and totals are exact. Where of one only the totals are known, so
-// it is of all.
+// durations of all: buckets and totals are exact. If one part has only totals, the result has
+// only totals.
 func MergeDistributions(parts ...Distribution) (Distribution, error) {
 	all := NewHistogram()
 	onlyTotals := false

@@ -9,9 +9,9 @@ import (
 )
 
 // This file writes the part of the Parquet format that samples need: flat
-// columns, no nulls, a page a column and row group. Pages are not compressed: once
+// columns, no nulls, one page per column and row group. Pages are not compressed: once
 // the deltas are packed, gzip takes off another 4 %. The field numbers and constants
-// below are those of parquet.thrift in github.com/apache/parquet-format.
+// below come from parquet.thrift in github.com/apache/parquet-format.
 
 const parquetMagic = "PAR1"
 

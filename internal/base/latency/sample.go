@@ -11,7 +11,7 @@ type Sample struct {
 	Failed   bool
 }
 
-// chunkSamples is how many samples are mapped at a time: 640 KiB.
+// chunkSamples is the number of samples that are mapped at a time: 640 KiB.
 const chunkSamples = 16 << 10
 
 // SampleLog keeps every sample of one client, outside the Go heap. Like a [Recorder]
