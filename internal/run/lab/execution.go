@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// execution carries a plan out, and holds what is carried from one trial to the next.
+// An execution carries out a plan, and holds the state that goes from trial to trial.
 type execution struct {
 	*Lab
 	order []record.PlannedTrial
@@ -53,7 +53,7 @@ func (l *Lab) execution(plan []scenario.Planned, run *record.Run) (*execution, e
 	}, nil
 }
 
-// run does what the queue says until it says that all is done.
+// run follows the steps of the queue until all trials are done.
 func (e *execution) run(ctx context.Context) error {
 	defer func() { e.used = e.queue.used }()
 	for {
@@ -118,7 +118,7 @@ func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
 	return why, spoiled
 }
 
-// attempts are the measurements of a trial so far, which are thrown away when it is
+// attempts returns the measurements of a trial so far, which are thrown away when it is
 // measured again.
 func (e *execution) attempts(number int) []record.Attempt {
 	last := e.queue.setBack(number)
@@ -146,7 +146,7 @@ func (e *execution) record(r *record.Record) error {
 	return nil
 }
 
-// wait looks at the machine for a moment.
+// wait watches the machine for a moment.
 func (e *execution) wait(ctx context.Context) {
 	e.observe(e.queue.waiting())
 	taken := e.takenByOthers(ctx)

@@ -40,7 +40,7 @@ func fill(r *record.Record, c *worker.ClientResult) {
 	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
 }
 
-// endedEarly says what was measured of what was asked for.
+// endedEarly writes how much of the requested load was measured.
 func endedEarly(asked record.Load, windowNS, requests int64) string {
 	window := time.Duration(windowNS).Round(time.Millisecond)
 	switch {

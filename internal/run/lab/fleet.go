@@ -13,23 +13,23 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Fleet is agents on other machines that run a trial's ends.
+// A Fleet runs the ends of trials with agents on other machines.
 type Fleet interface {
-	// Stage takes agents for a trial whose client has so many callers, and compares their
-	// clocks with this machine's.
+	// Stage takes agents for a trial whose client has that number of callers, and compares
+	// their clocks with this machine's.
 	Stage(ctx context.Context, callers int) (Stage, error)
-	// Agents is how many have a part of so many callers.
+	// Agents returns the number of agents that share that number of callers.
 	Agents(callers int) int
 }
 
 // ErrTooFewAgents is wrapped by the error of a stage that every further trial would meet, too.
 var ErrTooFewAgents = errors.New("too few agents")
 
-// Stage is where a trial's ends are started.
+// A Stage starts the ends of a trial.
 type Stage interface {
-	// Address is where a server is to listen.
+	// Address returns the address for a server to listen at.
 	Address() string
-	// Limits are the least of the machines that have clients.
+	// Limits returns the lowest limits of the machines that have clients.
 	Limits() host.Limits
 	// Start starts an end, as worker.Start does. A client may be one of several machines
 	// together: its result then has parts. Instants of results are on this machine's clock.
@@ -57,7 +57,7 @@ func (t *trial) onStage(ctx context.Context) (*surroundings, error) {
 	return &surroundings{stage: stage, have: stage.Limits()}, nil
 }
 
-// placed are the CPUs of both ends, where they are known: not those of several clients.
+// placed returns the CPUs of both ends; nil: unknown, as with several clients.
 func (t *trial) placed(s *server) (client, server []int) {
 	switch {
 	case t.in.stage == nil && s.process == nil:
@@ -115,7 +115,7 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serv
 	return nil
 }
 
-// fleetClient is what a client did, and what its machine was like.
+// fleetClient returns the record of one client and of its machine.
 func (t *trial) fleetClient(p worker.Part, first int64) (record.FleetClient, error) {
 	c := p.Result.Client
 	own := &record.Record{Cell: t.cell(), WindowNS: c.EndNS - c.BeginNS}

@@ -38,8 +38,8 @@ func Order(plan []scenario.Planned) []record.PlannedTrial {
 	return order
 }
 
-// Cells are those that the records of a plan will have, in its order; without those that
-// are only profiled.
+// Cells returns the cells that the records of a plan will have, in its order. It leaves out
+// cells that are only profiled.
 func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 	var cells []record.Cell
 	for _, p := range plan {
@@ -50,25 +50,26 @@ func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 	return cells
 }
 
-// Lab is where trials are run.
+// A Lab runs trials.
 type Lab struct {
 	// Worker is the program, with its arguments, that reads a spec.
 	Worker []string
-	// Rebuilt are Workers whose Go runtime has another limit of small objects, by it.
+	// Rebuilt holds Workers whose Go runtime has another limit of small objects, by that limit.
 	Rebuilt map[int][]string
 	// Peers are servers in other languages, by their names.
 	Peers map[string][]string
 	// Targets are the addresses of servers that already run, by variant or stack;
 	// their trials start no server.
 	Targets map[string]string
-	// Trust is what clients over TLS accept from the servers at Targets.
+	// Trust says which certificates clients over TLS accept from the servers at Targets.
 	Trust     secure.Trust
 	Placement host.Placement
 	Nice      int
 	Seed      uint64
 	// Observers follow the run; each event goes to all of them, in order.
 	Observers []live.Observer
-	// Patience is for trials that only the machine spoils; none keeps them as they are.
+	// Patience bounds the time spent on trials that only the machine spoils. The zero value
+	// records such trials as they are.
 	Patience Patience
 	// Live has the progress of trials show what their calls are like.
 	Live bool

@@ -15,7 +15,7 @@ import (
 // loopback: a bare TCP loop on two CPUs makes 13,000.
 const fastestOpening = 20_000
 
-// demand is what a trial needs of the machine.
+// demand describes what a trial needs of the machine.
 type demand struct {
 	clients    int
 	connection scenario.Connection

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/machine/link"
 )
 
-// settings are what a scenario's network asks of package link, with the trial's seed
-// unless it has its own.
+// settings returns a scenario's network as settings of package link. A network without a seed
+// gets the trial's.
 func settings(n scenario.Network, seed uint64) link.Settings {
 	up, down := n.Ways()
 	return link.Settings{

@@ -43,7 +43,7 @@ func (t *trial) surround(ctx context.Context) (*surroundings, error) {
 	return s, nil
 }
 
-// listenAddress is where the trial's server listens.
+// listenAddress returns the address that the trial's server listens at.
 func (s *surroundings) listenAddress() string {
 	switch {
 	case s.stage != nil:

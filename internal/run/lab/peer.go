@@ -26,7 +26,7 @@ func (t *trial) clientProgram() []string {
 	return t.worker()
 }
 
-// serverSpec is what the trial's server is told.
+// serverSpec returns the spec of the trial's server.
 func (t *trial) serverSpec() worker.Spec {
 	spec := t.spec(worker.ServerRole, t.in.listenAddress())
 	if p, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
@@ -35,8 +35,8 @@ func (t *trial) serverSpec() worker.Spec {
 	return spec
 }
 
-// callingSpec is what the trial's client is told. A peer writes its calls to a file, which
-// is there as long as the trial.
+// callingSpec returns the spec of the trial's client. A peer writes its calls to a file, which
+// exists as long as the trial.
 func (t *trial) callingSpec(r *record.Record, server *server) (worker.Spec, *callsFile, error) {
 	spec := t.spec(worker.ClientRole, server.address)
 	spec.Client = t.clientSpec(r)
@@ -54,7 +54,7 @@ func (t *trial) callingSpec(r *record.Record, server *server) (worker.Spec, *cal
 	return spec, &callsFile{folder}, nil
 }
 
-// callsFile is where a peer writes its calls; nil where none does.
+// callsFile is the file that a peer writes its calls to; nil: nobody writes any.
 type callsFile struct{ folder string }
 
 func (f *callsFile) remove() {

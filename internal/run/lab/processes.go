@@ -105,7 +105,7 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	return told, nil
 }
 
-// pid returns the server's process number. For a given address of which none is known it
+// pid returns the server's process number. If it is unknown, as that of a given address, pid
 // returns wirelab's own, which is in the same network.
 func (s *server) pid() int {
 	if s.process == nil && s.outside != nil {
@@ -127,7 +127,7 @@ func (s *server) port() int {
 	return port
 }
 
-// cpu is what the server spent, as far as it is known when it has stopped.
+// cpu returns the CPU time of a server that has stopped, as far as it is known.
 func (s *server) cpu() time.Duration {
 	if s.process == nil {
 		return s.spent

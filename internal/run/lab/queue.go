@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// lookFor is how long the machine is watched at a time: the kernel counts CPU time in
-	// hundredths of a second.
+	// lookFor is the time of one look at the machine: the kernel counts CPU time in hundredths
+	// of a second.
 	lookFor = 100 * time.Millisecond
 	// alwaysQuiet is a share of the CPU time that no repeat waits for to become less:
 	// one hundredth of a second in a look at two CPUs.
 	alwaysQuiet = 0.05
-	// longestPause is how long the plan stops at most, after a spoiled trial, for others
-	// to let go of the CPUs.
+	// longestPause is the longest time that the plan stops after a spoiled trial, for other
+	// programs to release the CPUs.
 	longestPause = 2 * time.Second
 	// firstRest is the time from a spoiled trial to a repeat. It doubles with each
 	// repeat that is spoiled too, up to longestRest.
 	firstRest   = 500 * time.Millisecond
 	longestRest = 32 * time.Second
-	// restsWithoutQuiet is how many rests pass, at the end of the plan, before a trial
-	// is repeated though no quiet moment was seen: some machines have none, and trials
-	// pass on them.
+	// restsWithoutQuiet is the number of rests, at the end of the plan, after which a trial
+	// is repeated without a quiet moment: some machines have none, and trials pass on them.
 	restsWithoutQuiet = 4
 )
 
@@ -53,8 +52,8 @@ type queue struct {
 	passed       float64       // what was taken in the last trial that was not spoiled
 	spoiled      time.Time     // when the last spoiled trial ended
 	rest         time.Duration
-	// pause is how long the plan stops. It is halved when it was in vain and doubled
-	// when a trial passes: where others work for long, waiting would use up what
+	// pause is the time that the plan stops. It is halved when it was in vain and doubled
+	// when a trial passes: if others work for long, waiting would use up the time that
 	// repeats need.
 	pause time.Duration
 }
@@ -65,8 +64,8 @@ type setBack struct {
 	taken float64 // by others, while it ran
 }
 
-// newQueue makes the queue of a run of which some trials are done, which took so long,
-// and some were set back before it was interrupted.
+// newQueue returns the queue of a run. Some of its trials may be done, which took that long, and
+// some may have been set back before an interruption.
 func newQueue(run *record.Run, trials int, took time.Duration, patience Patience) *queue {
 	q := &queue{patience: patience, onPlan: took, rest: firstRest, pause: longestPause}
 	for _, r := range run.SetBackTrials() {
@@ -82,7 +81,7 @@ func newQueue(run *record.Run, trials int, took time.Duration, patience Patience
 	return q
 }
 
-// step is what to do next, and with which trial.
+// A step says what to do next, and with which trial.
 type step struct {
 	do    action
 	trial int
@@ -98,7 +97,7 @@ const (
 	finish
 )
 
-// next is the next step. Nothing changes until the caller says what came of it.
+// next returns the next step. Nothing changes until the caller reports the outcome.
 func (q *queue) next(now time.Time) step {
 	if len(q.back) == 0 {
 		return q.onward(step{do: finish})
@@ -120,7 +119,7 @@ func (q *queue) next(now time.Time) step {
 	}
 }
 
-// onward is the plan's next trial, or else another step.
+// onward returns the step of the plan's next trial, or otherwise if there is none.
 func (q *queue) onward(otherwise step) step {
 	if len(q.planned) > 0 {
 		return step{measure, q.planned[0]}
@@ -139,10 +138,10 @@ func (q *queue) isQuiet() bool {
 	return q.taken <= max(alwaysQuiet, q.passed, most/2)
 }
 
-// left is what is left of the patience.
+// left returns the rest of the patience.
 func (q *queue) left() time.Duration { return q.patience.after(q.onPlan) - q.used }
 
-// looked takes in what others took during a look that ended now.
+// looked takes the share that others took during a look that ended now.
 func (q *queue) looked(now time.Time, taken float64) {
 	q.taken = taken
 	q.used += lookFor
@@ -151,7 +150,7 @@ func (q *queue) looked(now time.Time, taken float64) {
 	}
 }
 
-// ended takes in a trial that ended now, and whether it was spoiled.
+// ended takes a trial that ended now, and whether it was spoiled.
 func (q *queue) ended(now time.Time, r *record.Record, spoiled bool) {
 	q.taken = r.Host.TakenByOthers()
 	again := q.leave(r.Trial)
@@ -175,7 +174,7 @@ func (q *queue) ended(now time.Time, r *record.Record, spoiled bool) {
 	q.pause = min(2*max(q.pause, lookFor), longestPause)
 }
 
-// leave takes a trial out of the queue, and reports whether it had been set back.
+// leave removes a trial from the queue, and reports whether it had been set back.
 func (q *queue) leave(trial int) (again bool) {
 	n := len(q.back)
 	q.back = slices.DeleteFunc(q.back, func(b setBack) bool { return b.last.Trial == trial })
@@ -183,7 +182,7 @@ func (q *queue) leave(trial int) (again bool) {
 	return len(q.back) < n
 }
 
-// setBack is the last measurement of a trial that was set back, or nil.
+// setBack returns the last measurement of a trial that was set back, or nil.
 func (q *queue) setBack(trial int) *record.Record {
 	for _, b := range q.back {
 		if b.last.Trial == trial {

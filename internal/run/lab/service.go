@@ -34,7 +34,7 @@ func (t *trial) findService(address string) *worker.Outsider {
 	return worker.Outside(pids[0], all)
 }
 
-// isOwnAddress reports whether an address is one of this machine's.
+// isOwnAddress reports whether an address belongs to this machine.
 func isOwnAddress(address string) bool {
 	name, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(name)

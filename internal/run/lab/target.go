@@ -21,7 +21,7 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// TargetFault is why a variant cannot call the server at its target, and what was found
+// A TargetFault says why a variant cannot call the server at its target, and what was found
 // there.
 type TargetFault struct {
 	Variant scenario.Variant
@@ -31,7 +31,7 @@ type TargetFault struct {
 	Found   Listening
 }
 
-// Listening is what listens at an address over TCP, as far as it says.
+// Listening names the protocol of a listener over TCP, as far as it shows.
 type Listening struct {
 	Err      error  // that kept from connecting; nil: something listens
 	TLS      bool   // it speaks TLS
@@ -40,14 +40,14 @@ type Listening struct {
 }
 
 const (
-	// answerSoon is how long a target's answer is waited for before looking what is there.
+	// answerSoon is the wait for a target's answer before looking what listens there.
 	answerSoon = 1500 * time.Millisecond
-	// answerLate is how long it is waited for where what is there may be what is wanted.
+	// answerLate is the wait if the listener may speak the wanted protocol.
 	answerLate = 5 * time.Second
 	// lookAt limits how long each question takes that is asked of what is there.
 	lookAt = time.Second
-	// triesOfTarget is how often a target is called that fails at once: one that fails now
-	// and then can be measured.
+	// triesOfTarget is the number of calls to a target that fails at once: one that fails
+	// now and then can be measured.
 	triesOfTarget = 3
 )
 
@@ -122,7 +122,7 @@ func (f *TargetFault) mayBeRight() bool {
 	return f.Found.Err == nil && f.Found.TLS == f.WantsTLS() && speaks
 }
 
-// Wants is the protocol that the variant speaks: TCP, where it has one of its own.
+// Wants is the protocol that the variant speaks, or TCP if it has one of its own.
 func (f *TargetFault) Wants() string {
 	s, err := catalog.Find(f.Variant.Stack)
 	if err != nil {

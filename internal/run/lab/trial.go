@@ -64,8 +64,8 @@ func (t *trial) cell() record.Cell {
 	return cell
 }
 
-// recordedCell is what the record of a cell has from its scenario alone: all but
-// the connection, the load and the target.
+// recordedCell returns the part of a record's cell that follows from the scenario alone: all
+// but the connection, the load and the target.
 func recordedCell(cell scenario.Cell) record.Cell {
 	return record.Cell{
 		Part:    cell.Part,

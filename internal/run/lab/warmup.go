@@ -7,9 +7,9 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// lessons are the longest warm-ups that trials were seen to need, by their cells: those
-// whose window opened too early, as the judge reads its course. Courses that were steady
-// teach nothing, so that later trials are no longer than they must be.
+// lessons holds the longest warm-up that a trial was found to need, by cell: of trials whose
+// window opened too early, as the judge reads their course. Steady courses add nothing, so
+// that later trials are no longer than necessary.
 type lessons map[record.Cell]time.Duration
 
 func (l *Lab) learn(r *record.Record) {
@@ -23,8 +23,8 @@ func (l *Lab) learn(r *record.Record) {
 	l.learnt[r.Cell] = needed
 }
 
-// warmUpAtLeast is the least warm-up of the trial: the scenario's, or what earlier trials
-// of the cell were seen to need, up to the longest that the scenario allows.
+// warmUpAtLeast returns the least warm-up of the trial: the scenario's, or the one that earlier
+// trials of the cell needed, up to the longest that the scenario allows.
 func (t *trial) warmUpAtLeast() time.Duration {
 	w := t.planned.Cell.WarmUp
 	return min(max(time.Duration(w.AtLeast), t.learnt), max(time.Duration(w.AtMost), time.Duration(w.AtLeast)))

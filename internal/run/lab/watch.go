@@ -66,7 +66,7 @@ func (t *trial) see(r *record.Record, server *server, serving worker.ServerResul
 	r.Server.Seen, r.Client.Seen, r.Life = seen(findings.Server), seen(findings.Client), findings.Life
 }
 
-// seenInWorker is what a worker saw of itself, which may be nothing.
+// seenInWorker returns what a worker saw of itself, which may be nothing.
 func (t *trial) seenInWorker(stacks *record.Stacks) *record.Seen {
 	if stacks == nil {
 		return &record.Seen{Missing: []string{fmt.Sprintf("all: %v", t.inWorker)}}
