@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// shortestInterval is as long as that of the load's own course, and mostIntervals as many
-	// as a result keeps of it.
+	// shortestInterval is the length of an interval of the load's own course, and mostIntervals
+	// the number that a result keeps.
 	shortestInterval = 5 * time.Millisecond
 	mostIntervals    = 240
-	// mostStretches is as many as a course has.
+	// mostStretches is the number of stretches of a course.
 	mostStretches = 64
 )
 

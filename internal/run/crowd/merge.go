@@ -14,9 +14,9 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Merge makes one client of several that worked at the same time: what one would have
-// measured that had all their callers, as far as that can be known. Counts are sums,
-// distributions are those of all calls. Instants of all parts must be on one clock.
+// Merge makes one client of several that worked at the same time. The result is what a single
+// client with all their callers would have measured, as far as that can be known: counts are
+// sums, distributions have all calls. Instants of all parts must be on one clock.
 //
 // intervals are the interval events of each part, in the order of the parts; without those of
 // all there is no course. What has a meaning on one machine only is left out.
