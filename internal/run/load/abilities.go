@@ -2,15 +2,14 @@ package load
 
 import "time"
 
-// Streamer is an optional ability of a Caller. Where Streams says that its calls are streams,
-// MessageTimes is how long each message of the last call's answer took. The engine reads it
-// before the next call.
+// A Streamer is a Caller whose calls may be streams. If Streams returns true, MessageTimes returns
+// the time of each message of the last call's answer. The engine reads it before the next call.
 type Streamer interface {
 	Streams() bool
 	MessageTimes() []time.Duration
 }
 
-// streamerOf is the caller as a Streamer; nil if its calls are no streams.
+// streamerOf returns the caller as a Streamer, or nil if its calls are no streams.
 func streamerOf(caller Caller) Streamer {
 	if s, is := caller.(Streamer); is && s.Streams() {
 		return s
@@ -18,8 +17,8 @@ func streamerOf(caller Caller) Streamer {
 	return nil
 }
 
-// Thinker is an optional ability of a Caller: Think is how long its client waits, in a closed
-// loop, from the end of the last call to the next. In an open loop, arrivals say when.
+// A Thinker is a Caller that pauses between calls. Think returns the time that its client waits, in
+// a closed loop, from the end of the last call to the next. In an open loop, arrivals decide.
 type Thinker interface {
 	Think() time.Duration
 }

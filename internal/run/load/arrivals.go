@@ -12,11 +12,11 @@ import (
 	"wirelab.dev/internal/base/clock"
 )
 
-// maxSleep is how long before an instant a client stops checking whether the
+// maxSleep is the time before an instant at which a client stops checking whether the
 // window is over.
 const maxSleep = 50 * time.Millisecond
 
-// handover is how long before its instant a client lets the next one wait for an
+// handover is the time before its instant at which a client lets the next one wait for an
 // arrival: waking that one can take 10 µs, which would make each send late.
 const handover = 20 * time.Microsecond
 

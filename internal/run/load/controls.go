@@ -13,8 +13,7 @@ type Controls struct {
 	goAt, openAt atomic.Pointer[int64]
 }
 
-// Go lets the first call out at an instant, or at once where it is over. What counts is the
-// first time that it is called.
+// Go sends the first call at an instant, or at once if that is over. Only its first call counts.
 func (c *Controls) Go(at int64) { c.goAt.CompareAndSwap(nil, &at) }
 
 // Open opens the window at an instant, once the warm-up may end, or as soon as it can be

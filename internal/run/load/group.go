@@ -12,23 +12,23 @@ type Group struct {
 	Of    int // callers of the whole group
 }
 
-// share is which arrivals of a schedule are a plan's: those of clients from first to
-// first+clients, of so many.
+// A share says which arrivals of a schedule belong to a plan: those of the clients from first to
+// first+clients, of all.
 type share struct{ first, clients, of int64 }
 
-// number is that, among all arrivals, of the own one with a number, where clients take turns.
+// number returns the number among all arrivals of the plan's arrival own, if clients take turns.
 func (s share) number(own int64) int64 { return own/s.clients*s.of + s.first + own%s.clients }
 
-// count is how many of so many arrivals are own ones, where clients take turns.
+// count returns how many of all arrivals belong to the plan, if clients take turns.
 func (s share) count(all int64) int64 {
 	return all/s.of*s.clients + min(max(all%s.of-s.first, 0), s.clients)
 }
 
-// expected is how many of so many arrivals will be own ones.
+// expected returns how many of all arrivals will belong to the plan.
 func (s share) expected(all float64) float64 { return all * float64(s.clients) / float64(s.of) }
 
-// turns returns whether an arrival is an own one, called once for each in order, where
-// clients take turns.
+// turns returns a function that reports whether an arrival belongs to the plan, if clients take
+// turns. It must be called once per arrival, in order.
 func (s share) turns() func() bool {
 	client := s.of - 1
 	return func() bool {
@@ -37,8 +37,8 @@ func (s share) turns() func() bool {
 	}
 }
 
-// draws returns the same where the client of each arrival is drawn: what is thinned out of a
-// Poisson process so is one.
+// draws returns the same function for arrivals whose client is drawn: a Poisson process that is
+// thinned out in this way is one, too.
 func (s share) draws(seed uint64) func() bool {
 	if s.clients == s.of {
 		return func() bool { return true }
@@ -50,7 +50,7 @@ func (s share) draws(seed uint64) func() bool {
 	}
 }
 
-// Cue is what a plan waits for.
+// A Cue names the signal that a plan waits for.
 type Cue int
 
 // The cues.

@@ -13,14 +13,14 @@ type Intervals struct {
 	Every  time.Duration
 	Report func(Interval) // called from the goroutine that controls the load
 
-	// origin is the instant of the first plan's first call. Edges are so many times Every
+	// origin is the instant of the first plan's first call. Edges are multiples of Every
 	// after it.
 	origin int64
 	known  bool
 }
 
-// Interval is a stretch, of the warm-up and the drain too. Each call is in the one in which it
-// ended.
+// An Interval is a stretch of the load, also of its warm-up and drain. Each call counts in the
+// interval in which it ended.
 type Interval struct {
 	StartNS, TookNS int64
 	Failed          int64 // one of them may be among those that ended in the interval before
@@ -28,7 +28,7 @@ type Interval struct {
 	Responses *latency.Coarse
 }
 
-// intervalCounts are a client's, which alone writes them.
+// intervalCounts holds the counts of one client, which alone writes them.
 type intervalCounts struct {
 	failed    atomic.Int64
 	responses *latency.CoarseRecorder
@@ -70,7 +70,7 @@ func newIntervalReader(asked *Intervals, clients []*intervalCounts, began int64)
 	return r
 }
 
-// edgeAfter is the first edge behind an instant.
+// edgeAfter returns the first edge after an instant.
 func (r *intervalReader) edgeAfter(instant int64) int64 {
 	every := int64(r.asked.Every)
 	return r.asked.origin + ((instant-r.asked.origin)/every+1)*every

@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// liveSpan is over how many reports recent figures go: two seconds.
+// liveSpan is the number of reports that recent figures cover: two seconds.
 const liveSpan = 8
 
 const (
@@ -23,7 +23,7 @@ const (
 	liveBuckets = 1 + live.Octaves*liveParts + 1
 )
 
-// liveBucket is the bucket of a time; its upper bound is in it.
+// liveBucket returns the bucket of a time, which includes its upper bound.
 func liveBucket(ns int64) int {
 	units := uint64(max(0, ns-1)) / uint64(liveUnit)
 	if units < liveParts {
@@ -34,7 +34,7 @@ func liveBucket(ns int64) int {
 	return min(1+octave*liveParts+part, liveBuckets-1)
 }
 
-// liveUpTo is the upper bound of a bucket but the last.
+// liveUpTo returns the upper bound of a bucket, except the last.
 func liveUpTo(bucket int) int64 {
 	if bucket == 0 {
 		return int64(live.ShortestBin)
@@ -43,8 +43,8 @@ func liveUpTo(bucket int) int64 {
 	return int64(liveParts+part+1) << octave * liveUnit
 }
 
-// liveCounts are a client's. It alone writes them, but for the maximum, which the
-// controller takes away; so no lock is needed, and a call costs three stores.
+// liveCounts holds the counts of one client. It alone writes them, except the maximum, which the
+// controller resets; so no lock is needed, and a call costs three stores.
 type liveCounts struct {
 	started atomic.Int64
 	sum     atomic.Int64 // ns
@@ -58,7 +58,7 @@ type liveCounts struct {
 	_ [64]byte
 }
 
-// mostLiveFailures bounds the kinds of failures that are told apart.
+// mostLiveFailures bounds the kinds of failures.
 const mostLiveFailures = 32
 
 func (l *liveCounts) begins() { l.started.Store(l.started.Load() + 1) }
@@ -85,7 +85,7 @@ func (l *liveCounts) fails(kind record.ErrorCount) {
 	l.failures[kind]++
 }
 
-// liveSums are those of all clients at one moment.
+// liveSums holds the counts of all clients at one moment.
 type liveSums struct {
 	at int64
 	live.Total
@@ -169,7 +169,7 @@ func showRecent(l *live.Calls, before []*liveSums, now *liveSums) {
 	l.P50NS, l.P90NS, l.P99NS = quantile(0.5), quantile(0.9), quantile(0.99)
 }
 
-// quantileOf is the middle of the quantile's bucket.
+// quantileOf returns the middle of the quantile's bucket.
 func quantileOf(buckets []int64, count int64, q float64) int64 {
 	left := max(1, int64(q*float64(count)+0.5))
 	for i, n := range buckets {
@@ -187,7 +187,7 @@ func quantileOf(buckets []int64, count int64, q float64) int64 {
 	return 0
 }
 
-// histogram has a bin an octave.
+// histogram returns one bin per octave.
 func (s *liveSums) histogram() []live.Bin {
 	var bins []live.Bin
 	add := func(upToNS int64, counts []int64) {

@@ -96,8 +96,8 @@ type Plan struct {
 	OnOpen, OnClose func()
 	// Controls end the load early, pause it, or give it its cues. nil: nobody will.
 	Controls *Controls
-	// Begins is what the first call waits for, and Opens what the window waits for once the
-	// warm-up may end.
+	// Begins names the cue of the first call, and Opens the cue of the window once the warm-up
+	// may end.
 	Begins, Opens Cue
 	// Report, if not nil, is called a few times a second from one goroutine.
 	Report func(live.Progress)
@@ -132,7 +132,7 @@ type Result struct {
 	Between  time.Duration        // closed loop: time of the window that clients spent between calls
 	Samples  []*latency.SampleLog // one for each client
 
-	// Late is what Encode puts into Pacing; nil in a closed loop.
+	// Late holds the lateness that Encode puts into Pacing; nil in a closed loop.
 	Late *latency.Histogram
 
 	service, response, wait, messages *latency.Histogram // nil if the plan has no such times
@@ -211,7 +211,7 @@ func (a *Arrivals) expected(length time.Duration) float64 {
 	}
 }
 
-// group is that of the plan, which is all of it where none is named.
+// group returns the plan's group; a plan without one is a group of its own.
 func (p *Plan) group() Group {
 	if p.Group != nil {
 		return *p.Group
@@ -219,7 +219,7 @@ func (p *Plan) group() Group {
 	return Group{Of: len(p.Callers)}
 }
 
-// extra is how many of the plan's own callers measure one request more.
+// extra returns how many of the plan's own callers measure one more request.
 func (p *Plan) extra() int { return min(max(p.Extra-p.group().First, 0), len(p.Callers)) }
 
 func (p *Plan) validateGroup() error {

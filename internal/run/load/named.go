@@ -5,17 +5,16 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Named is an optional ability of a Caller whose calls are of several kinds: Name is that of
-// the last call. Calls without one, and those of more than mostNames, are counted in the
-// whole only.
+// A Named is a Caller whose calls are of several kinds. Name returns the name of the last call, or
+// "". Calls without a name, and those of further names than mostNames, count in the whole only.
 type Named interface {
 	Name() string
 }
 
-// mostNames bounds the memory of what is recorded by name.
+// mostNames bounds the memory of the records by name.
 const mostNames = 64
 
-// byName is what one client records of calls by their names. There are few, so that a list is
+// byName holds one client's records of calls by name. There are few names, so that a list is
 // faster than a map.
 type byName struct {
 	caller  Named // nil: calls have no names
@@ -91,7 +90,7 @@ func (b *byName) release() {
 	b.all = nil
 }
 
-// namedResult is what all clients recorded by one name.
+// A namedResult holds what all clients recorded under one name.
 type namedResult struct {
 	record.NamedCalls
 	service, response *latency.Histogram // response is nil where it is the service time

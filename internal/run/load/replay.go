@@ -28,8 +28,8 @@ type Journal struct {
 // mostWritten bounds how long a journal may last: years are a fault of its units.
 const mostWritten = 2 * time.Hour
 
-// firstCallAtMost is how long after the window's begin the first call may go out where there
-// is no warm-up: many callers take a while to start.
+// firstCallAtMost is the longest time from the window's begin to the first call without a warm-up:
+// many callers take a while to start.
 const firstCallAtMost = 10 * time.Second
 
 // Replay works out what the clients of a plan measured, from the calls that they wrote

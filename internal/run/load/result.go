@@ -68,7 +68,8 @@ func (c *controller) result() *Result {
 	return r
 }
 
-// lastBounds are those of the window that was measured. finish is when its last call ended.
+// lastBounds returns the bounds of the measured window. finish is the instant at which its last
+// call ended.
 func (c *controller) lastBounds(finish int64) *bounds {
 	b := *c.bounds()
 	burst := c.plan.Open != nil && c.plan.Open.Burst > 0
@@ -161,7 +162,7 @@ func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogr
 	return h
 }
 
-// countedStatuses returns those of all clients.
+// countedStatuses returns the counts of all clients by status.
 func countedStatuses(clients []*client) (all []record.StatusCount) {
 	for _, one := range clients {
 		all = record.PlusStatuses(all, one.statuses)
@@ -169,7 +170,7 @@ func countedStatuses(clients []*client) (all []record.StatusCount) {
 	return all
 }
 
-// tracesOf returns those of all clients.
+// tracesOf returns the slowest traces of all clients, and the number of all.
 func tracesOf(clients []*client) (slowest []record.Trace, count int64) {
 	for _, one := range clients {
 		slowest = record.PlusTraces(slowest, one.traces.slowest)

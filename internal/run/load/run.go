@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// notice is how long before it begins the window is announced, so that every
+// notice is the time from the announcement of the window to its begin, so that every
 // client knows of it in time.
 const notice = 2 * time.Millisecond
 
@@ -113,7 +113,7 @@ func newController(p Plan) (*controller, error) {
 // have their own. Of more clients each second, third, … keeps one.
 const mostCourses = 1000
 
-// usualWarmUp is what most warm-ups take at most.
+// usualWarmUp is the longest that most warm-ups take.
 const usualWarmUp = time.Second
 
 func (c *controller) newClient(caller Caller) *client {
@@ -163,7 +163,7 @@ func (c *controller) newClient(caller Caller) *client {
 	return one
 }
 
-// courses are those that the client keeps.
+// courses returns the courses that the client keeps.
 func (c *client) courses() []*latency.Course {
 	return slices.DeleteFunc([]*latency.Course{c.course, c.responses}, func(one *latency.Course) bool { return one == nil })
 }
@@ -413,8 +413,8 @@ func (c *controller) allPastOrIdle() bool {
 	return true
 }
 
-// figureOf is the throughput in a closed loop. A schedule fixes that of an open loop,
-// where it is the mean service time.
+// figureOf returns the throughput for a closed loop. A schedule fixes the throughput of an open
+// loop, for which it returns the mean service time.
 func figureOf(p *Plan) figure {
 	if p.Open != nil {
 		return serviceTimes

@@ -2,8 +2,8 @@ package load
 
 import "wirelab.dev/internal/data/record"
 
-// Answered is an optional ability of a Caller: Status is that of the last call's answer, and
-// false where there was none.
+// An Answered is a Caller whose answers have a status. Status returns that of the last call's
+// answer, and false if there was none.
 type Answered interface {
 	Status() (status int, answered bool)
 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// openPatience is how long a load that may open its window, or that is warmed up, waits
-	// to be told to.
+	// openPatience is the longest wait for the control of a load that may open its window, or
+	// that is warmed up.
 	openPatience = time.Minute
-	// lead is how long before the instant of a cue what it is for is prepared.
+	// lead is the time before the instant of a cue at which its preparation begins.
 	lead = 2 * notice
-	// oldestCue is how long ago an instant may be. An older one is now, since a window would
-	// be over that begins there.
+	// oldestCue is the greatest age of an instant. An older one counts as now, since a window
+	// that begins there would be over.
 	oldestCue = 10 * time.Second
 )
 
@@ -55,7 +55,7 @@ func (c *controller) awaitBegin(ctx context.Context) (int64, error) {
 
 var errNotOpened = fmt.Errorf("load: its warm-up could end, and within %v it was not told to open the window: want the control open", openPatience)
 
-// cue is the instant of a cue, if it was given.
+// cue returns the instant of a cue, if it was given.
 func (c *controller) cue(of Cue, now int64) (at int64, told bool) {
 	var given *int64
 	switch of {
@@ -101,12 +101,12 @@ func (c *controller) openWhenTold(now int64) error {
 	return nil
 }
 
-// openNotice is how long before it begins a pause of an open loop is announced: a client
-// no longer looks up from an arrival that is so near. It is announced as long before that
-// it ends, since those who wait for a far arrival look up that often.
+// openNotice is the time from the announcement of a pause of an open loop to its begin: a client
+// that waits for a nearer arrival no longer looks up. Its end is announced as long before, since
+// clients that wait for a far arrival look up that often.
 const openNotice = notice + maxSleep
 
-// mostPauses bounds what each call is held against.
+// mostPauses bounds the pauses that each call is compared with.
 const mostPauses = 100
 
 func (c *controller) notice() int64 {
@@ -116,7 +116,7 @@ func (c *controller) notice() int64 {
 	return int64(notice)
 }
 
-// obey does what the controls ask for.
+// obey carries out the controls.
 func (c *controller) obey(now int64) error {
 	controls := c.plan.Controls
 	if controls == nil {
@@ -183,7 +183,7 @@ func (c *controller) resume(to int64) {
 	close(paused.resumed)
 }
 
-// windowEnd is when a window that is bounded by time ends.
+// windowEnd returns the end of a window that is bounded by time.
 func (c *controller) windowEnd(b *bounds) int64 {
 	paused := b.cut(notYet) - b.cut(b.begin)
 	return b.begin + int64(c.plan.Duration) + paused
@@ -193,7 +193,7 @@ func (c *controller) bounds() *bounds { return c.window.bounds.Load() }
 
 func (c *controller) publish(b bounds) { c.window.bounds.Store(&b) }
 
-// endPause wakes those who sit out a pause in which the load ends.
+// endPause wakes the clients that sit out a pause in which the load ends.
 func (c *controller) endPause() {
 	paused := c.bounds().open()
 	if paused == nil {

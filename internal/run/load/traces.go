@@ -6,13 +6,13 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Traced is an optional ability of a Caller: Trace is the identifier of the last call's trace,
-// by which a tracing system knows it; empty where it has none.
+// A Traced is a Caller whose calls may have a trace. Trace returns the identifier of the last
+// call's trace in a tracing system, or "".
 type Traced interface {
 	Trace() string
 }
 
-// traces are those of the slowest calls of a client.
+// traces holds the traces of a client's slowest calls.
 type traces struct {
 	count   int64
 	slowest []record.Trace // slowest first

@@ -68,7 +68,7 @@ func setEnough(w *record.WarmUp, course []record.Interval, of figure) {
 	w.EnoughNS, w.EnoughRequests = &took, &requests
 }
 
-// figure is what the steady state of a course is judged by, interval by interval.
+// A figure returns the value that the steady state of a course is judged by, for each interval.
 type figure func(course []record.Interval) []float64
 
 // serviceTimes are the intervals' means. An interval in which no call ended has that of

@@ -22,7 +22,7 @@ func (w *window) stop() {
 	}
 }
 
-// bounds are the window's edges, as far as they are known. The controller replaces them
+// bounds holds the window's edges, as far as they are known. The controller replaces them
 // as a whole, and ahead of time: what changes lies later than the change itself. A client
 // loads them after its call has ended, so that every call has the same place by the old
 // ones and the new.
@@ -44,7 +44,7 @@ type pause struct {
 	resumed  chan struct{} // closed when to is known, or the trial ends
 }
 
-// cut is how much of the time before the instant was paused.
+// cut returns the paused time before the instant.
 func (b *bounds) cut(instant int64) (paused int64) {
 	for _, p := range b.pauses {
 		paused += max(0, min(instant, p.to)-p.from)
@@ -52,10 +52,10 @@ func (b *bounds) cut(instant int64) (paused int64) {
 	return paused
 }
 
-// running is the instant on a clock that stands still while the load is paused.
+// running returns the instant on a clock that stands still while the load is paused.
 func (b *bounds) running(instant int64) int64 { return instant - b.cut(instant) }
 
-// within is how much of the time between two instants lies in the window.
+// within returns the time between two instants that lies in the window.
 func (b *bounds) within(from, to int64) int64 {
 	from, to = max(from, b.begin), min(to, b.end)
 	if to <= from {
@@ -95,7 +95,7 @@ func (b *bounds) pausedAt(instant int64) bool {
 	return false
 }
 
-// open is the pause that is not over yet, or nil.
+// open returns the pause that is not over yet, or nil.
 func (b *bounds) open() *pause {
 	if n := len(b.pauses); n > 0 && b.pauses[n-1].to == notYet {
 		return &b.pauses[n-1]
@@ -103,8 +103,8 @@ func (b *bounds) open() *pause {
 	return nil
 }
 
-// pausedIn tells how often the load was paused, the warm-up included, and how much of
-// the time between the window's edges that took.
+// pausedIn returns the number of pauses, those of the warm-up included, and the paused time
+// between the window's edges.
 func (b *bounds) pausedIn() (pauses int64, took time.Duration) {
 	return int64(len(b.pauses)), time.Duration(b.cut(b.end) - b.cut(b.begin))
 }

@@ -254,7 +254,7 @@ func (s *searcher) refine(ctx context.Context) error {
 	return nil
 }
 
-// tries are the steps' outcomes.
+// tries returns the outcomes of the steps.
 func tries(steps []record.Step) []stats.Try {
 	all := make([]stats.Try, len(steps))
 	for i, step := range steps {

@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/run/load"
 )
 
-// Goal is what a rate must meet to count as sustained: a quantile of the response
-// time below a limit, every arrival sent, and at most 0.1 % failures.
+// A Goal says which rates count as sustained: a quantile of the response time is below a
+// limit, every arrival is sent, and at most 0.1 % fail.
 type Goal struct {
 	Quantile float64       // as in 0.99
 	Limit    time.Duration // of the response time at that quantile
@@ -24,10 +24,10 @@ const (
 	// goalBehind is the share of the arrivals that may still wait to be sent at the end
 	// of a step that is too short to tell how its rate varies.
 	goalBehind = 0.05
-	// leastBeyond is how many requests must lie beyond a quantile for it to judge a
-	// step: with ten, the share beyond it is known to a third.
+	// leastBeyond is the number of requests that must lie beyond a quantile for it to judge
+	// a step: with ten, the share beyond it is known to a third.
 	leastBeyond = 10
-	// longestStep is how many times its duration a step may last for that.
+	// longestStep is the most times its duration that a step may last for that.
 	longestStep = 10
 )
 
@@ -113,5 +113,5 @@ func beyondCapacity(rate float64, r *load.Result) bool {
 	return beyond
 }
 
-// stepStretches is in how many parts a step is divided to see how its rate varies.
+// stepStretches is the number of parts of a step, which show how its rate varies.
 const stepStretches = 20
