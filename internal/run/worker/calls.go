@@ -49,7 +49,7 @@ func (r *ClientResult) workOut(s Spec) error {
 	return nil
 }
 
-// readCalls reads a file of so many calls.
+// readCalls reads a file of count calls.
 func readCalls(path string, count int64) ([]load.Written, error) {
 	if path == "" {
 		return nil, fmt.Errorf("it says that it wrote %d calls, and was given no file for them", count)

@@ -65,8 +65,9 @@ type Spec struct {
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
 	// Watch are the CPUs of a sentinel.
 	Watch []probe.SentinelCPU `json:"watch,omitempty"`
-	// Probe is what is seen of the worker besides times. Most probes look on from outside;
-	// for "alloc" it counts its allocations, for "life" it keeps the instants of its calls.
+	// Probe names what is observed of the worker besides times. Most probes observe it from
+	// outside; for "alloc" it counts its allocations, for "life" it keeps the instants of its
+	// calls.
 	Probe string `json:"probe,omitempty"`
 	// ProfileCPU asks for the worker's call stacks on a CPU, since nothing outside can see
 	// them.
@@ -79,11 +80,11 @@ type Workload struct {
 	Name          string `json:"name"`
 	RequestBytes  int    `json:"request_bytes"`
 	ResponseBytes int    `json:"response_bytes"`
-	// Definition is what the workload needs besides its options.
+	// Definition holds what the workload needs besides its options.
 	Definition string `json:"definition,omitempty"`
 }
 
-// ClientSpec is what a client does once it is connected.
+// A ClientSpec says what a client does once it is connected.
 type ClientSpec struct {
 	Clients    int    `json:"clients"`
 	Connection string `json:"connection"` // a connection mode, as in pool:4
@@ -91,8 +92,8 @@ type ClientSpec struct {
 	Seed       uint64 `json:"seed"`
 	// SamplesFile is the Parquet file for every sample. Empty: none.
 	SamplesFile string `json:"samples_file,omitempty"`
-	// CallsFile is where a worker may write its calls, in place of working its
-	// distributions out.
+	// CallsFile is a file that a worker may write its calls to, instead of computing its
+	// distributions.
 	CallsFile string `json:"calls_file,omitempty"`
 	// RootPEM is the root that a client over TLS trusts, from its server's ready
 	// event. Empty: the roots of the system.
@@ -112,9 +113,9 @@ type ClientSpec struct {
 	IntervalNS int64 `json:"interval_ns,omitempty"`
 }
 
-// Group is which clients of a group a worker has: those from First on. Of arrivals, bursts and
-// extra requests it takes those of its clients, so that all workers of a group together send
-// what one would that had all its clients.
+// A Group says which clients of a group a worker has: those from First on. The worker takes the
+// arrivals, bursts and extra requests of its clients, so that all workers of a group together
+// send what a single worker with all clients would.
 type Group struct {
 	First int `json:"first"` // from 0
 	Of    int `json:"of"`    // clients of the whole group
@@ -128,7 +129,7 @@ func (c *ClientSpec) GroupOf() Group {
 	return Group{Of: c.Clients}
 }
 
-// Load is when requests are sent.
+// A Load says when requests are sent.
 type Load struct {
 	Model             scenario.LoadModel `json:"model"` // but Sustained
 	RequestsPerClient int                `json:"requests_per_client,omitempty"`
@@ -157,7 +158,7 @@ type Event struct {
 	Error        *Failure       `json:"error,omitempty"`
 }
 
-// Capabilities is what a worker can do.
+// Capabilities lists what a worker can do.
 type Capabilities struct {
 	Contract int    `json:"contract"`
 	Roles    []Role `json:"roles"`
@@ -167,7 +168,7 @@ type Capabilities struct {
 	// Loads and Connections are the models and modes of its clients.
 	Loads       []scenario.LoadModel `json:"loads,omitempty"`
 	Connections []string             `json:"connections,omitempty"`
-	// Controls are those that its clients obey while they run.
+	// Controls lists the controls that its clients obey while they run.
 	Controls []Control `json:"controls,omitempty"`
 }
 
@@ -181,12 +182,12 @@ type Ready struct {
 	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
 	// Congestion is the congestion control of a server's sockets; empty: not known.
 	Congestion string `json:"congestion,omitempty"`
-	// Settings are those of this end that are not a library's default.
+	// Settings lists the settings of this end that are not a library's default.
 	Settings []tuning.Setting `json:"settings,omitempty"`
 }
 
-// Interval is what calls were like in a stretch of a client's life, warm-up and drain
-// included, by when they ended.
+// An Interval holds the calls that ended in a stretch of a client's life, warm-up and drain
+// included.
 type Interval struct {
 	StartNS int64 `json:"start_ns"` // on the clock of the client's machine
 	TookNS  int64 `json:"took_ns"`
@@ -197,7 +198,7 @@ type Interval struct {
 	Histogram string `json:"hdr,omitempty"`
 }
 
-// Failure is why a worker gives up.
+// A Failure says why a worker gives up.
 type Failure struct {
 	Message string `json:"message"`
 }

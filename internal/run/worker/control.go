@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Control is what a client is told while it runs, a line of its input behind the spec:
+// A Control is an order to a client that runs, as a line of its input behind the spec:
 // {"control":"end"}.
 type Control string
 
@@ -24,13 +24,13 @@ const (
 	OpenControl Control = "open"
 )
 
-// Order is a control with its instant, where it has one.
+// An Order is a control with its instant, if it has one.
 type Order struct {
 	Control Control `json:"control"`
 	AtNS    int64   `json:"at_ns,omitempty"`
 }
 
-// Tell tells a client what to do from now on. One that does not know the control ignores it.
+// Tell sends an order to a client. One that does not know the control ignores it.
 func (p *Process) Tell(o Order) error {
 	line, err := json.Marshal(o)
 	if err != nil {

@@ -22,13 +22,13 @@ type End interface {
 	PID() int
 	// CPU is the processor time that it took on this machine.
 	CPU() time.Duration
-	// Warnings are what it did not get.
+	// Warnings lists what the end did not get.
 	Warnings() []string
 }
 
 var _ End = (*Process)(nil)
 
-// Part is one of the clients that make up one.
+// A Part is one of the clients that are one to the lab.
 type Part struct {
 	Agent   string
 	Clients int
@@ -36,7 +36,7 @@ type Part struct {
 	Result  Result // without parts
 }
 
-// Machine is what was seen of a worker's machine while the worker lived, by an agent there.
+// A Machine holds what an agent saw of a worker's machine while the worker lived.
 type Machine struct {
 	Boot    string           `json:"boot"`     // differs between machines, and between their starts
 	WholeNS int64            `json:"whole_ns"` // of all CPUs
@@ -44,12 +44,12 @@ type Machine struct {
 	State   record.HostState `json:"state"`
 	PIDs    []int            `json:"pids,omitempty"` // the agent, and what it started
 	CPUs    []int            `json:"cpus,omitempty"` // that the worker was given
-	// Watched is what a sentinel saw of those CPUs.
+	// Watched is the result of a sentinel of those CPUs.
 	Watched []probe.Watched `json:"watched,omitempty"`
 }
 
-// WithoutSiblings leaves out of what others took on a machine what other agents there took for
-// the same trial.
+// WithoutSiblings subtracts, from what others took on a machine, what other agents on it took
+// for the same trial.
 func WithoutSiblings(machines ...*Machine) {
 	machines = slices.DeleteFunc(machines, func(m *Machine) bool { return m == nil })
 	own, ours := map[string]int64{}, map[string][]int{}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Instants are the begin of each of some calls, and how long it took.
+// Instants holds the begin of each call and the time that it took.
 type Instants [][2]int64
 
 // MostInstants bounds what a worker keeps: the last seconds of the fastest wire.

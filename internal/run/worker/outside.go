@@ -11,30 +11,30 @@ import (
 // a process's own.
 const outsidePeriod = 5 * probe.DefaultPeriod / 2
 
-// Outsider reads what a process costs that need not know itself, as a peer; nil for wirelab's
-// own workers, which do.
+// An Outsider reads the cost of a process that may not measure it itself, such as a peer. It is
+// nil for wirelab's own workers, which do.
 type Outsider struct {
 	PID     int
 	sampler *probe.Sampler
 }
 
-// OutsideOf begins to read what a process costs.
+// OutsideOf begins to read the cost of a process.
 func OutsideOf(pid int) *Outsider {
 	return Outside(pid, probe.WithStops(func() (probe.Usage, error) { return probe.OfProcess(pid) }))
 }
 
-// Outside begins to read what processes cost together, of which pid is one.
+// Outside begins to read the common cost of several processes. pid is one of them.
 func Outside(pid int, read func() (probe.Usage, error)) *Outsider {
 	return &Outsider{pid, probe.StartSampler(read, outsidePeriod)}
 }
 
-// Costs are what an outsider saw; nil: nothing.
+// Costs holds the readings of an outsider; a nil field was not read.
 type Costs struct {
 	Usage     *probe.Series
 	Allowance *host.Allowance
 }
 
-// LookBack ends looking, while the process is still there.
+// LookBack ends the readings. The process must still exist.
 func (o *Outsider) LookBack() (seen Costs) {
 	if o == nil {
 		return seen
@@ -47,7 +47,7 @@ func (o *Outsider) LookBack() (seen Costs) {
 	return seen
 }
 
-// AddTo fills in what the client did not say of its cost.
+// AddTo fills in the costs that the client did not report.
 func (c Costs) AddTo(r *ClientResult) {
 	if c.Usage == nil {
 		return
@@ -61,7 +61,7 @@ func (c Costs) AddTo(r *ClientResult) {
 	r.Allowance = cmp.Or(r.Allowance, c.Allowance)
 }
 
-// AddToServer fills in what the server did not say of its cost.
+// AddToServer fills in the costs that the server did not report.
 func (c Costs) AddToServer(r *ServerResult) {
 	r.Usage, r.Allowance = cmp.Or(r.Usage, c.Usage), cmp.Or(r.Allowance, c.Allowance)
 }

@@ -25,7 +25,7 @@ const (
 	// maxEventBytes bounds a line of a worker's output. A result with the
 	// histograms of a long trial is tens of kilobytes.
 	maxEventBytes = 16 << 20
-	// stopGrace is how long a worker may take to end after its input has.
+	// stopGrace is the time that a worker may take to end after its input has ended.
 	stopGrace = 5 * time.Second
 )
 
@@ -60,7 +60,7 @@ type Process struct {
 	kill    context.CancelCauseFunc
 }
 
-// Error is what went wrong with a worker, with its last lines on standard error.
+// An Error says what went wrong with a worker, with its last lines on standard error.
 type Error struct {
 	Worker   string
 	What     string
@@ -259,7 +259,8 @@ func (p *Process) Kill() {
 // killBecause kills the worker. Only the first reason counts.
 func (p *Process) killBecause(what string) { p.kill(p.fault(what)) }
 
-// fault is what went wrong. It leaves out what a worker that reports an error says on standard error, too.
+// fault returns an error. It leaves out standard error if the worker has reported an error, since
+// it repeats it there.
 func (p *Process) fault(what string) *Error {
 	more := slices.DeleteFunc(p.stderr.lines(), func(line string) bool {
 		return strings.Contains(what, strings.TrimSpace(strings.TrimPrefix(line, "wirelab: ")))

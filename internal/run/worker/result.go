@@ -16,33 +16,33 @@ import (
 type Result struct {
 	Server *ServerResult `json:"server,omitempty"`
 	Client *ClientResult `json:"client,omitempty"`
-	// Watched is what a sentinel saw.
+	// Watched is the result of a sentinel.
 	Watched []probe.Watched `json:"watched,omitempty"`
 
 	// What follows is not printed by workers: it is added by whoever looked after one on
 	// another machine, or made one client of several.
 	Machine *Machine `json:"machine,omitempty"`
-	// Parts are the clients that Client was merged from; its instants, and theirs, are then
-	// on the clock of the lab's machine.
+	// Parts holds the clients that Client was merged from. All instants are then on the clock
+	// of the lab's machine.
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// ServerResult is what a server measured of itself over its whole life; the lab cuts
-// the window out.
+// A ServerResult holds what a server measured of itself over its whole life; the lab cuts
+// out the window.
 type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
 	Noise *Noise        `json:"noise,omitempty"`
-	// Allowance is what the kernel let the process use when it ended.
+	// Allowance says what the kernel let the process use when it ended.
 	Allowance *host.Allowance `json:"allowance,omitempty"`
-	// Allocations are those since it was ready, if the spec asked for them.
+	// Allocations counts the allocations since the server was ready, if the spec asked for it.
 	Allocations *record.Allocations `json:"allocations,omitempty"`
-	// CPU are the call stacks on a CPU since it was ready, if the spec asked for them.
+	// CPU holds the call stacks on a CPU since the server was ready, if the spec asked for them.
 	CPU *record.Stacks `json:"cpu,omitempty"`
-	// Handled are the instants of its handlers, if the spec asked for them.
+	// Handled holds the instants of its handlers, if the spec asked for them.
 	Handled Instants `json:"handled,omitempty"`
 }
 
-// ClientResult is what a client measured. Instants are nanoseconds of
+// A ClientResult holds what a client measured. Instants are nanoseconds of
 // CLOCK_MONOTONIC, which all processes of one machine share.
 type ClientResult struct {
 	record.Measurement
@@ -62,8 +62,8 @@ type ClientResult struct {
 	Allocations   *record.Allocations `json:"allocations,omitempty"`    // of all calls, where they were asked for
 	CPU           *record.Stacks      `json:"cpu,omitempty"`            // call stacks of all calls, where they were asked for
 	Calls         Instants            `json:"calls,omitempty"`          // in the window, where they were asked for
-	// CallsWritten is how many calls are in the file of the spec's CallsFile. Then the
-	// measurement is worked out from those.
+	// CallsWritten is the number of calls in the spec's CallsFile. If it is not 0, the
+	// measurement is computed from them.
 	CallsWritten int64 `json:"calls_written,omitempty"`
 }
 
@@ -94,13 +94,13 @@ func (r ClientResult) Plus(other ClientResult) ClientResult {
 // LengthNS returns how long the load ran between the window's edges.
 func (r *ClientResult) LengthNS() int64 { return r.EndNS - r.BeginNS - r.PausedNS }
 
-// Connections is what the client was asked to open and what it opened.
+// Connections holds what the client was to open and what it opened.
 type Connections struct {
 	Mode   string      `json:"mode"`
 	Want   int         `json:"want"`
 	Total  conn.Counts `json:"total"`
 	During int64       `json:"during"` // opened inside the window
-	// Window is all that was counted inside the window.
+	// Window holds the counts inside the window.
 	Window conn.Counts `json:"window"`
 	// How long opening took, for connections opened in the window; absent if
 	// there were none.
@@ -124,7 +124,7 @@ func (c Connections) Plus(other Connections) Connections {
 	return c
 }
 
-// Traffic is the traffic of the client's connections in the window, to a few
+// Traffic holds the traffic of the client's connections in the window, to a few
 // milliseconds at each edge: SpanNS is the time between the two readings.
 type Traffic struct {
 	SpanNS int64 `json:"span_ns"`
@@ -159,7 +159,7 @@ type Census struct {
 	Handshakes          Handshakes   `json:"handshakes,omitzero"` // of connections as the trial's mode begins them
 }
 
-// Handshakes are the bytes on connections besides calls: with TLS over TCP, until the
+// Handshakes holds the bytes on connections besides calls: with TLS over TCP, until the
 // client's Finished; with QUIC, before the first call, or, in modes with a connection
 // for each call, all bytes that are not the call's.
 type Handshakes struct {
@@ -168,7 +168,7 @@ type Handshakes struct {
 	ReceivedBytes int64 `json:"received_bytes"`
 }
 
-// Noise is the share of its CPUs that a worker lost to others while it only spun. The
+// Noise holds the share of its CPUs that a worker lost to others while it only spun. The
 // worker itself spins, because its priority decides what others can take.
 type Noise struct {
 	LostBefore   float64 `json:"lost_before"` // shares of the spin

@@ -1,7 +1,6 @@
 package worker
 
-// Shift moves all instants of a result by so much, as from the clock of another machine to
-// that of this one.
+// Shift moves all instants of a result, as from the clock of another machine to this one's.
 func (r *Result) Shift(by int64) {
 	for i := range r.Watched {
 		r.Watched[i].Shift(by)

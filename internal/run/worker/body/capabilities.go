@@ -7,7 +7,7 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// capabilities are those of wirelab's own worker.
+// capabilities returns the capabilities of wirelab's own worker.
 func capabilities() *worker.Capabilities {
 	all := &worker.Capabilities{
 		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole}, Stacks: map[string][]string{},

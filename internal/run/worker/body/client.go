@@ -110,7 +110,7 @@ func (s *task) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 	return p, err
 }
 
-// intervals prints them as they end; nil where the spec asks for none.
+// intervals returns intervals that are printed as they end, or nil if the spec asks for none.
 func (s *task) intervals(events *emitter) *load.Intervals {
 	if s.Client.IntervalNS <= 0 {
 		return nil

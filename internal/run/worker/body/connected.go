@@ -48,7 +48,7 @@ func connect(ctx context.Context, spec *task) (*connected, error) {
 	return connectStack(ctx, spec, variant, s)
 }
 
-// connectStack does so with the stack's own client.
+// connectStack connects with the stack's own client.
 func connectStack(ctx context.Context, spec *task, variant scenario.Variant, s stack.Stack) (*connected, error) {
 	work, parameters, err := findWorkload(spec.Workload, variant)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// maxControlBytes bounds a line behind the spec. A longer one is none that is known.
+// maxControlBytes bounds a line behind the spec. No known control is longer.
 const maxControlBytes = 4 << 10
 
-// parseControl reads a line behind the spec; the zero value is what the worker does not know,
-// and ignores.
+// parseControl reads a line behind the spec. It returns the zero value for a control that the
+// worker does not know, and ignores.
 func parseControl(line []byte) worker.Order {
 	var o worker.Order
 	if err := json.Unmarshal(line, &o); err != nil {
@@ -26,7 +26,7 @@ func parseControl(line []byte) worker.Order {
 	return worker.Order{}
 }
 
-// readControls reads what comes behind the spec, until the input ends.
+// readControls reads the lines behind the spec, until the input ends.
 func readControls(input *bufio.Reader, controls *load.Controls) {
 	lines := bufio.NewReaderSize(input, maxControlBytes)
 	for {

@@ -18,7 +18,7 @@ type edges struct {
 	kept  *between // that of the step that a search keeps
 }
 
-// between is what was read at both edges of a window.
+// between holds the readings at both edges of a window.
 type between struct {
 	opened, closed reading
 	times          conn.Times

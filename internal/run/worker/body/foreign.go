@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// foreignGrace is how much longer than its window another program may run.
+	// foreignGrace is the time that another program may run beyond its window.
 	foreignGrace = 20 * time.Second
 	// foreignOutputBytes limits the output of another program. A summary has a few
 	// kilobytes; one with many different errors has more.

@@ -13,14 +13,14 @@ import (
 	"wirelab.dev/internal/wire/workload"
 )
 
-// instants keeps those of the last calls.
+// instants keeps the instants of the last calls.
 type instants struct {
 	guard sync.Mutex // a server's handlers may overlap where a client gave up a call
 	kept  worker.Instants
 	next  int
 }
 
-// noteInstants returns where they are kept, or nil if the spec does not ask for them.
+// noteInstants returns an empty list, or nil if the spec asks for no instants.
 func (s *task) noteInstants() *instants {
 	if s.Probe != record.ProbeLife {
 		return nil
@@ -40,7 +40,7 @@ func (i *instants) add(begin, end int64) {
 	i.next = (i.next + 1) % worker.MostInstants
 }
 
-// all returns them in order.
+// all returns the instants in order.
 func (i *instants) all() worker.Instants {
 	i.guard.Lock()
 	defer i.guard.Unlock()
@@ -60,7 +60,7 @@ func (c notedCaller) Call(ctx context.Context) error {
 	return err
 }
 
-// Check is that of the caller, if it has one.
+// Check calls the Check of the caller, if it has one.
 func (c notedCaller) Check() error {
 	if checker, checks := c.Caller.(load.Checker); checks {
 		return checker.Check()

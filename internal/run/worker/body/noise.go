@@ -7,7 +7,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// spinTime is how long a worker spins to see what others take of its CPUs: short,
+// spinTime is the time that a worker spins to see what others take of its CPUs: short,
 // because every trial does it four times, and longer than a scheduler's slice of a few
 // milliseconds.
 const spinTime = 10 * time.Millisecond

@@ -21,7 +21,7 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// shutdownGrace is how long running calls may take when a server stops.
+// shutdownGrace is the time that running calls may take when a server stops.
 const shutdownGrace = 2 * time.Second
 
 // NewServer makes the server of a variant with a workload's services on it.

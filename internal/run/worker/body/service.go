@@ -79,8 +79,8 @@ func begin(ctx context.Context, client service.Client, followers []service.Follo
 	})
 }
 
-// checking is what looking at the answers cost all callers; nil where there was nothing to
-// look for. No caller may be calling.
+// checking returns the cost of checking the answers of all callers, or nil if nothing was
+// checked. No caller may be calling.
 func (conns *connected) checking() *record.Checking {
 	var all *record.Checking
 	for _, caller := range conns.own {

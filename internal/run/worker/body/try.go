@@ -8,9 +8,8 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// Try connects as a client of the spec would and makes one call, in this process. It looks
-// at no answer: whether that is the right one is for a trial to say. Of a program of others
-// it tries nothing.
+// Try connects like a client of the spec and makes one call, in this process. It does not check
+// the answer, which a trial does. It tries nothing if another program makes the calls.
 func Try(ctx context.Context, in *worker.Spec) error {
 	spec := &task{*in}
 	variant, _, err := find(spec.Stack)

@@ -17,7 +17,7 @@ const askPatience = 10 * time.Second
 // ErrNotStarted is wrapped where there is no worker to ask.
 var ErrNotStarted = errors.New("the worker could not be started")
 
-// Ask asks a worker what it can do.
+// Ask asks a worker for its capabilities.
 func Ask(ctx context.Context, command []string) (*worker.Capabilities, error) {
 	process, err := worker.Start(worker.Launch{
 		Name: "worker", Command: command, Spec: worker.Spec{Contract: worker.Contract, Role: worker.CapabilitiesRole},
@@ -35,7 +35,7 @@ func Ask(ctx context.Context, command []string) (*worker.Capabilities, error) {
 	return &able, process.Stop()
 }
 
-// Peers are those that a worker makes by what it can do: one for each of its stacks.
+// Peers returns the peers that a worker can be: one for each of its stacks.
 func Peers(p Peer) []Peer {
 	var all []Peer
 	for name := range p.Able.Stacks {
@@ -106,7 +106,7 @@ func (p Peer) calls(workload string) func(T) {
 	}
 }
 
-// end is a program and what it is told.
+// An end is a program and its spec.
 type end struct {
 	command []string
 	spec    worker.Spec

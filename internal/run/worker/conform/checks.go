@@ -33,7 +33,7 @@ type Peer struct {
 	Stack string
 	// Server and Client are the roles that the peer can play.
 	Server, Client bool
-	// Able is what it says that it can do; nil: it does not say.
+	// Able holds its capabilities; nil: it reports none.
 	Able *worker.Capabilities
 }
 
@@ -155,7 +155,7 @@ func (p Peer) reference(s worker.Spec) worker.Spec {
 	return s
 }
 
-// network is what the stack's servers listen on.
+// network returns the network that the stack's servers listen on.
 func (p Peer) network() string {
 	if name, _, _ := strings.Cut(p.Stack, ":"); strings.HasSuffix(name, "h3") {
 		return "udp"
@@ -184,7 +184,7 @@ func (p Peer) context(t T) context.Context {
 	return ctx
 }
 
-// server starts the peer's server, and returns what it says when it listens.
+// server starts the peer's server, and returns its ready event.
 func (p Peer) server(t T) (*worker.Process, worker.Ready) {
 	t.Helper()
 	return p.listening(t, p.Command, p.spec(worker.ServerRole, anyPort))

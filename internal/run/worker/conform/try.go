@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// T is what a check needs of whoever runs it; a testing.T is one.
+// A T runs a check, as a testing.T does.
 type T interface {
 	Helper()
 	Error(args ...any)
