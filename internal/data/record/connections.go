@@ -8,13 +8,13 @@ import (
 	"wirelab.dev/internal/base/sum"
 )
 
-// Connections is what was asked for and what came of it.
+// Connections holds the connections that were asked for and those that were opened.
 type Connections struct {
 	Mode   string `json:"mode"`
 	Want   int    `json:"want"`
 	Opened int64  `json:"opened"`
 	Failed int64  `json:"failed"`
-	// During is how many were opened inside the window.
+	// During counts the connections that were opened inside the window.
 	During int64 `json:"during"`
 
 	// What was achieved inside the window, counted from the TLS and QUIC
@@ -31,15 +31,15 @@ type Connections struct {
 	FirstByte *latency.Distribution `json:"first_byte,omitempty"` // call's begin, on its own connection, to the answer's first byte
 }
 
-// Negotiated is what was agreed on, taken from the connections themselves.
+// Negotiated holds what both ends agreed on, read from the connections themselves.
 type Negotiated struct {
-	// Protocol is what the server answered in: h1, h2, h3, tcp-plain, tcp-calls;
-	// with commas where they were several, empty where nothing answered.
+	// Protocol is the protocol of the answers: h1, h2, h3, tcp-plain, tcp-calls. Several are
+	// separated by commas; it is empty if nothing answered.
 	Protocol string `json:"protocol,omitempty"`
 	// Sessions are the kinds of TLS sessions; none where all was cleartext.
 	Sessions []Session `json:"sessions,omitempty"`
-	// The congestion control of each end's sockets, as the kernel told it, or of QUIC as its
-	// library has it; with commas where they were several, empty where it is not known.
+	// The congestion control of each end's sockets, as the kernel reports it, or of QUIC as its
+	// library has it. Several are separated by commas; it is empty if unknown.
 	ClientCongestion string `json:"client_congestion,omitempty"`
 	ServerCongestion string `json:"server_congestion,omitempty"`
 }
@@ -84,8 +84,8 @@ func (s Session) Plus(other Session) Session {
 	return s
 }
 
-// Traffic is what went over a client's connections in the window, below TLS,
-// as the kernel or the QUIC connection counted it. Wire tells its layers apart.
+// Traffic holds the traffic of a client's connections in the window, below TLS, as
+// the kernel or the QUIC connection counted it. Wire divides it into layers.
 type Traffic struct {
 	Transport string `json:"transport"` // tcp or udp
 	// SpanNS is the time from the first reading to the last: the window, to a
@@ -101,8 +101,8 @@ type Traffic struct {
 	// PureAcks are the segments sent that carried nothing: TCP only.
 	SentPureAcks     *int64 `json:"sent_pure_acks,omitempty"`
 	ReceivedPureAcks *int64 `json:"received_pure_acks,omitempty"`
-	// HandshakeBytes are those of the bytes above that went before the first
-	// byte of a call, on connections that shook hands in the window.
+	// HandshakeBytes count the bytes above that went before the first byte of a call, on
+	// connections that shook hands in the window.
 	HandshakeSentBytes     *int64 `json:"handshake_sent_bytes,omitempty"`
 	HandshakeReceivedBytes *int64 `json:"handshake_received_bytes,omitempty"`
 	Retransmits            *int64 `json:"retransmits,omitempty"` // segments sent again, or packets lost
@@ -111,18 +111,17 @@ type Traffic struct {
 	SendCalls              *int64 `json:"send_calls,omitempty"` // system calls that sent: over UDP those of its sockets, over TCP all writes and sends of the process
 	ReceiveCalls           *int64 `json:"receive_calls,omitempty"`
 	Offload                string `json:"offload,omitempty"` // gso, none
-	// BusyNS is how long the connections had something sent and not yet
-	// acknowledged, all of them together; BlockedNS how long of it the peer's
-	// window or the send buffer held them back. TCP only, as the kernel keeps
-	// count (TCP_INFO).
+	// BusyNS is the time for which the connections, all together, had sent data that was
+	// not acknowledged yet; BlockedNS is the part of it for which the peer's window or
+	// the send buffer held them back. TCP only, as the kernel counts it (TCP_INFO).
 	BusyNS    *int64 `json:"busy_ns,omitempty"`
 	BlockedNS *int64 `json:"blocked_ns,omitempty"`
 }
 
-// Link is what an emulated link did, both ways together, from the server's start
-// to the client's end.
+// Link holds what an emulated link did in both directions, from the server's start to
+// the client's end.
 type Link struct {
-	// Engine is what carried the packets: direct, tbf, netem or frames. Absent: frames.
+	// Engine names the engine that carried the packets: direct, tbf, netem or frames. Absent: frames.
 	Engine string `json:"engine,omitempty"`
 	// Seed decided which packets were lost and how long each took.
 	Seed      uint64 `json:"seed,omitempty"`
@@ -135,7 +134,7 @@ type Link struct {
 	Down *LinkWay `json:"down,omitempty"`
 }
 
-// LinkWay is what a link did to the packets of one direction.
+// LinkWay holds what a link did to the packets of one direction.
 type LinkWay struct {
 	Frames     int64 `json:"frames"` // that came to the link
 	Bytes      int64 `json:"bytes"`
@@ -152,10 +151,10 @@ type LinkWay struct {
 	LateP99NS  *int64 `json:"late_p99_ns,omitempty"`
 }
 
-// Wire is what a call puts on the wire, layer by layer: the mean of calls that
-// the client made one at a time, over a connection of its own, after the
-// window. The first call of a connection, whose headers are not compressed yet,
-// is told apart; QUIC's probes for larger packets are left out.
+// Wire holds the bytes of a call on the wire, layer by layer: the mean of calls that
+// the client made one at a time, over a connection of its own, after the window. The
+// first call of a connection, whose headers are not compressed yet, is separate;
+// QUIC's probes for larger packets are left out.
 type Wire struct {
 	Calls    int64     `json:"calls"`    // that the means are over
 	Request  WireBytes `json:"request"`  // from the client to the server
@@ -182,9 +181,9 @@ type WireBytes struct {
 	// messages before it gave them to TLS, TCP or UDP. Below zero where its
 	// encoding is shorter than protobuf's.
 	ProtocolBytes float64 `json:"protocol_bytes"`
-	// SecurityBytes are what TLS added: its records were counted, and each
-	// adds 22 bytes (RFC 8446, section 5.2: header, type, tag). For QUIC, what
-	// its packets added to the content of their STREAM frames, which was counted.
+	// SecurityBytes count the bytes that TLS added: its records were counted, and each
+	// adds 22 bytes (RFC 8446, section 5.2: header, type, tag). For QUIC, they are the
+	// bytes of its packets beyond the content of their STREAM frames, which was counted.
 	SecurityBytes *float64 `json:"security_bytes,omitempty"`
 	// TransportBytes are the headers of TCP and IP, or UDP and IP, on packets
 	// with payload: the packets were counted, the size of a header is the
@@ -198,13 +197,13 @@ type WireBytes struct {
 	AckBytes *float64 `json:"ack_bytes,omitempty"`
 }
 
-// PayloadBytes are all but the headers of the transport, and acknowledgements
-// that travel alone.
+// PayloadBytes returns all bytes but the headers of the transport, and
+// acknowledgements that travel alone.
 func (b WireBytes) PayloadBytes() float64 {
 	return b.MessageBytes + b.ProtocolBytes + valueOrZero(b.SecurityBytes)
 }
 
-// TotalBytes are all that is known to have gone over the wire.
+// TotalBytes returns all bytes that are known to have gone over the wire.
 func (b WireBytes) TotalBytes() float64 {
 	return b.PayloadBytes() + valueOrZero(b.TransportBytes) + valueOrZero(b.AckBytes)
 }

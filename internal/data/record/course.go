@@ -1,12 +1,12 @@
 package record
 
-// Course is how a trial went, in stretches of one length, warm-up included.
+// Course holds figures of a trial over time, in stretches of one length, warm-up included.
 type Course struct {
 	BeginNS   int64    `json:"begin_ns"`   // of the first stretch, relative to the window's start: negative in warm-up
 	StretchNS int64    `json:"stretch_ns"` // how long each is
 	Calls     []int64  `json:"calls"`      // that ended in each
 	P99NS     []*int64 `json:"p99_ns"`     // of their service times, within 7 %; null where fewer than 100 ended
-	// Failed are those of the calls that failed. Older records lack it, and the next three.
+	// Failed counts the calls that failed. Older records lack it, and the next three.
 	Failed []int64 `json:"failed,omitempty"`
 	// Of their response times, from the intended send: in a closed loop without a limit the
 	// service times. Within 7 %; null where fewer than 10, 100 and 1 ended.
@@ -18,14 +18,14 @@ type Course struct {
 	ServerCPUNS []int64 `json:"server_cpu_ns,omitempty"`
 }
 
-// CourseCalls is how many calls a stretch needs for a P99, and CourseMedianCalls for a P50.
+// CourseCalls is the number of calls that a stretch needs for a P99, and CourseMedianCalls for a P50.
 const (
 	CourseCalls       = 100
 	CourseMedianCalls = 10
 )
 
-// ServedPerSecond is the rate of ended calls in equal stretches of the window, at most
-// so many, in order. Intervals that an edge of the window cuts are left out.
+// ServedPerSecond returns the rate of ended calls in at most that many equal stretches of the
+// window, in order. It leaves out intervals that an edge of the window cuts.
 func (m *Measurement) ServedPerSecond(windowNS int64, most int) []float64 {
 	var within []Interval
 	for _, i := range m.Intervals {

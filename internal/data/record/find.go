@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Newest names the run directories in a folder, those that were written last first: at
-// most so many, and none whose records have more bytes than that. A folder that is not
-// there has none.
+// Newest returns the run directories in a folder, the last written first. It bounds their number,
+// and leaves out runs whose records have too many bytes. A missing folder has none.
 func Newest(folder string, most int, mostBytes int64) []string {
 	type dated struct {
 		directory string

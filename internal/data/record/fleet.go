@@ -8,16 +8,16 @@ type FleetWanted struct {
 	Client    string `json:"client"`               // selects those of the clients
 }
 
-// Fleet is where a trial's ends ran, if agents of a fleet ran them on machines of their own.
+// Fleet says which agents of a fleet ran a trial's ends, on machines of their own.
 type Fleet struct {
 	Server  Agent         `json:"server,omitzero"` // none where the server was given
 	Clients []FleetClient `json:"clients"`
-	// OpenedApartNS is how far the windows of the clients opened from one another, by the
-	// clocks that were compared.
+	// OpenedApartNS is the time between the first and the last opening of the clients' windows,
+	// by the clocks that were compared.
 	OpenedApartNS int64 `json:"opened_apart_ns"`
 }
 
-// Agent is what ran an end.
+// Agent describes the agent that ran an end.
 type Agent struct {
 	Name    string            `json:"name"`
 	Labels  map[string]string `json:"labels,omitempty"`
@@ -33,12 +33,12 @@ type Clock struct {
 	OffsetNS int64 `json:"offset_ns"` // after the trial
 	ErrorNS  int64 `json:"error_ns"`  // half of the shortest exchange, before and after, and the drift
 	DriftNS  int64 `json:"drift_ns"`  // of the offset, over the trial
-	// WallNS is how far the agent's time of day was from the lab's. Nothing depends on it.
+	// WallNS is the difference between the agent's time of day and the lab's. Nothing depends on it.
 	WallNS int64 `json:"wall_ns"`
 }
 
-// FleetClient is what one of several clients did, that are one to all other figures. It has
-// what its trial is judged by, and no distributions.
+// FleetClient holds the figures of one of several clients, which are one to all other figures. It
+// has the figures that its trial is judged by, and no distributions.
 type FleetClient struct {
 	Agent
 
@@ -66,6 +66,6 @@ type FleetClient struct {
 	Engine      Engine      `json:"engine"`           //
 	Host        HostState   `json:"host"`             // of its machine
 	Limits      []Limit     `json:"limits,omitempty"` // likewise
-	// SamplesFile is as that of a record.
+	// SamplesFile is like SamplesFile of a record.
 	SamplesFile string `json:"samples_file,omitempty"`
 }

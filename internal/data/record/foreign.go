@@ -13,7 +13,7 @@ type Foreign struct {
 	SHA256  string `json:"sha256"`            // of that file
 }
 
-// Program is the tool with its version, if that is known.
+// Program returns the tool with its version, if that is known.
 func (f *Foreign) Program() string {
 	if f.Version == "" {
 		return f.Tool

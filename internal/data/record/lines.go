@@ -12,7 +12,7 @@ import (
 // maxLineBytes bounds what is read as one record.
 const maxLineBytes = 64 << 20
 
-// line is one record and where it stands.
+// line is one record and its place in the file.
 type line struct {
 	record Record
 	number int   // from 1
@@ -30,7 +30,7 @@ func (e *tornError) Error() string {
 	return fmt.Sprintf("line %d is half written (%d bytes), as a killed process leaves it: that trial is not recorded", e.number, e.bytes)
 }
 
-// occurrence is how often a file may hold a trial.
+// occurrence says how often a file may hold a trial.
 type occurrence bool
 
 const (

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lockPatience is how long a killed process may still hold a lock. If it was killed
+// lockPatience is the time for which a killed process may still hold a lock. If it was killed
 // while it forked, its child has the lock until it executes another program, and
 // on a busy machine that takes a while.
 const (

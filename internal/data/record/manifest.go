@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Manifest is what a run set out to do and where, written before its first
-// trial and again when it ends.
+// Manifest describes the plan of a run and its machine. It is written before the first
+// trial and again when the run ends.
 type Manifest struct {
 	Version  int             `json:"version"`
 	Tool     string          `json:"tool"` // wirelab's version
@@ -27,21 +27,22 @@ type Manifest struct {
 	Trials   int             `json:"trials"` // planned
 	Order    []PlannedTrial  `json:"order"`  // as shuffled; a trial that was set back ran later
 	Scenario json.RawMessage `json:"scenario"`
-	// Declarations are what stacks and workloads say of themselves for the
-	// report: scenario.Declarations. Runs of older versions have none.
+	// Declarations holds what stacks and workloads declare for the report:
+	// scenario.Declarations. Runs of older versions have none.
 	Declarations json.RawMessage `json:"declarations,omitempty"`
 	Host         json.RawMessage `json:"host"` // host.Info
 	Warnings     []string        `json:"warnings,omitempty"`
-	// Until is what the run repeats for. It is absent in a run of so many repeats.
+	// Until is the goal that the run repeats for. It is absent in a run with a fixed number of
+	// repeats.
 	Until *Until `json:"until,omitempty"`
-	// Fleet is whose agents measure, where it is not this machine that does.
+	// Fleet says whose agents measure, if this machine does not.
 	Fleet *FleetWanted `json:"fleet,omitempty"`
-	// WaitedNS is how long the run waited for other programs to let go of the CPUs. It is
-	// absent until the run ends, and in runs that are older than it.
+	// WaitedNS is the time that the run waited for other programs to release the CPUs. It is
+	// absent until the run ends, and in older runs.
 	WaitedNS *int64 `json:"waited_ns,omitempty"`
 }
 
-// Until is what a run repeats its cells for, and how far it has come.
+// Until is the goal that a run repeats its cells for, and the progress towards it.
 type Until struct {
 	Width  float64 `json:"width,omitempty"`                                                                // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
 	Claims bool    `json:"claims,omitempty"`                                                               // until every claim of the scenario stands; the looks say which are still open
@@ -88,7 +89,7 @@ type PlannedTrial struct {
 	Cell   string `json:"cell"` // Cell.Key
 }
 
-// Status is how far a run has come.
+// Status is the state of a run.
 type Status string
 
 // The states of a run. One that was killed stays Running: it is a valid
@@ -183,7 +184,7 @@ func decodeManifest(data []byte) (m Manifest, err error) {
 	return Manifest{}, fmt.Errorf("line %d, column %d: the file is damaged: %w", line, column, err)
 }
 
-// lineColumn is where an offset of a file is, for people.
+// lineColumn returns the line and column of an offset of a file.
 func lineColumn(data []byte, offset int64) (line, column int) {
 	before := data[:min(max(offset, 0), int64(len(data)))]
 	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')

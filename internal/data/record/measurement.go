@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/base/sum"
 )
 
-// Measurement is what the client measured of its calls, as its worker reports it.
+// Measurement holds what the client measured of its calls, as its worker reports it.
 type Measurement struct {
 	// ClientProgram names the program of others that made the calls, with its version;
 	// empty where wirelab's own client did. The window is then that program's life,
@@ -19,19 +19,19 @@ type Measurement struct {
 	// EndedEarly: somebody told the load to end before its window was over, which closed
 	// it then. Its length, and the requests in it, are fewer than was asked for.
 	EndedEarly bool `json:"ended_early,omitempty"`
-	// Pauses is how often the load was paused, in the warm-up too, and PausedNS how much
-	// of the time between the window's edges that took, which is no part of WindowNS. The
-	// instants of intervals, course and samples leave pauses out.
+	// Pauses counts the pauses of the load, those of the warm-up included. PausedNS is the
+	// paused time between the window's edges, which is no part of WindowNS. The instants of
+	// intervals, course and samples leave pauses out.
 	Pauses   int64 `json:"pauses,omitempty"`
 	PausedNS int64 `json:"paused_ns,omitempty"`
 
 	Requests   int64 `json:"requests"`   // measured, failed ones included
 	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
 	Straddling int64 `json:"straddling"` // in flight at an edge of the window
-	// StraddlingNS is how long the straddling calls took, all of it.
+	// StraddlingNS is the sum of the straddling calls' times.
 	StraddlingNS int64 `json:"straddling_ns,omitempty"`
-	// BacklogNS is how long the calls took, all of it, that went out on the other side of
-	// an edge of the window than they were due.
+	// BacklogNS is the sum of the times of calls that were sent on the other side of an edge
+	// of the window than they were due.
 	BacklogNS int64 `json:"backlog_ns,omitempty"`
 	// InFlight is the mean number of calls in flight over the window, from
 	// the time each client spent in calls, clipped to the window.
@@ -41,27 +41,27 @@ type Measurement struct {
 	Active float64 `json:"active"`
 
 	// Service is from the actual send; Response from the intended one, and
-	// absent in a closed loop without a limit, where they are the same. Wait
-	// is the time before a permit of the in-flight limit, part of Response.
+	// absent in a closed loop without a limit, which has no other. Wait is
+	// the time before a permit of the in-flight limit, part of Response.
 	Service  latency.Distribution  `json:"service"`
 	Response *latency.Distribution `json:"response,omitempty"`
 	Wait     *latency.Distribution `json:"wait,omitempty"`
 	// FailedNS is the sum of the failed calls' times, which Service holds too. Older
 	// records lack it.
 	FailedNS *int64 `json:"failed_ns,omitempty"`
-	// Messages are those of streams' answers: each from the send of the one that it answers
-	// where both ends send many, otherwise from the message before it, or the call's begin.
+	// Messages holds the times of the messages of streams' answers: each from the send of the
+	// message that it answers if both ends send many, otherwise from the message before it, or
+	// the call's begin.
 	Messages *latency.Distribution `json:"messages,omitempty"`
-	// Statuses are those of the answers, right or not, that callers tell one of.
+	// Statuses counts the answers by status, right or wrong, for callers that report one.
 	Statuses []StatusCount `json:"statuses,omitempty"`
 
-	// Named are the calls by their names, in the order of those, where they have any.
+	// Named holds the calls by name, in the order of the names, if they have any.
 	Named []NamedCalls `json:"named,omitempty"`
-	// ThoughtNS is how long the clients were told to think in the window, all together: it is
-	// part of no call, and of no time between calls.
+	// ThoughtNS is the think time of all clients in the window. It is part of no call, and of no
+	// time between calls.
 	ThoughtNS int64 `json:"thought_ns,omitempty"`
-	// Checking is what looking at the answers cost, where more was asked of them than a
-	// status without fault.
+	// Checking is the cost of checking the answers, if they had to meet more than a good status.
 	Checking *Checking `json:"checking,omitempty"`
 	// Traced are the calls that a tracing system was asked to follow; Traces are those of the
 	// slowest of them.
@@ -73,8 +73,8 @@ type Measurement struct {
 	// Course is coarser than Intervals and has more. Records that are older than it lack it.
 	Course *Course `json:"course,omitempty"`
 
-	// Negotiated is what the client's connections and their peers agreed on.
-	// Absent in records that are older than it.
+	// Negotiated holds what the client's connections and their peers agreed on.
+	// Older records lack it.
 	Negotiated *Negotiated `json:"negotiated,omitempty"`
 
 	Pacing *Pacing `json:"pacing,omitempty"` // open loop only
@@ -112,7 +112,7 @@ func (m Measurement) Plus(other Measurement) Measurement {
 
 // ErrorCount is one class of failure.
 type ErrorCount struct {
-	// Class is what the call met, as package failure names it: "refused",
+	// Class is the fault that the call met, as package failure names it: "refused",
 	// "port-exhaustion", "tls-alert: bad certificate".
 	Class string `json:"class,omitempty"`
 	// Code is a gRPC status code, a status of HTTP, the condition that an answer did not
@@ -133,7 +133,7 @@ func PlusErrors(a, b []ErrorCount) []ErrorCount {
 	return sum.ByKey(a, b, func(e ErrorCount) [2]string { return [2]string{e.Class, e.Code} })
 }
 
-// StatusCount is how many answers had a status: of HTTP, or a code of gRPC.
+// StatusCount counts the answers with a status of HTTP, or a code of gRPC.
 type StatusCount struct {
 	Status int   `json:"status"`
 	Count  int64 `json:"count"`
@@ -180,8 +180,8 @@ func plusNamed(a, b []NamedCalls) []NamedCalls {
 	return all
 }
 
-// Checking is how much was looked at of the answers of all calls, those of the warm-up
-// included, and what that took of the clients' time between calls.
+// Checking counts the answers that were checked, those of the warm-up included, and the time
+// that checking took of the clients' time between calls.
 type Checking struct {
 	Answers int64 `json:"answers"` // looked at
 	Whole   int64 `json:"whole"`   // by all conditions; the others by those that need no body
@@ -196,7 +196,7 @@ func (c Checking) Plus(other Checking) Checking {
 	return c
 }
 
-// Trace is a call that a tracing system was asked to follow.
+// Trace is a call that a tracing system follows.
 type Trace struct {
 	ID        string `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
 	ServiceNS int64  `json:"service_ns"` // from the actual send to the answer
@@ -204,7 +204,7 @@ type Trace struct {
 	Failed    bool   `json:"failed,omitempty"`
 }
 
-// KeptTraces is how many traces a measurement names: those of the slowest calls.
+// KeptTraces is the number of traces that a measurement names: those of the slowest calls.
 const KeptTraces = 10
 
 // PlusTraces returns the slowest of both lists, the slowest first.
@@ -219,7 +219,7 @@ func (t Trace) CompareSlower(other Trace) int {
 	return cmp.Or(cmp.Compare(other.ServiceNS, t.ServiceNS), cmp.Compare(t.AfterNS, other.AfterNS))
 }
 
-// WarmUp is what went before the window.
+// WarmUp describes the time before the window.
 type WarmUp struct {
 	TookNS   int64 `json:"took_ns"`
 	Requests int64 `json:"requests"`
@@ -227,12 +227,12 @@ type WarmUp struct {
 	// longest warm-up was over.
 	Settled bool   `json:"settled"`
 	Method  string `json:"method"` // how it was detected
-	// LearntNS is the least warm-up that earlier trials of the cell were seen to need;
-	// absent where they needed none beyond what they had.
+	// LearntNS is the least warm-up that earlier trials of the cell needed. It is absent if the
+	// warm-up that they had was enough.
 	LearntNS *int64 `json:"learnt_ns,omitempty"`
-	// EnoughNS and EnoughRequests are where, seen afterwards over warm-up
-	// and window together, the steady state had begun; absent where it had
-	// not.
+	// EnoughNS and EnoughRequests say when the steady state began, judged
+	// afterwards over warm-up and window together. They are absent if it
+	// did not.
 	EnoughNS       *int64 `json:"enough_ns,omitempty"`
 	EnoughRequests *int64 `json:"enough_requests,omitempty"`
 }
@@ -263,7 +263,7 @@ type Interval struct {
 	SumNS    int64 `json:"sum_ns"` // of their service times
 }
 
-// Pacing is how well an open loop's schedule was kept.
+// Pacing says how well an open loop kept its schedule.
 type Pacing struct {
 	Scheduled int64 `json:"scheduled"` // arrivals that fell into the window
 	// Late is the generator's own lateness: from the intended instant, or the
@@ -284,9 +284,9 @@ func (p Pacing) Plus(other Pacing) Pacing {
 	return p
 }
 
-// Search is what a search for the highest rate found. The record's other figures are
-// those of a try of the highest rate that was kept, one that kept it. A rate is kept or
-// missed when two of up to three tries agree.
+// Search holds the result of a search for the highest rate. The record's other figures come
+// from a try of the highest rate that was kept, one that kept it. A rate is kept or missed
+// when two of up to three tries agree.
 type Search struct {
 	KeptPerSecond   float64 `json:"kept_per_second"`   // the highest rate that kept the goal
 	MissedPerSecond float64 `json:"missed_per_second"` // the lowest above it that did not

@@ -8,10 +8,10 @@ import (
 	"wirelab.dev/internal/base/sum"
 )
 
-// Process is what one end cost over the window.
+// Process holds the cost of one end over the window.
 type Process struct {
 	CPUs []int `json:"cpus,omitempty"` // what it was pinned to
-	// AllowedCPUs are those that the kernel let its threads use after the window.
+	// AllowedCPUs lists the CPUs that the kernel let its threads use after the window.
 	AllowedCPUs []int `json:"allowed_cpus,omitempty"`
 	// TracedBy is the process that traced it after the window, as a debugger does.
 	TracedBy int `json:"traced_by,omitempty"`
@@ -29,13 +29,13 @@ type Process struct {
 	UserNS     *int64 `json:"user_ns,omitempty"`
 	SystemNS   *int64 `json:"system_ns,omitempty"`
 	// RSSBytes is the resident memory at the window's end, PeakBytes the most
-	// in the window: the kernel's own peak where it rose in the window, and
-	// otherwise the most that was seen in it.
+	// in the window: the kernel's own peak if it rose in the window, and
+	// otherwise the highest reading.
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	PeakBytes *int64 `json:"peak_bytes,omitempty"`
-	// OwnBytes is the most in the window of the memory that is the process's
-	// own: without the pages of files, of which wirelab's program has some 34
-	// MB, whatever it carries.
+	// OwnBytes is the most of the process's own memory in the window: without
+	// the pages of files, which are some 34 MB for wirelab's program with any
+	// stack.
 	OwnBytes *int64 `json:"own_bytes,omitempty"`
 	// The most that was seen in the window.
 	Threads     *int64 `json:"threads,omitempty"`
@@ -56,16 +56,16 @@ type Process struct {
 	// Gaps are the times in which others had its CPUs while it was due on them.
 	Gaps *Gaps    `json:"gaps,omitempty"`
 	Busy *float64 `json:"busy,omitempty"` // share of the CPUs it was given
-	// Allocations are those of all calls, warm-up included; there only where the
-	// trial was profiled for them, and the process's runtime tells.
+	// Allocations counts the allocations of all calls, warm-up included. It is there only
+	// if the trial was profiled for them, and the process's runtime reports them.
 	Allocations *Allocations `json:"allocations,omitempty"`
-	// Seen is what the trial's probe saw of it.
+	// Seen holds what the trial's probe saw of it.
 	Seen *Seen `json:"seen,omitempty"`
 }
 
-// Gaps are what threads saw that slept on an end's CPUs, for 2 to 6 ms at a time and at
-// the priority of the workers: how often another program, or the hypervisor, had the CPU
-// when they were to run, and for how long at least.
+// Gaps counts how often another program, or the hypervisor, had an end's CPU when a thread was
+// due on it, and for how long at least. The threads slept on the end's CPUs, for 2 to 6 ms at
+// a time and at the priority of the workers.
 type Gaps struct {
 	CPUs      int   `json:"cpus"`       // that were watched
 	Wakings   int64 `json:"wakings"`    // in the window, on all of them
@@ -80,7 +80,7 @@ type GapLength struct {
 	SumNS int64 `json:"sum_ns"`
 }
 
-// CPUNS is user and system time together.
+// CPUNS returns user and system time together.
 func (p Process) CPUNS() (int64, bool) {
 	if p.UserNS == nil || p.SystemNS == nil {
 		return 0, false
@@ -88,12 +88,12 @@ func (p Process) CPUNS() (int64, bool) {
 	return *p.UserNS + *p.SystemNS, true
 }
 
-// Allocations is where a process's heap allocations came from, estimated from
-// samples.
+// Allocations holds the call stacks that a process's heap allocations came from,
+// estimated from samples.
 type Allocations struct {
 	Bytes   int64 `json:"bytes"` // of all, those of no stack here included
 	Objects int64 `json:"objects"`
-	// Stacks are those that allocated most, by bytes.
+	// Stacks holds the stacks that allocated most, by bytes.
 	Stacks []AllocationStack `json:"stacks"`
 }
 
@@ -125,8 +125,8 @@ type Engine struct {
 	// BetweenNS is the time the clients spent between calls, outside of
 	// them: recording, checking answers, being off the CPU.
 	BetweenNS int64 `json:"between_ns"`
-	// OwnNS is what a request costs the engine on this machine, measured
-	// against a stack that answers at once.
+	// OwnNS is the engine's own time per request on this machine, measured
+	// with a stack that answers at once.
 	OwnNS float64 `json:"own_ns"`
 }
 
@@ -149,8 +149,8 @@ type HostState struct {
 	UDPDrops    *int64 `json:"udp_drops,omitempty"`    // datagrams that found a receive buffer full
 }
 
-// TakenByOthers is the share of the machine's CPU time that other processes and other
-// guests took, as far as the machine tells.
+// TakenByOthers returns the share of the machine's CPU time that other processes and other
+// guests took, as far as the machine reports it.
 func (h HostState) TakenByOthers() (share float64) {
 	for _, taken := range []*float64{h.OthersShare, h.StolenShare} {
 		if taken != nil {
@@ -164,8 +164,8 @@ func (h HostState) TakenByOthers() (share float64) {
 type Neighbour struct {
 	PID  int    `json:"pid"`
 	Name string `json:"name"` // as the kernel has it, 15 bytes at most
-	// Share is what it, and the children that it waited for, took of the machine's
-	// CPU time.
+	// Share is the part of the machine's CPU time that it took, and the children that it
+	// waited for.
 	Share float64 `json:"share"`
 }
 

@@ -41,43 +41,43 @@ type Record struct {
 	// that failed. All of what follows is then absent or partial.
 	Failure string `json:"failure,omitempty"`
 
-	// Foreign is there where another program measured this and wirelab read its file.
+	// Foreign is present if another program measured this and wirelab read its file.
 	Foreign *Foreign `json:"foreign,omitempty"`
 
 	WindowNS int64 `json:"window_ns"`
 	Measurement
 	Errors []ErrorCount `json:"errors,omitempty"`
 
-	// Settings are those that are not the libraries' defaults, each with its
-	// reason, as both ends told them. Absent where they did not.
+	// Settings lists the settings that are not the libraries' defaults, each with
+	// its reason, as both ends report them. It is absent if they do not.
 	Settings    []tuning.Setting `json:"settings,omitempty"`
 	Client      Process          `json:"client"`
 	Server      Process          `json:"server"`
 	Connections Connections      `json:"connections"`
 	Engine      Engine           `json:"engine"`
 	Host        HostState        `json:"host"`
-	// Fleet is there where agents of a fleet ran the ends: Client then has the figures of all
+	// Fleet is present if agents of a fleet ran the ends: Client then has the figures of all
 	// clients together, and Host those of the server's machine.
 	Fleet *Fleet `json:"fleet,omitempty"`
-	// Link is what an emulated link did; absent where there is none.
+	// Link holds what an emulated link did. It is absent without a link.
 	Link *Link `json:"link,omitempty"`
-	// Traffic is what the client saw go over its connections in the window.
+	// Traffic holds the traffic of the client's connections in the window.
 	Traffic *Traffic `json:"traffic,omitempty"`
-	// Wire is what one call puts on the wire, layer by layer.
+	// Wire holds the bytes of one call on the wire, layer by layer.
 	Wire *Wire `json:"wire,omitempty"`
-	// Limits are those of the machine that the trial could have run into.
+	// Limits lists the limits of the machine that the trial could have reached.
 	Limits []Limit `json:"limits,omitempty"`
-	// WorkNS is how long every call's handler sleeps, in place of work or as a stall, as
-	// the workload's options say; absent where they say nothing of it.
+	// WorkNS is the time that every call's handler sleeps, instead of work or as a stall, as
+	// the workload's options say. It is absent if they do not mention it.
 	WorkNS *int64 `json:"work_ns,omitempty"`
 
 	Checks   []Check  `json:"checks"`             // the validity, check by check
 	Warnings []string `json:"warnings,omitempty"` // what could not be had, and else worth knowing
 
-	// Probe is what was seen besides times: one of Probes, or nothing. It slows the trial
-	// down, so that no other figure of it means anything.
+	// Probe names the probe that observed the trial: one of Probes, or nothing. A probe slows
+	// the trial down, so that no other figure of it means anything.
 	Probe string `json:"probe,omitempty"`
-	// Life is where the time of single calls went, if that was the probe.
+	// Life holds the stages of single calls, if that was the probe.
 	Life *Life `json:"life,omitempty"`
 	// Profile is the older form of Probe: "allocations" for alloc. It is read and not written.
 	Profile string `json:"profile,omitempty"`
@@ -136,7 +136,7 @@ type Network struct {
 // Linked reports whether there was a link between the ends.
 func (n Network) Linked() bool { return n.DelayNS > 0 || n.Link != "" }
 
-// Way is what a link is asked to do to the packets of one direction.
+// Way says what a link is to do to the packets of one direction.
 type Way struct {
 	DelayNS      int64   `json:"delay_ns,omitempty"`
 	JitterNS     int64   `json:"jitter_ns,omitempty"`            // a delay is this longer or shorter at most
@@ -149,7 +149,7 @@ type Way struct {
 	QueueBytes   int     `json:"queue_bytes,omitempty"`          // that may wait for the rate; 0: the engine's own
 }
 
-// Load is how the cell was loaded.
+// Load describes the load of a cell.
 type Load struct {
 	Model             string  `json:"model"`                         // closed, open, sustained, burst, ramp, search
 	RequestsPerClient int     `json:"requests_per_client,omitempty"` // or
@@ -163,7 +163,7 @@ type Load struct {
 	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
 }
 
-// Level is how much a check found wrong.
+// Level says how serious the finding of a check is.
 type Level string
 
 // The levels of a check. A trial with an invalid check is never averaged in.
@@ -202,7 +202,7 @@ func (r *Record) FirstInvalid() *Check {
 	return &r.Checks[i]
 }
 
-// ThroughputPerSecond is the calls that ended well within the window, a second.
+// ThroughputPerSecond returns the successful calls per second that ended within the window.
 func (r *Record) ThroughputPerSecond() float64 {
 	if r.WindowNS <= 0 {
 		return 0
@@ -210,7 +210,7 @@ func (r *Record) ThroughputPerSecond() float64 {
 	return float64(max(0, r.Completed-r.Failed())) / (float64(r.WindowNS) / 1e9)
 }
 
-// Failed is the number of measured requests that failed.
+// Failed returns the number of measured requests that failed.
 func (r *Record) Failed() int64 {
 	var n int64
 	for _, e := range r.Errors {
@@ -219,5 +219,5 @@ func (r *Record) Failed() int64 {
 	return n
 }
 
-// Calls are those that were made in the trial before its window and in it.
+// Calls returns the number of calls before the window and in it.
 func (r *Record) Calls() int64 { return r.WarmUp.Requests + r.Requests }

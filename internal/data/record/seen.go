@@ -19,9 +19,9 @@ const (
 // Probes lists all of them, in the order in which people see them.
 var Probes = []string{ProbeCounters, ProbeSyscalls, ProbeCPU, ProbeOffCPU, ProbeAllocations, ProbeLife}
 
-// Seen is what a probe saw of one process within the window.
+// Seen holds what a probe saw of one process within the window.
 type Seen struct {
-	// Method is how it was seen, as people read it: "BPF", "perf events".
+	// Method names the method for people: "BPF", "perf events".
 	Method   string    `json:"method"`
 	Counters []Counter `json:"counters,omitempty"`
 	Syscalls []Syscall `json:"syscalls,omitempty"`
@@ -41,8 +41,8 @@ type Counter struct {
 type Syscall struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"` // that were entered
-	// NS is how long those took that returned, waiting included; absent where it was
-	// not measured.
+	// NS is the time of the calls that returned, waiting included. It is absent if it was not
+	// measured.
 	NS *int64 `json:"ns,omitempty"`
 }
 
@@ -76,7 +76,7 @@ func (s Stacks) Plus(other Stacks) Stacks {
 // Frame is a function of a call stack.
 type Frame struct {
 	Function string `json:"function"`
-	// In is where it is: "kernel", a library's name, or empty for the program itself.
+	// In is "kernel", a library's name, or empty for the program itself.
 	In string `json:"in,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type Stack struct {
 	Count  int64 `json:"count"` // samples
 }
 
-// Functions are a stack's frames.
+// Functions returns the frames of a stack.
 func (s *Stacks) Functions(stack Stack) []Frame {
 	frames := make([]Frame, len(stack.Frames))
 	for i, frame := range stack.Frames {
@@ -99,7 +99,7 @@ func (s *Stacks) Functions(stack Stack) []Frame {
 	return frames
 }
 
-// Weight is that of all stacks.
+// Weight returns the sum of all stacks' weights.
 func (s *Stacks) Weight() (sum int64) {
 	for _, stack := range s.Stacks {
 		sum += stack.Weight
@@ -107,17 +107,17 @@ func (s *Stacks) Weight() (sum int64) {
 	return sum
 }
 
-// Life is where the time of single calls went, stage by stage, seen with one client.
+// Life holds the times of single calls, stage by stage, seen with one client.
 type Life struct {
 	Method string   `json:"method"`
 	Stages []string `json:"stages"` // their names, in the order of a call
 	// Calls are the durations of each call's stages, in nanoseconds; they add up to the
 	// call's time.
 	Calls [][]int64 `json:"calls"`
-	// Untold are calls whose stages could not be told apart.
+	// Untold counts the calls whose stages could not be separated.
 	Untold int64 `json:"untold"`
 	// TracedNS and BareNS are the mean times of a call while the probe was on, and while
-	// it was off, of the same process by turns; absent where it was always on.
+	// it was off, by turns in the same process. They are absent if it was always on.
 	TracedNS *float64 `json:"traced_ns,omitempty"`
 	BareNS   *float64 `json:"bare_ns,omitempty"`
 	Missing  []string `json:"missing,omitempty"`

@@ -10,7 +10,7 @@ const ServiceStack = "service"
 // does, and how large its messages are, is for it to say.
 func (c Cell) IsService() bool { return c.Stack == ServiceStack }
 
-// Wire is what carries a service's calls, and the variant's other options.
+// Wire returns the wire of a service's calls, and the variant's other options.
 func (c Cell) Wire() (wire string, others []string) {
 	for option := range strings.SplitSeq(strings.TrimPrefix(c.Variant, c.Stack+":"), ",") {
 		if name, is := strings.CutPrefix(option, "wire="); is {
