@@ -46,7 +46,7 @@ func newSchedule(a Arrivals, length time.Duration, own share) (*schedule, error)
 	s.turn.L = &s.mu
 	expected := a.expected(length)
 	if own.expected(expected) > maxArrivals {
-		return nil, fmt.Errorf("load: %.0f arrivals (%.0f a second for %v): want at most %d; shorten the window or lower the rate",
+		return nil, fmt.Errorf("load: %.0f arrivals (%.0f per second for %v): want at most %d; shorten the window or lower the rate",
 			expected, a.RatePerSecond, length, maxArrivals)
 	}
 	switch {

@@ -164,7 +164,7 @@ func (p *Plan) validate() error {
 	case len(p.Callers) == 0 || len(p.Callers) > maxClients:
 		return fmt.Errorf("load: %d clients: want 1 to %d", len(p.Callers), maxClients)
 	case (p.Requests > 0) == (p.Duration > 0):
-		return fmt.Errorf("load: %d requests a client and a duration of %v: set exactly one of the two", p.Requests, p.Duration)
+		return fmt.Errorf("load: %d requests per client and a duration of %v: set exactly one of the two", p.Requests, p.Duration)
 	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= p.group().Of):
 		return fmt.Errorf("load: %d of %d clients with one request more than %d: want fewer than all clients, and requests", p.Extra, len(p.Callers), p.Requests)
 	case p.Open != nil && p.Duration <= 0:
@@ -194,7 +194,7 @@ func (a *Arrivals) validate(w WarmUp) error {
 	case !(a.RatePerSecond > 0):
 		return fmt.Errorf("load: a rate of %v: want one above 0", a.RatePerSecond)
 	case a.RampTo < 0 || math.IsNaN(a.RampTo):
-		return fmt.Errorf("load: a ramp to %v a second: want 0 or more", a.RampTo)
+		return fmt.Errorf("load: a ramp to %v per second: want 0 or more", a.RampTo)
 	}
 	return nil
 }
@@ -224,10 +224,10 @@ func (p *Plan) extra() int { return min(max(p.Extra-p.group().First, 0), len(p.C
 
 func (p *Plan) validateGroup() error {
 	if g := p.group(); g.First < 0 || g.First+len(p.Callers) > g.Of {
-		return fmt.Errorf("load: %d clients of a group of %d, from number %d on: want them to be among it", len(p.Callers), g.Of, g.First)
+		return fmt.Errorf("load: group: clients %d to %d are outside 0 to %d", g.First, g.First+len(p.Callers)-1, g.Of-1)
 	}
 	if (p.Begins != AtOnce || p.Opens != AtOnce) && p.Controls == nil {
-		return fmt.Errorf("load: it is to wait until it is told to begin, and has no controls")
+		return errors.New("load: Begins or Opens waits for a control, and there are no Controls")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (c *controller) check(j Journal) error {
 		return fmt.Errorf("the window begins at %d, and its calls last from %d to %d: want an instant among them", j.Begin, first, last)
 	}
 	if c.plan.Duration > 0 && j.End-j.Begin != int64(c.plan.Duration) {
-		return fmt.Errorf("the window is %v, and %v was asked for", time.Duration(j.End-j.Begin), c.plan.Duration)
+		return fmt.Errorf("the window lasts %v: want %v", time.Duration(j.End-j.Begin), c.plan.Duration)
 	}
 	return nil
 }

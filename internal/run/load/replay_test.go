@@ -133,7 +133,7 @@ func TestReplayRefuses(t *testing.T) {
 		}
 	}
 	p.Requests, p.Duration = 0, time.Second
-	if _, err := Replay(p, Journal{Calls: []Written{good}, Begin: 5, End: 6}); err == nil || !strings.Contains(err.Error(), "1s was asked for") {
+	if _, err := Replay(p, Journal{Calls: []Written{good}, Begin: 5, End: 6}); err == nil || !strings.Contains(err.Error(), ": want 1s") {
 		t.Errorf("a window of another length: %v", err)
 	}
 	if _, err := Replay(p, Journal{Calls: []Written{good}, Begin: 0, End: int64(time.Second)}); err != nil {

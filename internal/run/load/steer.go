@@ -53,7 +53,7 @@ func (c *controller) awaitBegin(ctx context.Context) (int64, error) {
 	}
 }
 
-var errNotOpened = fmt.Errorf("load: its warm-up could end, and within %v it was not told to open the window: want the control open", openPatience)
+var errNotOpened = fmt.Errorf("load: no control \"open\" came within %v of the end of the warm-up", openPatience)
 
 // cue returns the instant of a cue, if it was given.
 func (c *controller) cue(of Cue, now int64) (at int64, told bool) {

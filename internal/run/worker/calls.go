@@ -52,10 +52,10 @@ func (r *ClientResult) workOut(s Spec) error {
 // readCalls reads a file of count calls.
 func readCalls(path string, count int64) ([]load.Written, error) {
 	if path == "" {
-		return nil, fmt.Errorf("it says that it wrote %d calls, and was given no file for them", count)
+		return nil, fmt.Errorf("it reports %d written calls and has no calls_file", count)
 	}
 	if count < 0 || count > mostWritten {
-		return nil, fmt.Errorf("it says that it wrote %d calls: want at most %d", count, mostWritten)
+		return nil, fmt.Errorf("it reports %d written calls: want at most %d", count, mostWritten)
 	}
 	file, err := os.Open(path)
 	if err != nil {

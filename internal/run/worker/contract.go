@@ -238,7 +238,7 @@ func (c *ClientSpec) check() error {
 	g := c.GroupOf()
 	switch interval := time.Duration(c.IntervalNS); {
 	case g.First < 0 || g.Of < 1 || c.Clients > g.Of || g.First > g.Of-c.Clients:
-		return fmt.Errorf("%d clients from number %d on, of a group of %d: want them to be among it", c.Clients, g.First, g.Of)
+		return fmt.Errorf("group: clients %d to %d are outside 0 to %d", g.First, g.First+c.Clients-1, g.Of-1)
 	case c.Group != nil && c.Load.Model == scenario.Search:
 		return errors.New("a search cannot be spread over the workers of a group: run it with one client worker")
 	case interval != 0 && interval < leastInterval:

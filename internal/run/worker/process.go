@@ -324,6 +324,7 @@ func (t *tail) lines() []string {
 	return lines[max(0, len(lines)-tailLines):]
 }
 
+// Excerpt quotes a line, up to 200 bytes of it.
 func Excerpt(line string) string {
 	const most = 200
 	if len(line) > most {

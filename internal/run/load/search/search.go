@@ -164,9 +164,9 @@ func (s *searcher) tooLow(rate, most float64) error {
 	tooShort := s.plan.stepTooShort(rate)
 	switch missed := len(s.found.Steps) > 0; {
 	case missed && rate < most*leastShare:
-		return fmt.Errorf("%w: at %.4g a second, %s", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why)
+		return fmt.Errorf("%w: at %.4g per second, %s", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why)
 	case missed && tooShort != nil:
-		return fmt.Errorf("%w: at %.4g a second, %s; of a lower rate %w", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why, tooShort)
+		return fmt.Errorf("%w: at %.4g per second, %s; of a lower rate %w", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why, tooShort)
 	case tooShort != nil:
 		return fmt.Errorf("the goal cannot be judged: %w", tooShort)
 	}

@@ -45,7 +45,7 @@ func (p *Plan) stepTooShort(rate float64) error {
 	if need <= longestStep*p.Duration {
 		return nil
 	}
-	return fmt.Errorf("judging P%g takes %.0f requests (%d beyond it), which at %.4g a second last %v, and a step of %v becomes at most %d times as long: write a duration of %v or more, or a lower percentile",
+	return fmt.Errorf("judging P%g takes %.0f requests (%d beyond it), which at %.4g per second last %v, and a step of %v becomes at most %d times as long: write a duration of %v or more, or a lower percentile",
 		100*p.Goal.Quantile, p.Goal.leastRequests(), leastBeyond, rate, need.Round(time.Millisecond), p.Duration, longestStep, (need/longestStep).Round(time.Millisecond)+time.Millisecond)
 }
 
@@ -62,7 +62,7 @@ func (s *searcher) measure(ctx context.Context, rate float64) (*load.Result, rec
 	}
 	if r.EndedEarly {
 		r.Close()
-		return nil, record.Step{}, fmt.Errorf("at %.4g a second: %w", rate, load.ErrNothingMeasured)
+		return nil, record.Step{}, fmt.Errorf("at %.4g per second: %w", rate, load.ErrNothingMeasured)
 	}
 	return r, s.plan.Goal.judge(rate, r), nil
 }

@@ -137,7 +137,7 @@ func (c *onlyCall) Invoke(ctx context.Context, method string, request, answer an
 
 // NewStream refuses.
 func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errors.New("others than the stack's own client make unary calls only, and this workload opens a stream")
+	return nil, errors.New("this workload opens a stream, and only the stack's own client can: other clients make unary calls only")
 }
 
 // connectPrepared makes callers that make the workload's call with requests that were
@@ -166,7 +166,7 @@ type sizedCaller struct {
 // Check implements load.Checker.
 func (c sizedCaller) Check() error {
 	if got := c.AnswerBytes(); got != c.wantBytes {
-		return fmt.Errorf("an answer of %d bytes, where the first had %d", got, c.wantBytes)
+		return fmt.Errorf("an answer has %d bytes, and the first had %d", got, c.wantBytes)
 	}
 	return nil
 }
