@@ -1,10 +1,5 @@
 package record
 
-import (
-	"fmt"
-	"strings"
-)
-
 // Foreign says whose figures a record has that wirelab did not measure, and of what file.
 type Foreign struct {
 	Tool    string `json:"tool"`              // as in ghz
@@ -29,12 +24,3 @@ const (
 	// UnknownLoad is one that the file does not tell.
 	UnknownLoad = "unknown"
 )
-
-// foreignKey begins with the tool, as no part of wirelab's own cells is called.
-func (c Cell) foreignKey() string {
-	clients := "c=?"
-	if c.Clients > 0 {
-		clients = fmt.Sprintf("c=%d", c.Clients)
-	}
-	return fmt.Sprintf("%s/%s/%s/%s", c.Part, c.Tool, strings.TrimPrefix(c.Workload, "/"), clients)
-}

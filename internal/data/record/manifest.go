@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"time"
 )
@@ -100,45 +98,6 @@ const (
 	Interrupted Status = "interrupted"
 	Failed      Status = "failed"
 )
-
-func (r *Run) readManifest() error {
-	name := r.path(manifestFile)
-	file, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNoRun
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, maxLineBytes))
-	if err != nil {
-		return err
-	}
-	r.Manifest, err = decodeManifest(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
-
-// writeManifest puts a whole manifest in the place of the old one, so that a
-// reader finds one or the other at any instant.
-func (r *Run) writeManifest() error {
-	r.Manifest.Version = Version
-	data, err := json.MarshalIndent(r.Manifest, "", "  ")
-	if err != nil {
-		return err
-	}
-	unfinished := r.path(manifestFile + ".tmp")
-	if err := writeSynced(unfinished, append(data, '\n')); err != nil {
-		return err
-	}
-	if err := os.Rename(unfinished, r.path(manifestFile)); err != nil {
-		return err
-	}
-	return syncDir(r.Dir)
-}
 
 func writeSynced(name string, data []byte) error {
 	file, err := os.Create(name)

@@ -303,3 +303,28 @@ type Step struct {
 	Kept              bool    `json:"kept"`
 	Why               string  `json:"why,omitempty"`
 }
+
+// ServedPerSecond returns the rate of ended calls in at most that many equal stretches of the
+// window, in order. It leaves out intervals that an edge of the window cuts.
+func (m *Measurement) ServedPerSecond(windowNS int64, most int) []float64 {
+	var within []Interval
+	for _, i := range m.Intervals {
+		if i.StartNS >= 0 && i.StartNS+i.TookNS <= windowNS && i.TookNS > 0 {
+			within = append(within, i)
+		}
+	}
+	each := max(1, len(within)/most)
+	var rates []float64
+	for len(within) >= each {
+		var stretch Interval
+		for _, i := range within[:each] {
+			stretch.TookNS += i.TookNS
+			stretch.Requests += i.Requests
+		}
+		within = within[each:]
+		if len(rates) < most {
+			rates = append(rates, float64(stretch.Requests)/float64(stretch.TookNS)*1e9)
+		}
+	}
+	return rates
+}

@@ -221,3 +221,37 @@ func (r *Record) Failed() int64 {
 
 // Calls returns the number of calls before the window and in it.
 func (r *Record) Calls() int64 { return r.WarmUp.Requests + r.Requests }
+
+// checkSeen reports what readers could not index.
+func (r *Record) checkSeen() error {
+	for _, seen := range []*Seen{r.Server.Seen, r.Client.Seen} {
+		if seen == nil || seen.Stacks == nil {
+			continue
+		}
+		for _, stack := range seen.Stacks.Stacks {
+			for _, frame := range stack.Frames {
+				if frame < 0 || frame >= len(seen.Stacks.Frames) {
+					return fmt.Errorf("holds a call stack with function %d of %d", frame, len(seen.Stacks.Frames))
+				}
+			}
+		}
+	}
+	if r.Life == nil {
+		return nil
+	}
+	for _, call := range r.Life.Calls {
+		if len(call) != len(r.Life.Stages) {
+			return fmt.Errorf("holds a call of %d stages, of which %d have names", len(call), len(r.Life.Stages))
+		}
+	}
+	return nil
+}
+
+// Attempt is a measurement of a trial that was thrown away, because only the machine, or
+// too short a warm-up, spoiled it. setback.jsonl has its whole record.
+type Attempt struct {
+	Started time.Time `json:"started"`
+	TookNS  int64     `json:"took_ns"`
+	Check   string    `json:"check"`  // that refused it
+	Detail  string    `json:"detail"` // what the check said
+}

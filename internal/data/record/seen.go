@@ -1,7 +1,6 @@
 package record
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -121,31 +120,6 @@ type Life struct {
 	TracedNS *float64 `json:"traced_ns,omitempty"`
 	BareNS   *float64 `json:"bare_ns,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
-}
-
-// checkSeen reports what readers could not index.
-func (r *Record) checkSeen() error {
-	for _, seen := range []*Seen{r.Server.Seen, r.Client.Seen} {
-		if seen == nil || seen.Stacks == nil {
-			continue
-		}
-		for _, stack := range seen.Stacks.Stacks {
-			for _, frame := range stack.Frames {
-				if frame < 0 || frame >= len(seen.Stacks.Frames) {
-					return fmt.Errorf("holds a call stack with function %d of %d", frame, len(seen.Stacks.Frames))
-				}
-			}
-		}
-	}
-	if r.Life == nil {
-		return nil
-	}
-	for _, call := range r.Life.Calls {
-		if len(call) != len(r.Life.Stages) {
-			return fmt.Errorf("holds a call of %d stages, of which %d have names", len(call), len(r.Life.Stages))
-		}
-	}
-	return nil
 }
 
 // IsProbe reports whether there is a probe of that name.

@@ -1,6 +1,9 @@
 package record
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // ServiceStack is the stack of cells whose clients call a service of the user's own. Their
 // variant says the wire, as in service:wire=h2, and the workload what is asked.
@@ -29,4 +32,13 @@ func (c Cell) ShortVariant() string {
 	}
 	wire, others := c.Wire()
 	return strings.Join(append([]string{wire}, others...), ",")
+}
+
+// foreignKey begins with the tool, as no part of wirelab's own cells is called.
+func (c Cell) foreignKey() string {
+	clients := "c=?"
+	if c.Clients > 0 {
+		clients = fmt.Sprintf("c=%d", c.Clients)
+	}
+	return fmt.Sprintf("%s/%s/%s/%s", c.Part, c.Tool, strings.TrimPrefix(c.Workload, "/"), clients)
 }
