@@ -35,7 +35,7 @@ func TestCallsFilesThatAreRefused(t *testing.T) {
 	}{
 		"has no calls_file":     {"", 1},
 		"want at most":          {path, 1 << 40},
-		"-1 written calls":        {path, -1},
+		"-1 written calls":      {path, -1},
 		"65 bytes: want 2":      {path, 2},
 		"no such file":          {path + "x", 2},
 		"65 bytes: want 3 call": {path, 3},

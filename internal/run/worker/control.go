@@ -1,12 +1,5 @@
 package worker
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-)
-
 // A Control is an order to a client that runs, as a line of its input behind the spec:
 // {"control":"end"}.
 type Control string
@@ -28,18 +21,4 @@ const (
 type Order struct {
 	Control Control `json:"control"`
 	AtNS    int64   `json:"at_ns,omitempty"`
-}
-
-// Tell sends an order to a client. One that does not know the control ignores it.
-func (p *Process) Tell(o Order) error {
-	line, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	p.telling.Lock()
-	defer p.telling.Unlock()
-	if _, err := p.input.Write(append(line, '\n')); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		return fmt.Errorf("%s: tell it %q: %w", p.name, o.Control, err)
-	}
-	return nil
 }

@@ -332,3 +332,17 @@ func Excerpt(line string) string {
 	}
 	return fmt.Sprintf("%q", line)
 }
+
+// Tell sends an order to a client. One that does not know the control ignores it.
+func (p *Process) Tell(o Order) error {
+	line, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	if _, err := p.input.Write(append(line, '\n')); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		return fmt.Errorf("%s: tell it %q: %w", p.name, o.Control, err)
+	}
+	return nil
+}

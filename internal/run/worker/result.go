@@ -182,3 +182,23 @@ func (n Noise) Plus(other Noise) Noise {
 	n.LargestGapNS = max(n.LargestGapNS, other.LargestGapNS)
 	return n
 }
+
+// A Part is one of the clients that are one to the lab.
+type Part struct {
+	Agent   string
+	Clients int
+	Ready   Ready
+	Result  Result // without parts
+}
+
+// A Machine holds what an agent saw of a worker's machine while the worker lived.
+type Machine struct {
+	Boot    string           `json:"boot"`     // differs between machines, and between their starts
+	WholeNS int64            `json:"whole_ns"` // of all CPUs
+	OwnNS   int64            `json:"own_ns"`   // CPU time of the agent and of what it started, which is not among that of others
+	State   record.HostState `json:"state"`
+	PIDs    []int            `json:"pids,omitempty"` // the agent, and what it started
+	CPUs    []int            `json:"cpus,omitempty"` // that the worker was given
+	// Watched is the result of a sentinel of those CPUs.
+	Watched []probe.Watched `json:"watched,omitempty"`
+}

@@ -33,21 +33,6 @@ type connected struct {
 	newCaller func(conn grpc.ClientConnInterface, client int) workload.Caller
 }
 
-// connect opens the connections of the spec's mode and makes a caller for each client.
-func connect(ctx context.Context, spec *task) (*connected, error) {
-	if spec.isService() {
-		return connectService(ctx, spec)
-	}
-	variant, s, err := find(spec.Stack)
-	if err != nil {
-		return nil, err
-	}
-	if stack.CallsPrepared(variant) {
-		return connectPrepared(ctx, spec)
-	}
-	return connectStack(ctx, spec, variant, s)
-}
-
 // connectStack connects with the stack's own client.
 func connectStack(ctx context.Context, spec *task, variant scenario.Variant, s stack.Stack) (*connected, error) {
 	work, parameters, err := findWorkload(spec.Workload, variant)

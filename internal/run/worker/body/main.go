@@ -2,24 +2,15 @@ package body
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
-	"runtime/debug"
-	"sync"
 
-	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
-	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // errInputEnded is the cause of the cancellation when a worker is no longer wanted.
@@ -82,70 +73,4 @@ func runSentinel(spec *task, input io.Reader, events *emitter) error {
 		return err
 	}
 	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(spec.Watch, ended)}})
-}
-
-// setRuntime applies a worker's settings of Go's runtime.
-func setRuntime(seen string) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(worker.MemoryLimit)
-	}
-	probe.SampleAllocations(seen == record.ProbeAllocations)
-}
-
-// setVariantsRuntime applies what the variant says of Go's runtime, and checks what it cannot
-// apply.
-func (s *task) setVariantsRuntime() error {
-	v, err := scenario.ParseVariant(s.Stack)
-	if err != nil {
-		return err
-	}
-	if percent := catalog.Collector(v); percent != 0 {
-		debug.SetGCPercent(percent)
-	}
-	if limit := catalog.SmallObject(v); limit != 0 && limit != rebuild.SmallObject() {
-		return fmt.Errorf("variant %s: this program's runtime has a limit of %d bytes: it was not rebuilt", v, rebuild.SmallObject())
-	}
-	return nil
-}
-
-// watchAllocations starts counting allocations if the spec asks for it. stop ends
-// that and returns the counts, or nil without counting.
-func (s *task) watchAllocations() (stop func() *record.Allocations) {
-	if s.Probe != record.ProbeAllocations {
-		return func() *record.Allocations { return nil }
-	}
-	return probe.WatchAllocations().Stop
-}
-
-// profileCPU samples the CPU time if the spec asks for it. stop ends that and returns the
-// stacks, or nil without sampling.
-func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
-	if !s.ProfileCPU {
-		return func() (*record.Stacks, error) { return nil, nil }, nil
-	}
-	profile, err := probe.StartCPUProfile()
-	if err != nil {
-		return nil, err
-	}
-	return profile.Stop, nil
-}
-
-// emitter prints each event as one whole line.
-type emitter struct {
-	guard   sync.Mutex
-	encoder *json.Encoder
-}
-
-func (e *emitter) emit(event worker.Event) error {
-	e.guard.Lock()
-	defer e.guard.Unlock()
-	return e.encoder.Encode(event)
-}
-
-func (e *emitter) ready(r worker.Ready) error {
-	r.Contract, r.PID = worker.Contract, cmp.Or(r.PID, os.Getpid())
-	if r.Runtime == "" { // otherwise another program serves or calls
-		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
-	}
-	return e.emit(worker.Event{Event: "ready", Ready: &r})
 }
