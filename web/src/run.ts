@@ -167,7 +167,7 @@ export interface Cell {
   connection: string; // shared, per-worker, pool or pool:N
   load: Load;
   target?: string; // a server that wirelab did not start
-  agents?: number; // Agents is how many machines of a fleet the clients are spread over; 0: they are on this machine, with the server.
+  agents?: number; // Agents is the number of machines of a fleet that the clients are spread over; 0: they are on this machine, with the server.
   network?: Network; // Network is the trial's own; the zero value is the machine's loopback.
   tool?: string; // the program that measured the cell, where wirelab only read its file; absent where wirelab measured. With it, sizes and clients of 0 are not known.
   requests: number; // measured, failed ones included, of the valid trials together
@@ -454,7 +454,7 @@ export interface End {
 
 /** ErrorCount is one class of failure. */
 export interface ErrorCount {
-  class?: string; // Class is what the call met, as package failure names it: "refused", "port-exhaustion", "tls-alert: bad certificate".
+  class?: string; // Class is the fault that the call met, as package failure names it: "refused", "port-exhaustion", "tls-alert: bad certificate".
   code: string; // Code is a gRPC status code, a status of HTTP, the condition that an answer did not meet, or "WrongAnswer".
   count: number;
   example: string; // the first one, verbatim
@@ -610,7 +610,7 @@ export interface LimitEffect {
   intervals: IntervalsByField;
 }
 
-/** Load is how the cell was loaded. */
+/** Load describes the load of a cell. */
 export interface Load {
   model: string; // closed, open, sustained, burst, ramp, search
   requests_per_client?: number; // or
@@ -955,7 +955,7 @@ export interface TrialCounts {
   spoiled: number; // by other programs to the end, with nothing else wrong
 }
 
-/** Until is what a run repeats its cells for, and how far it has come. */
+/** Until is the goal that a run repeats its cells for, and the progress towards it. */
 export interface Until {
   width?: number; // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
   claims?: boolean; // until every claim of the scenario stands; the looks say which are still open
@@ -980,7 +980,7 @@ export interface WarmUpNeed {
   intervals: IntervalsByField;
 }
 
-/** Way is what a link is asked to do to the packets of one direction. */
+/** Way says what a link is to do to the packets of one direction. */
 export interface Way {
   delay_ns?: number;
   jitter_ns?: number; // a delay is this longer or shorter at most
