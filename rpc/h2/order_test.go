@@ -55,6 +55,7 @@ func (m *model) hasReset() bool {
 type model struct {
 	streams map[uint32]streamState
 	last    uint32 // the highest the client opened
+	late    int    // header blocks that may still come on streams that were reset
 	block   struct {
 		id  uint32 // 0 while no block is under way
 		end bool
@@ -123,9 +124,10 @@ func (m *model) judgeBlock(h FrameHeader) verdict {
 	case stateIdle:
 		m.last = id
 		if m.open() == orderStreams {
-			m.streams[id] = stateReset
 			if m.block.end {
 				m.streams[id] = stateEnded
+			} else {
+				m.reset(id)
 			}
 			return endsStream(http2.ErrCodeRefusedStream)
 		}
@@ -134,16 +136,25 @@ func (m *model) judgeBlock(h FrameHeader) verdict {
 			m.streams[id] = stateHalfClosed
 		}
 	case stateOpen:
-		m.streams[id] = stateReset
+		m.reset(id)
 		return endsStream(http2.ErrCodeProtocol)
 	case stateHalfClosed:
 		m.streams[id] = stateEnded
 		return endsStream(http2.ErrCodeStreamClosed)
-	case stateEnded:
-		return endsConnection(http2.ErrCodeStreamClosed, http2.ErrCodeProtocol).orFine(m.hasReset())
-	case stateReset:
+	case stateEnded, stateReset:
+		if m.late > 0 { // a header and trailers may come late
+			m.late--
+			return fine
+		}
+		return endsConnection(http2.ErrCodeStreamClosed, http2.ErrCodeProtocol)
 	}
 	return fine
+}
+
+// reset updates the model after the server's reset of an open stream.
+func (m *model) reset(id uint32) {
+	m.streams[id] = stateReset
+	m.late += 2
 }
 
 func (m *model) judgeStream(h FrameHeader, payload []byte) verdict {
@@ -181,7 +192,7 @@ func (m *model) judgeStream(h FrameHeader, payload []byte) verdict {
 // answered updates the model after the server's complete response or reset.
 func (m *model) answered(id uint32) {
 	if m.streams[id] == stateOpen {
-		m.streams[id] = stateReset // an early answer ends with a reset, section 8.1
+		m.reset(id) // an early answer ends with a reset, section 8.1
 	} else {
 		m.streams[id] = stateEnded
 	}
