@@ -69,7 +69,7 @@ func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 	for _, name := range []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU} {
 		family := FamilyOf(points)
 		of := matrix.Metrics[name]
-		for a, b := range compared(matrix.Rivals(points), name) {
+		for a, b := range pairsAt(matrix.Rivals(points), name) {
 			c := ratioOfRivals(a, b, of)
 			if c.Metric = name; !(c.Ratio.Value > 0) {
 				continue
@@ -91,8 +91,8 @@ func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 	return all, powers
 }
 
-// compared yields every two points of a group between which the metric can differ.
-func compared(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *matrix.Point] {
+// pairsAt yields every two points of a group between which the metric can differ.
+func pairsAt(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *matrix.Point] {
 	return func(yield func(a, b *matrix.Point) bool) {
 		for _, group := range groups {
 			for i, a := range group {

@@ -51,7 +51,7 @@ func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 		}
 	}
 	for _, f.metric = range []string{matrix.Mean, matrix.Throughput} {
-		for a, b := range compared(lists.GroupBy(points, (*matrix.Point).Conditions), f.metric) {
+		for a, b := range pairsAt(lists.GroupBy(points, (*matrix.Point).Conditions), f.metric) {
 			f.pairs = append(f.pairs, min(f.planned[a.Cell], f.planned[b.Cell]))
 		}
 		if len(f.pairs) > 0 {
@@ -74,7 +74,7 @@ func (f *Forecast) Learn(name string, m *record.Manifest, records []*record.Reco
 		return // a run that cannot be read tells nothing
 	}
 	var same, others Family
-	for a, b := range compared(matrix.Rivals(points), f.metric) {
+	for a, b := range pairsAt(matrix.Rivals(points), f.metric) {
 		into := &others
 		if f.planned[a.Cell] > 0 && f.planned[b.Cell] > 0 {
 			into = &same

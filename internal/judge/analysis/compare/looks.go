@@ -46,7 +46,7 @@ func TakeLook(m *record.Manifest, records []*record.Record) (found Look, again [
 func lookAtComparisons(points []*matrix.Point) (found Look) {
 	comparisons, _ := All(points)
 	for _, metric := range []string{matrix.Mean, matrix.Throughput} {
-		for a, b := range compared(lists.GroupBy(points, (*matrix.Point).Conditions), metric) {
+		for a, b := range pairsAt(lists.GroupBy(points, (*matrix.Point).Conditions), metric) {
 			if a.Promises() && b.Promises() {
 				found.Of++
 			}
