@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -39,7 +40,7 @@ controller for five seconds.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Hub, "nats", "", "`URL` of the fleet's hub, as in tls://10.0.0.5:4222 (default: those in the token)")
-	flags.StringVar(&f.Token, "token", "", "the `token` that wirelab fleet up printed; other users of this machine can see it here: better in --token-file, or in "+fleet.TokenVariable)
+	flags.StringVar(&f.Token, "token", "", "the `token` that wirelab fleet up printed; other users of this machine can see it here: better in --token-file, or in "+protocol.TokenVariable)
 	flags.StringVar(&f.TokenFile, "token-file", "", "`file` that has the token")
 	flags.StringVar(&f.Name, "name", "", "the agent's `name` in the fleet (default: this machine's)")
 	flags.StringVar(&f.Labels, "labels", "", "`labels` that it is chosen by, as in role=client,zone=a")

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/spelling"
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 func (a *app) fleetCommand() *cobra.Command {
@@ -34,12 +35,12 @@ whoever has the controller's token.
 
 // whichFleet says which fleet a command is about.
 type whichFleet struct {
-	hub       string
+	fleet     string
 	tokenFile string
 }
 
 func (w *whichFleet) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.hub, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	cmd.Flags().StringVar(&w.fleet, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
 	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, where the hub is on another machine; WIRELAB_TOKEN does too")
 	completeHubs(cmd)
 }
@@ -47,10 +48,10 @@ func (w *whichFleet) register(cmd *cobra.Command) {
 // completeHubs offers the names of the fleets that are up.
 func completeHubs(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		hubs, _ := fleet.RunningHubs() // what cannot be read is not offered
+		hubs, _ := hub.RunningHubs() // what cannot be read is not offered
 		var names []string
-		for _, hub := range hubs {
-			names = append(names, hub.Project)
+		for _, running := range hubs {
+			names = append(names, running.Project)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	})
@@ -60,12 +61,12 @@ func completeHubs(cmd *cobra.Command) {
 }
 
 // look connects to the hub and reads who is there. The caller closes it.
-func (w *whichFleet) look(ctx context.Context) (*fleet.Visit, error) {
-	c, err := fleet.ControllerCredentials(w.hub, w.tokenFile)
+func (w *whichFleet) look(ctx context.Context) (*protocol.Visit, error) {
+	c, err := hub.ControllerCredentials(w.fleet, w.tokenFile)
 	if err != nil {
 		return nil, usage(err)
 	}
-	return fleet.Look(ctx, c)
+	return protocol.Look(ctx, c)
 }
 
 func (a *app) fleetListCommand() *cobra.Command {
@@ -80,13 +81,13 @@ func (a *app) fleetListCommand() *cobra.Command {
 			return finding{}, err
 		}
 		defer seen.Close()
-		return printed(append([]fleet.Card{}, seen.Cards...), func(w io.Writer) error { return printCards(w, seen.Cards) }), nil
+		return printed(append([]protocol.Card{}, seen.Cards...), func(w io.Writer) error { return printCards(w, seen.Cards) }), nil
 	})
 	which.register(cmd)
 	return cmd
 }
 
-func printCards(to io.Writer, cards []fleet.Card) error {
+func printCards(to io.Writer, cards []protocol.Card) error {
 	if len(cards) == 0 {
 		_, err := fmt.Fprintln(to, "no agents: start some by the line that wirelab fleet token prints")
 		return err
@@ -114,7 +115,7 @@ func labelsOf(labels map[string]string) string {
 }
 
 func (a *app) fleetTokenCommand() *cobra.Command {
-	var hub, role string
+	var name, role string
 	cmd := a.finds(oneObject, &cobra.Command{
 		Use: "token", Short: "Print a token of a fleet whose hub runs on this machine", Args: cobra.NoArgs,
 		Long: `Token prints what lets an agent into a fleet, or with --role controller what lets
@@ -123,22 +124,22 @@ the agents start any trial: keep it as you keep a password.`,
 		Example: `  WIRELAB_TOKEN=$(ssh hub wirelab fleet token) wirelab agent --labels role=client
   wirelab fleet token --role controller > fleet.token`,
 	}, func(*cobra.Command, []string) (finding, error) {
-		if !slices.Contains(fleet.Roles(), role) {
-			return finding{}, usage(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, fleet.Roles())))
+		if !slices.Contains(protocol.Roles(), role) {
+			return finding{}, usage(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, protocol.Roles())))
 		}
-		running, err := fleet.FindHub(hub)
+		running, err := hub.FindHub(name)
 		if err != nil {
 			return finding{}, usage(err)
 		}
-		c, err := fleet.ReadTokenFile(fleet.TokenFile(running.Dir, role))
+		c, err := protocol.ReadTokenFile(hub.TokenFile(running.Dir, role))
 		if err != nil {
 			return finding{}, err
 		}
 		return printed(map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, line(c.Token())), nil
 	})
-	cmd.Flags().StringVar(&hub, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
-	cmd.Flags().StringVar(&role, "role", fleet.RoleAgent, "for whom: an `agent`, or a controller")
+	cmd.Flags().StringVar(&name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	cmd.Flags().StringVar(&role, "role", protocol.RoleAgent, "for whom: an `agent`, or a controller")
 	completeHubs(cmd)
-	complete(cmd, "role", fleet.Roles())
+	complete(cmd, "role", protocol.Roles())
 	return cmd
 }

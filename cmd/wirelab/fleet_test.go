@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
 )
 
 // endFleets gives a script fleets of its own, and ends hubs that it leaves, as one that fails
@@ -27,10 +27,10 @@ func endFleets(env *testscript.Env) {
 			return // the pattern is ours
 		}
 		for _, path := range left {
-			var hub fleet.Running
+			var running hub.Running
 			text, err := os.ReadFile(path)
-			if err == nil && json.Unmarshal(text, &hub) == nil && hub.PID > 1 {
-				_ = syscall.Kill(hub.PID, syscall.SIGKILL)
+			if err == nil && json.Unmarshal(text, &running) == nil && running.PID > 1 {
+				_ = syscall.Kill(running.PID, syscall.SIGKILL)
 			}
 		}
 	})

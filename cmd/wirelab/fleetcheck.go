@@ -24,7 +24,7 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 			return finding{}, err
 		}
 		defer seen.Close()
-		found, err := seen.Examine(cmd.Context())
+		found, err := fleet.Examine(cmd.Context(), seen)
 		return finding{found, func(w io.Writer) error { return printChecked(w, found) }, checkFit(found)}, err
 	})
 	which.register(cmd)

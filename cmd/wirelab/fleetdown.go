@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
 )
 
 func (a *app) fleetDownCommand() *cobra.Command {
@@ -13,14 +13,14 @@ func (a *app) fleetDownCommand() *cobra.Command {
 		Example: `  wirelab fleet down
   wirelab fleet down --fleet lab`,
 	}, func(cmd *cobra.Command, _ []string) (finding, error) {
-		hub, err := fleet.FindHub(name)
+		running, err := hub.FindHub(name)
 		if err != nil {
 			return finding{}, usage(err)
 		}
-		if err := hub.End(cmd.Context()); err != nil {
+		if err := running.End(cmd.Context()); err != nil {
 			return finding{}, err
 		}
-		return printed(map[string]any{"project": hub.Project, "pid": hub.PID}, line("the fleet "+hub.Project+" is down")), nil
+		return printed(map[string]any{"project": running.Project, "pid": running.PID}, line("the fleet "+running.Project+" is down")), nil
 	})
 	cmd.Flags().StringVar(&name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
 	completeHubs(cmd)

@@ -9,6 +9,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/plan"
 )
 
@@ -26,7 +27,7 @@ func (f *fleetFlags) register(cmd *cobra.Command) {
 
 // joinFleet becomes the controller of a fleet, and takes its agents.
 func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario, targets map[string]string) (*fleet.Controller, error) {
-	credentials, err := fleet.ControllerCredentials(w.Hub, w.TokenFile)
+	credentials, err := hub.ControllerCredentials(w.Hub, w.TokenFile)
 	if err != nil {
 		return nil, usage(err)
 	}

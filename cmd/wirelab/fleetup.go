@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // upFlags say how a hub is started.
@@ -21,7 +22,7 @@ type upFlags struct {
 	noTLS        bool
 	detach       bool
 	asJSON       bool
-	cluster      fleet.ClusterOptions
+	cluster      hub.ClusterOptions
 	keys         string
 	nats         []string
 	creds        string
@@ -47,7 +48,7 @@ and what agents may do there is as you set it.`,
   wirelab fleet up --detach --agent role=server --agent 'role=client*2'
   wirelab fleet up --nats tls://nats.example:4222 --creds user.creds`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			agents, err := fleet.PlanAgents(f.agents)
+			agents, err := hub.PlanAgents(f.agents)
 			if err != nil {
 				return usage(err)
 			}
@@ -59,7 +60,7 @@ and what agents may do there is as you set it.`,
 				return a.prepareNATS(cmd.Context(), &f)
 			case f.detach:
 				var r upReport
-				if err := fleet.StartDetached(cmd.Context(), f.name, upArguments(cmd.Flags()), &r); err != nil {
+				if err := hub.StartDetached(cmd.Context(), f.name, upArguments(cmd.Flags()), &r); err != nil {
 					return err
 				}
 				return a.printUp(&f, r)
@@ -74,7 +75,7 @@ and what agents may do there is as you set it.`,
 func (f *upFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", usualFleet, "the fleet's `name`, of which its subjects are made")
-	flags.StringVar(&f.listen, "listen", fleet.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all of this machine's, port 0 for any")
+	flags.StringVar(&f.listen, "listen", hub.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all of this machine's, port 0 for any")
 	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses that agents reach this machine by, where it does not know them itself")
 	flags.BoolVar(&f.noTLS, "no-tls", false, "past loopback too, leave connections in the clear: orders stay signed, but who is on the way reads results and can make up others")
 	flags.StringArrayVar(&f.agents, "agent", nil, "start agents on this machine too, by their `labels` and how many, as in role=client*2; several times for more")
@@ -91,11 +92,11 @@ func (f *upFlags) register(cmd *cobra.Command) {
 }
 
 func (f *upFlags) check() error {
-	if err := fleet.CheckProject(f.name); err != nil {
+	if err := protocol.CheckProject(f.name); err != nil {
 		return fmt.Errorf("--name: %w", err)
 	}
 	for _, at := range f.nats {
-		if err := fleet.CheckURL(at); err != nil {
+		if err := protocol.CheckURL(at); err != nil {
 			return fmt.Errorf("--nats: %w", err)
 		}
 	}
@@ -112,8 +113,8 @@ func (f *upFlags) check() error {
 	return nil
 }
 
-func (f *upFlags) options(stateDir string) fleet.HubOptions {
-	o := fleet.HubOptions{
+func (f *upFlags) options(stateDir string) hub.HubOptions {
+	o := hub.HubOptions{
 		Project: f.name, Listen: f.listen, Advertise: f.advertise, StateDir: stateDir,
 		KeysFile: f.keys, NoTLS: f.noTLS, Version: version(),
 	}
@@ -135,32 +136,32 @@ type upReport struct {
 }
 
 // up is a hub till the context ends.
-func (a *app) up(ctx context.Context, f *upFlags, agents []fleet.LocalAgent) (err error) {
-	stateDir, err := fleet.StateDir(f.name)
+func (a *app) up(ctx context.Context, f *upFlags, agents []hub.LocalAgent) (err error) {
+	stateDir, err := hub.StateDir(f.name)
 	if err != nil {
 		return err
 	}
 	o := f.options(stateDir)
 	o.Log = a.stderr
-	hub, err := fleet.StartHub(ctx, o)
+	running, err := hub.StartHub(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, hub.Close()) }()
+	defer func() { err = errors.Join(err, running.Close()) }()
 	if f.cluster.Name != "" {
 		fmt.Fprintln(a.stderr, "waiting for the other hubs of the cluster")
-		if err := hub.Join(ctx); err != nil {
+		if err := running.Join(ctx); err != nil {
 			return err
 		}
 	}
-	started, err := hub.StartAgents(ctx, agents)
+	started, err := running.StartAgents(ctx, agents)
 	defer started.Stop()
 	if err != nil {
 		return err
 	}
 	r := upReport{
-		Project: f.name, URLs: hub.URLs(), TLS: hub.TLS(), State: stateDir, PID: os.Getpid(),
-		Agents: fleet.NamesOf(agents), Join: fleet.JoinLine(hub.Credentials(fleet.RoleAgent)),
+		Project: f.name, URLs: running.URLs(), TLS: running.TLS(), State: stateDir, PID: os.Getpid(),
+		Agents: hub.NamesOf(agents), Join: protocol.JoinLine(running.Credentials(protocol.RoleAgent)),
 	}
 	if err := a.printUp(f, r); err != nil {
 		return err
@@ -200,7 +201,7 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 		fmt.Fprintf(a.stdout, "agents on this machine: %s\n", strings.Join(r.Agents, ", "))
 	}
 	add := "To add another machine, run there"
-	if !r.TLS && fleet.AreLoopback(r.URLs) {
+	if !r.TLS && protocol.AreLoopback(r.URLs) {
 		add = "To add an agent of this machine, run (others cannot reach it: --listen 0.0.0.0:4222 lets them)"
 	}
 	fmt.Fprintf(a.stdout, "\n%s, with role=server for the one that is to serve:\n\n  %s\n", add, r.Join)
@@ -215,26 +216,26 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 
 // prepareNATS prepares the user's own, and says where the tokens are.
 func (a *app) prepareNATS(ctx context.Context, f *upFlags) error {
-	stateDir, err := fleet.StateDir(f.name)
+	stateDir, err := hub.StateDir(f.name)
 	if err != nil {
 		return err
 	}
-	err = fleet.PrepareOwn(ctx, fleet.OwnNATS{
+	err = hub.PrepareOwn(ctx, hub.OwnNATS{
 		Project: f.name, URLs: f.nats, CredsFile: f.creds, StateDir: stateDir, Replicas: f.replicas,
 	})
 	if err != nil {
 		return err
 	}
-	c, err := fleet.ReadTokenFile(fleet.TokenFile(stateDir, fleet.RoleAgent))
+	c, err := protocol.ReadTokenFile(hub.TokenFile(stateDir, protocol.RoleAgent))
 	if err != nil {
 		return err
 	}
-	r := upReport{Project: f.name, URLs: f.nats, State: stateDir, Join: fleet.JoinLine(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
+	r := upReport{Project: f.name, URLs: f.nats, State: stateDir, Join: protocol.JoinLine(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
 	if f.asJSON {
 		return a.printJSON(r)
 	}
 	fmt.Fprintf(a.stdout, "%s is prepared for the fleet %s\n", strings.Join(r.URLs, ", "), r.Project)
 	_, err = fmt.Fprintf(a.stdout, "\nTo add a machine, run there:\n\n  %s\n\nTo measure, add:\n\n  --fleet-token %s\n",
-		r.Join, fleet.TokenFile(stateDir, fleet.RoleController))
+		r.Join, hub.TokenFile(stateDir, protocol.RoleController))
 	return err
 }

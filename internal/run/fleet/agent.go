@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -62,11 +63,11 @@ const (
 // agent obeys one fleet's controller.
 type agent struct {
 	AgentOptions
-	credentials *Credentials
+	credentials *protocol.Credentials
 	conn        *nats.Conn
 	stream      jetstream.JetStream
 	allowed     allowance
-	card        Card
+	card        protocol.Card
 	door        *doorkeeper // used by one goroutine, that of the orders
 	spool       string      // the agent's own folder in Spool
 
@@ -80,12 +81,12 @@ type agent struct {
 }
 
 // RunAgent is an agent until ctx ends. Its workers end with it.
-func RunAgent(ctx context.Context, credentials *Credentials, o AgentOptions) error {
+func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOptions) error {
 	a := &agent{AgentOptions: o, credentials: credentials, workers: map[string]*hosted{}}
 	if err := a.prepare(); err != nil {
 		return err
 	}
-	conn, err := Connect(ctx, credentials, o.Name, a.report)
+	conn, err := protocol.Connect(ctx, credentials, o.Name, a.report)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func RunAgent(ctx context.Context, credentials *Credentials, o AgentOptions) err
 
 // prepare works out what the agent will allow, and who it is.
 func (a *agent) prepare() error {
-	if err := CheckName(a.Name); err != nil {
+	if err := protocol.CheckName(a.Name); err != nil {
 		return err
 	}
 	a.allowed = allowance{programs: map[string]Program{}, ranges: a.Dial, listen: a.Listen}
@@ -177,12 +178,12 @@ func (a *agent) introduce(ctx context.Context, cards jetstream.KeyValue) error {
 		}
 		now, err := cards.Get(ctx, a.Name)
 		if err == nil && now.Revision() != other.Revision() {
-			var card Card
+			var card protocol.Card
 			_ = json.Unmarshal(now.Value(), &card) // it is there, whatever it says
 			return fmt.Errorf("%w: %s, on %s: give it another by --name", errNameTaken, a.Name, card.Machine)
 		}
 	}
-	return PutCard(ctx, cards, a.card)
+	return protocol.PutCard(ctx, cards, a.card)
 }
 
 // renewCard keeps the card in the list, until ctx ends.
@@ -200,7 +201,7 @@ func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
 		card.Busy = a.holder
 		a.guard.Unlock()
 		putting, cancel := context.WithTimeout(ctx, cardEvery)
-		_ = PutCard(putting, cards, card) // the hub may be away for a while
+		_ = protocol.PutCard(putting, cards, card) // the hub may be away for a while
 		cancel()
 	}
 }

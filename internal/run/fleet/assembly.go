@@ -1,6 +1,8 @@
 package fleet
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // assembly puts a message together that comes in parts, in their order.
 type assembly struct {

@@ -9,6 +9,8 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -20,8 +22,8 @@ func TestAnAgentsTrafficInAWindow(t *testing.T) {
 		t.Skip("counts bytes for ten seconds")
 	}
 	t.Parallel()
-	hub := startHub(t, fleet.HubOptions{})
-	credentials := hub.Credentials(fleet.RoleAgent)
+	hub := startHub(t, hub.HubOptions{})
+	credentials := hub.Credentials(protocol.RoleAgent)
 	_, to, _ := strings.Cut(credentials.URLs[0], "://")
 	between := newProxy(t, to)
 	credentials.URLs = []string{between.url()}
@@ -104,7 +106,7 @@ func beginTrial(t *testing.T, on *fleet.Controller, spec worker.ClientSpec, onIn
 // with one pause, that ended early.
 func TestPauseAndEndOnAFleet(t *testing.T) {
 	for _, clients := range []string{"role=client*1", "role=client*2"} {
-		hub := startHub(t, fleet.HubOptions{})
+		hub := startHub(t, hub.HubOptions{})
 		runAgent(t, hub, "s", "role=server")
 		runAgent(t, hub, "c0", "role=client")
 		runAgent(t, hub, "c1", "role=client")

@@ -17,7 +17,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // besideSecond is a time of up to a second and a half, in which a trial of these tests is
@@ -38,7 +39,7 @@ func trials(t *testing.T, n int) *scenario.Scenario {
 // chaos is a fleet whose agents, and controller, are processes.
 type chaos struct {
 	t                 *testing.T
-	hub               *fleet.Hub
+	hub               *hub.Hub
 	agentToken, token string
 	agents            map[string]*part
 }
@@ -47,7 +48,7 @@ func newChaos(t *testing.T) *chaos {
 	if testing.Short() {
 		t.Skip("kills processes for seconds")
 	}
-	c := &chaos{t: t, hub: startHub(t, fleet.HubOptions{}), agents: map[string]*part{}}
+	c := &chaos{t: t, hub: startHub(t, hub.HubOptions{}), agents: map[string]*part{}}
 	c.agentToken, c.token = tokens(t, c.hub)
 	return c
 }
@@ -235,7 +236,7 @@ func (p *proxy) join(near net.Conn) {
 func TestAPartition(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t)
-	_, to, _ := strings.Cut(c.hub.Credentials(fleet.RoleAgent).URLs[0], "://")
+	_, to, _ := strings.Cut(c.hub.Credentials(protocol.RoleAgent).URLs[0], "://")
 	between := newProxy(t, to)
 	c.join("s", "role=server")
 	cut := c.join("c", "role=client", between.url())
@@ -284,7 +285,7 @@ func TestAHubOfThreeIsKilled(t *testing.T) {
 		urls = append(urls, "nats://"+at)
 	}
 	c := &chaos{t: t, agents: map[string]*part{}}
-	c.agentToken, c.token = fleet.TokenFile(dirs[0], fleet.RoleAgent), fleet.TokenFile(dirs[0], fleet.RoleController)
+	c.agentToken, c.token = hub.TokenFile(dirs[0], protocol.RoleAgent), hub.TokenFile(dirs[0], protocol.RoleController)
 	c.join("s", "role=server", urls...)
 	c.join("c", "role=client", urls...)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -328,7 +329,7 @@ func TestTheOnlyHubIsKilled(t *testing.T) {
 	}
 	hub := start()
 	c := &chaos{t: t, agents: map[string]*part{}}
-	c.agentToken, c.token = keepToken(t, state, fleet.RoleAgent), keepToken(t, state, fleet.RoleController)
+	c.agentToken, c.token = keepToken(t, state, protocol.RoleAgent), keepToken(t, state, protocol.RoleController)
 	c.join("s", "role=server")
 	c.join("c", "role=client")
 	dir := filepath.Join(t.TempDir(), "run")
@@ -353,7 +354,7 @@ func TestTheOnlyHubIsKilled(t *testing.T) {
 // keepToken copies a token out of a hub's state, where it is only while the hub runs.
 func keepToken(t *testing.T, state, role string) string {
 	t.Helper()
-	text, err := os.ReadFile(fleet.TokenFile(state, role))
+	text, err := os.ReadFile(hub.TokenFile(state, role))
 	if err != nil {
 		t.Fatal(err)
 	}

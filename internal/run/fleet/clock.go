@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // instants are what an agent answers to an exchange: when the question came, and when the
@@ -82,7 +83,7 @@ func abs(n int64) int64 { return max(n, -n) }
 const exchangePatience = 2 * time.Second
 
 // compareWith compares an agent's clock with this machine's.
-func compareWith(ctx context.Context, conn *nats.Conn, credentials *Credentials, agent string) (comparison, error) {
+func compareWith(ctx context.Context, conn *nats.Conn, credentials *protocol.Credentials, agent string) (comparison, error) {
 	var made []exchange
 	for range exchanges {
 		asking, cancel := context.WithTimeout(ctx, exchangePatience)

@@ -10,7 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // Of three hubs one is lost, with all that it keeps: nothing that was kept is, and connections
@@ -25,22 +26,22 @@ func TestFleetCluster(t *testing.T) {
 }
 
 func loseOneOfThree(t *testing.T, encrypted bool) {
-	options := fleet.HubOptions{KeysFile: keysOf(t, "keys")}
+	options := hub.HubOptions{KeysFile: keysOf(t, "keys")}
 	if encrypted {
 		options.Advertise = []string{"127.0.0.1"}
 	}
 	var (
-		hubs  []*fleet.Hub
+		hubs  []*hub.Hub
 		first = freePort(t)
 	)
 	for i := range 3 {
 		o := options
 		o.Project, o.Listen, o.StateDir = "three", "127.0.0.1:0", t.TempDir()
-		o.Cluster = &fleet.ClusterOptions{Name: "hub-" + strconv.Itoa(i), Listen: "127.0.0.1:0", Routes: []string{first}}
+		o.Cluster = &hub.ClusterOptions{Name: "hub-" + strconv.Itoa(i), Listen: "127.0.0.1:0", Routes: []string{first}}
 		if i == 0 {
 			o.Cluster.Listen = first
 		}
-		hub, err := fleet.StartHub(within(t), o)
+		hub, err := hub.StartHub(within(t), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,8 +59,8 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 			t.Fatal(err)
 		}
 	}
-	c := hubs[0].Credentials(fleet.RoleAgent)
-	if hubs[2].Credentials(fleet.RoleAgent).OrdersKey != c.OrdersKey {
+	c := hubs[0].Credentials(protocol.RoleAgent)
+	if hubs[2].Credentials(protocol.RoleAgent).OrdersKey != c.OrdersKey {
 		t.Fatal("the hubs have different keys")
 	}
 	c.URLs = append(c.URLs, append(hubs[1].URLs(), hubs[2].URLs()...)...)
@@ -67,7 +68,7 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a", "r", "w"), []byte("result")); err != nil {
 		t.Fatal(err)
 	}
-	if err := fleet.PutCard(within(t), bucket(t, conn, c), fleet.Card{Name: "a"}); err != nil {
+	if err := protocol.PutCard(within(t), bucket(t, conn, c), protocol.Card{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := hubs[0].Close(); err != nil {
@@ -75,7 +76,7 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 	}
 	e.wait(t, "the hub is back")
 
-	controllerKeys := hubs[1].Credentials(fleet.RoleController)
+	controllerKeys := hubs[1].Credentials(protocol.RoleController)
 	controller, _ := connect(t, controllerKeys)
 	js := open(t, controller)
 	subject := c.KeptSubject("a", "r", "w")

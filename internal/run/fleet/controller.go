@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"github.com/nats-io/nuid"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 const (
@@ -34,8 +36,8 @@ const (
 
 // Plan says which agents a controller wants.
 type Plan struct {
-	Server *Selector // nil: the server is given
-	Client Selector
+	Server *protocol.Selector // nil: the server is given
+	Client protocol.Selector
 	Worker string // wirelab's own program, which agents must have, too
 	// Lease is how long an agent goes on without hearing of its controller, and how long that
 	// waits for an agent that says nothing. 0: the usual one.
@@ -47,7 +49,7 @@ type Plan struct {
 // Controller runs the ends of trials on a fleet's agents. Close must be called.
 type Controller struct {
 	plan        Plan
-	credentials *Credentials
+	credentials *protocol.Credentials
 	conn        *nats.Conn
 	stream      jetstream.JetStream
 	cards       jetstream.KeyValue
@@ -67,7 +69,7 @@ type Controller struct {
 
 // held is an agent that belongs to this controller.
 type held struct {
-	Card
+	protocol.Card
 	line *line
 
 	guard sync.Mutex
@@ -94,7 +96,7 @@ func (h *held) hear() {
 }
 
 // NewController joins the fleet as its controller.
-func NewController(ctx context.Context, credentials *Credentials, plan Plan) (*Controller, error) {
+func NewController(ctx context.Context, credentials *protocol.Credentials, plan Plan) (*Controller, error) {
 	if len(credentials.OrdersSeed) == 0 {
 		return nil, errors.New("these are an agent's credentials, which give no orders: use the controller's token (`wirelab fleet token --role controller`)")
 	}
@@ -104,7 +106,7 @@ func NewController(ctx context.Context, credentials *Credentials, plan Plan) (*C
 		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
 	}
 	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*held{}, lines: map[string]*line{}, ends: map[string]*remote{}}
-	if c.conn, err = Connect(ctx, credentials, "controller", c.report); err != nil {
+	if c.conn, err = protocol.Connect(ctx, credentials, "controller", c.report); err != nil {
 		return nil, err
 	}
 	if err := c.listen(ctx); err != nil {

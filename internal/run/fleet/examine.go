@@ -2,11 +2,14 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // Examined says whether this program could measure with the agents of a
@@ -30,7 +33,7 @@ const farWall = time.Second
 
 // Examine asks all agents for their clocks, and says of each whether this program could measure
 // with it.
-func (v *Visit) Examine(ctx context.Context) (Examined, error) {
+func Examine(ctx context.Context, v *protocol.Visit) (Examined, error) {
 	found := Examined{HubRoundTripNS: v.RoundTrip.Nanoseconds(), Agents: []ExaminedAgent{}}
 	program, err := os.Executable()
 	if err != nil {
@@ -40,7 +43,7 @@ func (v *Visit) Examine(ctx context.Context) (Examined, error) {
 	if err != nil {
 		return found, err
 	}
-	for _, agent := range v.Check(ctx) {
+	for _, agent := range Check(ctx, v) {
 		one := ExaminedAgent{Name: agent.Name, Version: agent.Version, Clock: agent.Clock}
 		switch wall := time.Duration(agent.Clock.WallNS); {
 		case agent.Err != nil:
@@ -53,4 +56,32 @@ func (v *Visit) Examine(ctx context.Context) (Examined, error) {
 		found.Agents = append(found.Agents, one)
 	}
 	return found, nil
+}
+
+// Checked is an agent that was asked for its clock.
+type Checked struct {
+	protocol.Card
+
+	Clock record.Clock
+	Err   error // why there is no clock
+}
+
+// Check asks all agents for their clocks, a few at a time.
+func Check(ctx context.Context, v *protocol.Visit) []Checked {
+	found := make([]Checked, len(v.Cards))
+	var asking sync.WaitGroup
+	turns := make(chan struct{}, askedAtOnce)
+	for i, card := range v.Cards {
+		turns <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-turns }()
+			c, err := compareWith(ctx, v.Conn, v.Credentials, card.Name)
+			if errors.Is(err, errGone) {
+				err = errors.New("its card is there, but it hears nothing: it has just ended, or is connected to another hub")
+			}
+			found[i] = Checked{Card: card, Clock: clockBetween(c, c), Err: err}
+		})
+	}
+	asking.Wait()
+	return found
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // rack is network namespaces on one bridge: what machines on one switch are.
@@ -149,9 +151,9 @@ type racked struct {
 func (r *rack) fleet() *racked {
 	r.t.Helper()
 	state := r.t.TempDir()
-	hub := play(r.t, surroundings(r.hub), "hub", state, "10.99.0.1:0")
-	hub.says("is ready")
-	f := &racked{r, fleet.TokenFile(state, fleet.RoleAgent), fleet.TokenFile(state, fleet.RoleController)}
+	started := play(r.t, surroundings(r.hub), "hub", state, "10.99.0.1:0")
+	started.says("is ready")
+	f := &racked{r, hub.TokenFile(state, protocol.RoleAgent), hub.TokenFile(state, protocol.RoleController)}
 	f.join("s", "role=server")
 	return f
 }

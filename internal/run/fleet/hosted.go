@@ -19,6 +19,7 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/crowd"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -80,7 +81,7 @@ func (w *hosted) seen() worker.Costs {
 
 // start starts a worker as an order says.
 func (a *agent) start(o *order) error {
-	if err := CheckName(o.Worker); err != nil {
+	if err := protocol.CheckName(o.Worker); err != nil {
 		return err
 	}
 	program, err := a.allowed.program(o.Program)

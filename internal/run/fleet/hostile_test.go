@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -40,7 +42,7 @@ func (l *lines) String() string {
 // besieged is an agent in a fleet, and what an attacker needs who is in the network.
 type besieged struct {
 	t       *testing.T
-	hub     *Hub
+	hub     *hub.Hub
 	log     *lines
 	conn    *nats.Conn // with all that a controller may do at the hub
 	key     nkeys.KeyPair
@@ -55,7 +57,7 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *bes
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	hub, err := StartHub(ctx, HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: t.TempDir()})
+	hub, err := hub.StartHub(ctx, hub.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *bes
 		start = instead[0]
 	}
 	go func() { // ends with its context
-		ended <- RunAgent(running, hub.Credentials(RoleAgent), AgentOptions{
+		ended <- RunAgent(running, hub.Credentials(protocol.RoleAgent), AgentOptions{
 			Name: "a", Programs: []Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
 			Spool: b.spool, Log: b.log, Version: "test", start: start,
@@ -85,8 +87,8 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *bes
 		}
 	})
 	t.Cleanup(b.end)
-	credentials := hub.Credentials(RoleController)
-	if b.conn, err = Connect(ctx, credentials, "attacker", nil); err != nil {
+	credentials := hub.Credentials(protocol.RoleController)
+	if b.conn, err = protocol.Connect(ctx, credentials, "attacker", nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.conn.Close)
@@ -101,21 +103,21 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *bes
 }
 
 // waitForCard waits until the agent hears orders.
-func (b *besieged) waitForCard(ctx context.Context) Card {
-	c, err := NewController(ctx, b.hub.Credentials(RoleController), Plan{})
+func (b *besieged) waitForCard(ctx context.Context) protocol.Card {
+	c, err := NewController(ctx, b.hub.Credentials(protocol.RoleController), Plan{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer c.Close()
 	for ctx.Err() == nil {
-		cards, err := Cards(ctx, c.cards)
-		if _, answers := c.compareClock(ctx, &held{Card: Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
+		cards, err := protocol.Cards(ctx, c.cards)
+		if _, answers := c.compareClock(ctx, &held{Card: protocol.Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
 			return cards[0]
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	b.t.Fatal("the agent did not come")
-	return Card{}
+	return protocol.Card{}
 }
 
 // order makes an order of the run r.
@@ -131,7 +133,7 @@ func (b *besieged) order(do verb, change func(*order)) order {
 // send sends a message as if it were an order.
 func (b *besieged) send(message []byte) answer {
 	b.t.Helper()
-	reply, err := b.conn.Request(b.hub.Credentials(RoleController).OrderSubject("a"), message, 20*time.Second)
+	reply, err := b.conn.Request(b.hub.Credentials(protocol.RoleController).OrderSubject("a"), message, 20*time.Second)
 	if err != nil {
 		b.t.Fatalf("no answer to %.200q: %v", message, err)
 	}
@@ -254,7 +256,7 @@ func TestAReplacedProgramIsRefused(t *testing.T) {
 func TestGarbageDoesNotStopAnAgent(t *testing.T) {
 	b := besiege(t)
 	b.sendOrder(b.order(claim, nil))
-	credentials := b.hub.Credentials(RoleController)
+	credentials := b.hub.Credentials(protocol.RoleController)
 	huge := bytes.Repeat([]byte("x"), 1<<20)
 	for _, garbage := range [][]byte{nil, {0}, []byte("{"), []byte(`{"order":{},"signature":"AAAA"}`), []byte(strings.Repeat("[", 100_000)), huge} {
 		for _, subject := range []string{credentials.OrderSubject("a"), credentials.ClockSubject("a"), "wl.mine.to.a", "wl.mine.to.a.order.x", "wl.mine.from.a.kept.r.w", "wl.mine.from.a.live.r.w"} {

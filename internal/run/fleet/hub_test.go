@@ -14,14 +14,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // patience is for what must happen at once, on a machine of any speed.
 const patience = 30 * time.Second
 
 // startHub starts a hub of the project on a free port of loopback.
-func startHub(t *testing.T, o fleet.HubOptions) *fleet.Hub {
+func startHub(t *testing.T, o hub.HubOptions) *hub.Hub {
 	t.Helper()
 	if o.StateDir == "" {
 		o.StateDir = t.TempDir()
@@ -32,16 +33,16 @@ func startHub(t *testing.T, o fleet.HubOptions) *fleet.Hub {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	hub, err := fleet.StartHub(within(t), o)
+	started, err := hub.StartHub(within(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := hub.Close(); err != nil {
+		if err := started.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return hub
+	return started
 }
 
 func within(t *testing.T) context.Context {
@@ -89,10 +90,10 @@ func (e *events) wait(t *testing.T, words string) {
 	}
 }
 
-func connect(t *testing.T, c *fleet.Credentials) (*nats.Conn, *events) {
+func connect(t *testing.T, c *protocol.Credentials) (*nats.Conn, *events) {
 	t.Helper()
 	e := newEvents()
-	conn, err := fleet.Connect(within(t), c, "test", e.add)
+	conn, err := protocol.Connect(within(t), c, "test", e.add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func open(t *testing.T, conn *nats.Conn) jetstream.JetStream {
 	return js
 }
 
-func bucket(t *testing.T, conn *nats.Conn, c *fleet.Credentials) jetstream.KeyValue {
+func bucket(t *testing.T, conn *nats.Conn, c *protocol.Credentials) jetstream.KeyValue {
 	t.Helper()
 	kv, err := open(t, conn).KeyValue(within(t), c.AgentsBucket())
 	if err != nil {
@@ -120,17 +121,17 @@ func bucket(t *testing.T, conn *nats.Conn, c *fleet.Credentials) jetstream.KeyVa
 
 // An agent does all that it must: its card, an order answered, what is kept, samples.
 func TestFleetAgentMay(t *testing.T) {
-	hub := startHub(t, fleet.HubOptions{})
-	agentKeys, controllerKeys := hub.Credentials(fleet.RoleAgent), hub.Credentials(fleet.RoleController)
+	started := startHub(t, hub.HubOptions{})
+	agentKeys, controllerKeys := started.Credentials(protocol.RoleAgent), started.Credentials(protocol.RoleController)
 	agent, agentEvents := connect(t, agentKeys)
 	controller, controllerEvents := connect(t, controllerKeys)
 	ctx := within(t)
 
-	card := fleet.Card{Name: "a1", Labels: map[string]string{"role": "client"}, Session: "s", CPUs: 2}
-	if err := fleet.PutCard(ctx, bucket(t, agent, agentKeys), card); err != nil {
+	card := protocol.Card{Name: "a1", Labels: map[string]string{"role": "client"}, Session: "s", CPUs: 2}
+	if err := protocol.PutCard(ctx, bucket(t, agent, agentKeys), card); err != nil {
 		t.Fatal(err)
 	}
-	cards, err := fleet.Cards(ctx, bucket(t, controller, controllerKeys))
+	cards, err := protocol.Cards(ctx, bucket(t, controller, controllerKeys))
 	if err != nil || len(cards) != 1 || cards[0].Name != "a1" || cards[0].Labels["role"] != "client" || cards[0].Seen.IsZero() {
 		t.Fatalf("cards %+v, %v: want that of a1", cards, err)
 	}
@@ -202,8 +203,8 @@ func samples(t *testing.T, agent, controller *nats.Conn, store string) {
 
 // An agent can do nothing else. Each is tried over a real connection, and refused by name.
 func TestFleetAgentMayNot(t *testing.T) {
-	hub := startHub(t, fleet.HubOptions{})
-	c := hub.Credentials(fleet.RoleAgent)
+	started := startHub(t, hub.HubOptions{})
+	c := started.Credentials(protocol.RoleAgent)
 	conn, _ := connect(t, c)
 	for _, subject := range []string{
 		c.OrderSubject("a1"), c.ClockSubject("a1"), "wl.other.from.a1.live.r.w", "wl.mine.inbox.controller.x", "anything", "_INBOX.x",
@@ -239,24 +240,24 @@ func TestFleetAgentMayNot(t *testing.T) {
 // Who was not let in is told why, and so is who runs the hub.
 func TestFleetStrangers(t *testing.T) {
 	log := &lockedBuffer{}
-	hub := startHub(t, fleet.HubOptions{Log: log})
-	other := startHub(t, fleet.HubOptions{Project: "other"})
-	stranger, err := nats.Connect(hub.URLs()[0])
+	started := startHub(t, hub.HubOptions{Log: log})
+	other := startHub(t, hub.HubOptions{Project: "other"})
+	stranger, err := nats.Connect(started.URLs()[0])
 	if err == nil {
 		stranger.Close()
 		t.Fatal("a stranger was let in")
 	}
-	c := other.Credentials(fleet.RoleController)
-	c.URLs = hub.URLs()
+	c := other.Credentials(protocol.RoleController)
+	c.URLs = started.URLs()
 	refused(t, c, "does not know the token's key")
 	if text := log.String(); strings.Count(text, "authentication error") < 2 {
 		t.Errorf("the hub's log does not tell of both:\n%s", text)
 	}
 }
 
-func refused(t *testing.T, c *fleet.Credentials, why string) {
+func refused(t *testing.T, c *protocol.Credentials, why string) {
 	t.Helper()
-	conn, err := fleet.Connect(within(t), c, "test", nil)
+	conn, err := protocol.Connect(within(t), c, "test", nil)
 	if err == nil {
 		conn.Close()
 		t.Fatalf("connected to %v; want an error: %s", c.URLs, why)
@@ -285,12 +286,12 @@ func (b *lockedBuffer) String() string {
 
 // Connections past loopback are encrypted, and the hub must be the one of the token.
 func TestFleetTLS(t *testing.T) {
-	hub := startHub(t, fleet.HubOptions{Advertise: []string{"127.0.0.1"}})
-	other := startHub(t, fleet.HubOptions{Advertise: []string{"127.0.0.1"}, Project: "other"})
-	plain := startHub(t, fleet.HubOptions{Project: "plain"})
-	c := hub.Credentials(fleet.RoleAgent)
-	if !hub.TLS() || !strings.HasPrefix(hub.URLs()[0], "tls://127.0.0.1:") {
-		t.Fatalf("URLs %v: want TLS", hub.URLs())
+	started := startHub(t, hub.HubOptions{Advertise: []string{"127.0.0.1"}})
+	other := startHub(t, hub.HubOptions{Advertise: []string{"127.0.0.1"}, Project: "other"})
+	plain := startHub(t, hub.HubOptions{Project: "plain"})
+	c := started.Credentials(protocol.RoleAgent)
+	if !started.TLS() || !strings.HasPrefix(started.URLs()[0], "tls://127.0.0.1:") {
+		t.Fatalf("URLs %v: want TLS", started.URLs())
 	}
 	conn, _ := connect(t, c)
 	if state, err := conn.TLSConnectionState(); err != nil || !state.HandshakeComplete {
@@ -300,39 +301,39 @@ func TestFleetTLS(t *testing.T) {
 	refused(t, c, "not of the root in the token")
 	c.URLs = plain.URLs()
 	refused(t, c, "speaks no TLS")
-	c.URLs = []string{strings.Replace(hub.URLs()[0], "127.0.0.1", "nowhere.invalid", 1)}
+	c.URLs = []string{strings.Replace(started.URLs()[0], "127.0.0.1", "nowhere.invalid", 1)}
 	refused(t, c, "cannot be found")
 }
 
 // The hub is believed by the names that its certificate has.
 func TestFleetTLSName(t *testing.T) {
-	hub := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0", Advertise: []string{"127.0.0.1"}})
-	c := hub.Credentials(fleet.RoleAgent)
+	started := startHub(t, hub.HubOptions{Listen: "0.0.0.0:0", Advertise: []string{"127.0.0.1"}})
+	c := started.Credentials(protocol.RoleAgent)
 	c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "127.0.0.9", 1)
 	refused(t, c, "not for this address")
 }
 
 // A hub on all addresses is encrypted unless it is told not to be.
 func TestFleetPastLoopback(t *testing.T) {
-	hub := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0"})
-	if !hub.TLS() {
+	started := startHub(t, hub.HubOptions{Listen: "0.0.0.0:0"})
+	if !started.TLS() {
 		t.Error("a hub on all addresses has no TLS")
 	}
-	connect(t, hub.Credentials(fleet.RoleAgent)) // by an address of this machine
-	unencrypted := startHub(t, fleet.HubOptions{Listen: "0.0.0.0:0", NoTLS: true, Project: "clear"})
+	connect(t, started.Credentials(protocol.RoleAgent)) // by an address of this machine
+	unencrypted := startHub(t, hub.HubOptions{Listen: "0.0.0.0:0", NoTLS: true, Project: "clear"})
 	if unencrypted.TLS() {
 		t.Error("--no-tls was not obeyed")
 	}
-	connect(t, unencrypted.Credentials(fleet.RoleAgent))
+	connect(t, unencrypted.Credentials(protocol.RoleAgent))
 }
 
 func TestFleetNobodyThere(t *testing.T) {
-	hub, err := fleet.StartHub(within(t), fleet.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: t.TempDir()})
+	started, err := hub.StartHub(within(t), hub.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := hub.Credentials(fleet.RoleAgent)
-	if err := hub.Close(); err != nil {
+	c := started.Credentials(protocol.RoleAgent)
+	if err := started.Close(); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, c, "nothing listens there")
@@ -344,7 +345,7 @@ func TestFleetNobodyThere(t *testing.T) {
 	c.URLs = []string{"nats://" + silent.Addr().String()}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := fleet.Connect(ctx, c, "test", nil); err == nil || !strings.Contains(err.Error(), "no answer") {
+	if _, err := protocol.Connect(ctx, c, "test", nil); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("a silent listener: %v; want no answer", err)
 	}
 }
@@ -353,11 +354,11 @@ func TestFleetNobodyThere(t *testing.T) {
 // themselves.
 func TestFleetHubAgain(t *testing.T) {
 	dir := t.TempDir()
-	first, err := fleet.StartHub(within(t), fleet.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: dir})
+	first, err := hub.StartHub(within(t), hub.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := first.Credentials(fleet.RoleAgent)
+	c := first.Credentials(protocol.RoleAgent)
 	conn, e := connect(t, c)
 	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a", "r", "w"), []byte("result")); err != nil {
 		t.Fatal(err)
@@ -366,12 +367,12 @@ func TestFleetHubAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.wait(t, "the hub is lost")
-	second := startHub(t, fleet.HubOptions{StateDir: dir, Listen: strings.TrimPrefix(c.URLs[0], "nats://")})
+	second := startHub(t, hub.HubOptions{StateDir: dir, Listen: strings.TrimPrefix(c.URLs[0], "nats://")})
 	e.wait(t, "the hub is back")
-	if got := second.Credentials(fleet.RoleAgent).Token(); got != c.Token() {
+	if got := second.Credentials(protocol.RoleAgent).Token(); got != c.Token() {
 		t.Error("the token is another")
 	}
-	controller, _ := connect(t, second.Credentials(fleet.RoleController))
+	controller, _ := connect(t, second.Credentials(protocol.RoleController))
 	stream, err := open(t, controller).Stream(within(t), c.KeptStream())
 	if err != nil {
 		t.Fatal(err)
@@ -383,20 +384,20 @@ func TestFleetHubAgain(t *testing.T) {
 
 func TestFleetStartErrors(t *testing.T) {
 	dir := t.TempDir()
-	hub := startHub(t, fleet.HubOptions{StateDir: dir})
-	at := strings.TrimPrefix(hub.URLs()[0], "nats://")
+	started := startHub(t, hub.HubOptions{StateDir: dir})
+	at := strings.TrimPrefix(started.URLs()[0], "nats://")
 	for _, c := range []struct {
 		name, want string
-		options    fleet.HubOptions
+		options    hub.HubOptions
 	}{
-		{"twice", "is up already", fleet.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: dir}},
-		{"port", "is taken", fleet.HubOptions{Project: "other", Listen: at, StateDir: t.TempDir()}},
-		{"listen", "want HOST:PORT", fleet.HubOptions{Project: "other", Listen: "4222", StateDir: t.TempDir()}},
-		{"name", "a fleet's name", fleet.HubOptions{Project: "My Fleet", StateDir: t.TempDir()}},
-		{"keys", "has the keys of the fleet", fleet.HubOptions{Project: "other", KeysFile: filepath.Join(dir, "keys.json"), StateDir: t.TempDir()}},
+		{"twice", "is up already", hub.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: dir}},
+		{"port", "is taken", hub.HubOptions{Project: "other", Listen: at, StateDir: t.TempDir()}},
+		{"listen", "want HOST:PORT", hub.HubOptions{Project: "other", Listen: "4222", StateDir: t.TempDir()}},
+		{"name", "a fleet's name", hub.HubOptions{Project: "My Fleet", StateDir: t.TempDir()}},
+		{"keys", "has the keys of the fleet", hub.HubOptions{Project: "other", KeysFile: filepath.Join(dir, "keys.json"), StateDir: t.TempDir()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			second, err := fleet.StartHub(within(t), c.options)
+			second, err := hub.StartHub(within(t), c.options)
 			if err == nil {
 				t.Fatal("started", second.Close())
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
 )
 
 // stacksOf counts the goroutines that are in this package's code, tests left out, by where they began.
@@ -30,7 +30,7 @@ func stacksOf() map[string]int {
 
 // Controllers and agents that have ended have left no goroutine, however they did.
 func TestNothingIsLeftRunning(t *testing.T) {
-	hub := startHub(t, fleet.HubOptions{})
+	hub := startHub(t, hub.HubOptions{})
 	before := stacksOf()
 	_, endServer := runAgent(t, hub, "s", "role=server")
 	_, endFirst := runAgent(t, hub, "c0", "role=client")

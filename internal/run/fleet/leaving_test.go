@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -39,7 +40,7 @@ func TestAnAgentEndsWithoutItsHub(t *testing.T) {
 // What a killed agent of the name left in the spool goes when the next one begins; what others
 // have there stays.
 func TestASpoolIsCleared(t *testing.T) {
-	a := &agent{AgentOptions: AgentOptions{Name: "a", Spool: t.TempDir()}, credentials: &Credentials{Project: "mine"}}
+	a := &agent{AgentOptions: AgentOptions{Name: "a", Spool: t.TempDir()}, credentials: &protocol.Credentials{Project: "mine"}}
 	left, others := filepath.Join(a.Spool, "mine.a", "r-w1.parquet"), filepath.Join(a.Spool, "mine.b", "r-w2.parquet")
 	for _, path := range []string{left, others} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -88,7 +89,7 @@ func TestAKilledWorkersSamplesGo(t *testing.T) {
 
 // An agent that ends is nobody's any more, and says so.
 func TestAnAgentThatEndsIsNotGivenAway(t *testing.T) {
-	a := &agent{AgentOptions: AgentOptions{Name: "a", Spool: t.TempDir()}, credentials: &Credentials{Project: "mine"}, workers: map[string]*hosted{}}
+	a := &agent{AgentOptions: AgentOptions{Name: "a", Spool: t.TempDir()}, credentials: &protocol.Credentials{Project: "mine"}, workers: map[string]*hosted{}}
 	if got := a.takeLease(&order{Run: "r", LeaseNS: int64(lease)}); got.Refused != "" {
 		t.Fatal(got.Refused)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -17,13 +18,13 @@ import (
 var ownMachine = sync.OnceValue(host.Describe)
 
 // describe makes an agent's card, without its session and programs.
-func describe(o *AgentOptions) Card {
+func describe(o *AgentOptions) protocol.Card {
 	info := ownMachine()
 	cpus := len(o.CPUs)
 	if cpus == 0 {
 		cpus = len(info.Topology.Allowed)
 	}
-	return Card{
+	return protocol.Card{
 		Name: o.Name, Labels: o.Labels, Version: o.Version, Started: time.Now().UTC(),
 		Machine: strings.TrimSpace(strings.Join([]string{info.OS, info.Kernel, info.CPUModel}, " ")),
 		Boot:    bootID(), CPUs: cpus, Address: o.Listen.String(), Limits: host.ReadLimits(),

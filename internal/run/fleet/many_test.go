@@ -12,7 +12,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // simulatedAgents is how many agents are simulated, and how long their window is.
@@ -35,22 +36,22 @@ func TestManyAgents(t *testing.T) {
 	}
 	agents, window := simulatedAgents(t)
 	state := t.TempDir()
-	hub := play(t, host.Surroundings{}, "hub", state, "127.0.0.1:0")
-	hub.says("is ready")
-	crowd := play(t, host.Surroundings{}, "thousand", fleet.TokenFile(state, fleet.RoleAgent), fmt.Sprint(agents))
+	started := play(t, host.Surroundings{}, "hub", state, "127.0.0.1:0")
+	started.says("is ready")
+	crowd := play(t, host.Surroundings{}, "thousand", hub.TokenFile(state, protocol.RoleAgent), fmt.Sprint(agents))
 	crowd.says("all have begun")
 	s := scene(t, "tcp", agents, scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)})
 	dir := filepath.Join(t.TempDir(), "run")
 	what := planFile(t, labPlan{Scenario: s, Server: "role=server", Client: fmt.Sprintf("role=client*%d", agents), Patient: os.Getenv("WIRELAB_AGENTS") == ""})
 	waitForAgents(t, state, agents+1)
 	began := time.Now()
-	lab := play(t, host.Surroundings{}, "lab", fleet.TokenFile(state, fleet.RoleController), dir, what)
+	lab := play(t, host.Surroundings{}, "lab", hub.TokenFile(state, protocol.RoleController), dir, what)
 	lab.says("trial begins")
 	lab.says("trial goes on 0\n")
 	t.Logf("%d agents: all clients warm up %v after the controller was started", agents, time.Since(began).Round(time.Millisecond))
 	lab.says("trial goes on 0.")
 	costs := map[string]func() probe.Usage{}
-	for name, p := range map[string]*part{"controller": lab, "hub": hub, "the simulation": crowd} {
+	for name, p := range map[string]*part{"controller": lab, "hub": started, "the simulation": crowd} {
 		costs[name] = usageOf(t, p.command.Process.Pid)
 	}
 	from := time.Now()
@@ -80,19 +81,19 @@ func TestManyAgents(t *testing.T) {
 // waitForAgents waits until so many agents have cards.
 func waitForAgents(t *testing.T, state string, n int) {
 	t.Helper()
-	credentials, err := fleet.ReadTokenFile(fleet.TokenFile(state, fleet.RoleController))
+	credentials, err := protocol.ReadTokenFile(hub.TokenFile(state, protocol.RoleController))
 	if err != nil {
 		t.Fatal(err)
 	}
 	waitForCards(t, credentials, n)
 }
 
-func waitForCards(t *testing.T, credentials *fleet.Credentials, n int) {
+func waitForCards(t *testing.T, credentials *protocol.Credentials, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // all begin on one machine
 	defer cancel()
 	for there := 0; there < n; time.Sleep(200 * time.Millisecond) {
-		seen, err := fleet.Look(ctx, credentials)
+		seen, err := protocol.Look(ctx, credentials)
 		if err == nil {
 			there = len(seen.Cards)
 			seen.Close()

@@ -19,6 +19,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker/body"
 )
@@ -130,14 +132,14 @@ func isZombie(pid int) bool {
 
 // playAgent is an agent: TOKENFILE NAME LABELS LISTEN SPOOL [URL].
 func playAgent(args []string) error {
-	credentials, err := fleet.ReadTokenFile(args[0])
+	credentials, err := protocol.ReadTokenFile(args[0])
 	if err != nil {
 		return err
 	}
 	if len(args) > 5 {
 		credentials.URLs = args[5:]
 	}
-	labels, err := fleet.ParseLabels(args[2])
+	labels, err := protocol.ParseLabels(args[2])
 	if err != nil {
 		return err
 	}
@@ -154,12 +156,12 @@ func playAgent(args []string) error {
 
 // playHub is a hub: STATEDIR LISTEN [NAME CLUSTERLISTEN KEYSFILE ROUTE…].
 func playHub(args []string) error {
-	o := fleet.HubOptions{Project: "mine", StateDir: args[0], Listen: args[1], Log: os.Stderr}
+	o := hub.HubOptions{Project: "mine", StateDir: args[0], Listen: args[1], Log: os.Stderr}
 	if len(args) > 2 {
-		o.Cluster = &fleet.ClusterOptions{Name: args[2], Listen: args[3], Routes: args[5:]}
+		o.Cluster = &hub.ClusterOptions{Name: args[2], Listen: args[3], Routes: args[5:]}
 		o.KeysFile = args[4]
 	}
-	hub, err := fleet.StartHub(context.Background(), o)
+	hub, err := hub.StartHub(context.Background(), o)
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ type labPlan struct {
 // playLab measures on a fleet: TOKENFILE RUNDIRECTORY PLANFILE. It goes on with a run that is
 // there.
 func playLab(args []string) error {
-	credentials, err := fleet.ReadTokenFile(args[0])
+	credentials, err := protocol.ReadTokenFile(args[0])
 	if err != nil {
 		return err
 	}
@@ -204,11 +206,11 @@ func playLab(args []string) error {
 	if err != nil {
 		return err
 	}
-	server, err := fleet.ParseSelector(what.Server)
+	server, err := protocol.ParseSelector(what.Server)
 	if err != nil {
 		return err
 	}
-	clients, err := fleet.ParseSelector(what.Client)
+	clients, err := protocol.ParseSelector(what.Client)
 	if err != nil {
 		return err
 	}
@@ -263,7 +265,7 @@ func (w teller) observe(e live.Event) {
 }
 
 // tokens writes the tokens of a hub in this process to files.
-func tokens(t *testing.T, hub *fleet.Hub) (agent, controller string) {
+func tokens(t *testing.T, hub *hub.Hub) (agent, controller string) {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(role string) string {
@@ -273,7 +275,7 @@ func tokens(t *testing.T, hub *fleet.Hub) (agent, controller string) {
 		}
 		return path
 	}
-	return write(fleet.RoleAgent), write(fleet.RoleController)
+	return write(protocol.RoleAgent), write(protocol.RoleController)
 }
 
 // planFile writes what playLab is to measure.

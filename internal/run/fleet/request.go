@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/wire/peer"
 )
 
@@ -32,21 +33,18 @@ type AgentRequest struct {
 	Spool            string
 }
 
-// TokenVariable may have a token, other than a flag, which other users can read.
-const TokenVariable = "WIRELAB_TOKEN"
-
 // Read checks a request, and returns what an agent of this machine needs. Errors name the flag.
-func (f *AgentRequest) Read(log io.Writer, version string) (*Credentials, AgentOptions, error) {
+func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credentials, AgentOptions, error) {
 	o := AgentOptions{Name: f.Name, Port: f.Port, Spool: f.Spool, Nice: -20, Log: log, Version: version}
 	credentials, err := f.credentials()
 	if err != nil {
 		return nil, o, err
 	}
-	if credentials.Role() == RoleController {
+	if credentials.Role() == protocol.RoleController {
 		return nil, o, errors.New("the token is the controller's, which no agent should have: whoever reads it there can give orders; `wirelab fleet token` prints an agent's")
 	}
 	if f.Hub != "" {
-		if err := CheckURL(f.Hub); err != nil {
+		if err := protocol.CheckURL(f.Hub); err != nil {
 			return nil, o, fmt.Errorf("--nats: %w", err)
 		}
 		credentials.URLs = []string{f.Hub}
@@ -56,10 +54,10 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*Credentials, AgentO
 		name, _, _ = strings.Cut(strings.ToLower(name), ".")
 		o.Name = name
 	}
-	if err := CheckName(o.Name); err != nil {
+	if err := protocol.CheckName(o.Name); err != nil {
 		return nil, o, fmt.Errorf("--name: %w", err)
 	}
-	if o.Labels, err = ParseLabels(f.Labels); err != nil {
+	if o.Labels, err = protocol.ParseLabels(f.Labels); err != nil {
 		return nil, o, fmt.Errorf("--labels: %w", err)
 	}
 	if o.Port < 0 || o.Port > 65535 {
@@ -83,29 +81,29 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*Credentials, AgentO
 	return credentials, o, err
 }
 
-func (f *AgentRequest) credentials() (*Credentials, error) {
+func (f *AgentRequest) credentials() (*protocol.Credentials, error) {
 	text := f.Token
 	switch {
 	case f.Token != "" && f.TokenFile != "":
 		return nil, errors.New("--token and --token-file: give one of them")
 	case f.TokenFile != "":
-		c, err := ReadTokenFile(f.TokenFile)
+		c, err := protocol.ReadTokenFile(f.TokenFile)
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
 		return c, nil
 	case text == "":
-		text = strings.TrimSpace(os.Getenv(TokenVariable))
+		text = strings.TrimSpace(os.Getenv(protocol.TokenVariable))
 	}
 	if text == "" {
-		return nil, fmt.Errorf("there is no token: give --token-file, or set %s; `wirelab fleet up` prints one, and `wirelab fleet token` prints it again", TokenVariable)
+		return nil, fmt.Errorf("there is no token: give --token-file, or set %s; `wirelab fleet up` prints one, and `wirelab fleet token` prints it again", protocol.TokenVariable)
 	}
-	return ParseToken(text)
+	return protocol.ParseToken(text)
 }
 
 // allowedPrograms are this program and the peers that were built here.
 func allowedPrograms() ([]Program, error) {
-	own, err := lastingProgram()
+	own, err := host.LastingProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -120,20 +118,6 @@ func allowedPrograms() ([]Program, error) {
 		}
 	}
 	return programs, nil
-}
-
-// lastingProgram is the path by which this process can start its own program as long as it
-// lives. `go run` removes the program that it made, but the kernel keeps what runs.
-func lastingProgram() (string, error) {
-	own, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find wirelab's own program: %w", err)
-	}
-	const running = "/proc/self/exe" // of a child too, until it starts another
-	if _, err := os.Stat(running); err == nil && strings.HasPrefix(own, filepath.Join(os.TempDir(), "go-build")) {
-		return running, nil
-	}
-	return own, nil
 }
 
 // dialRanges reads ranges; without any, they are loopback and the networks that this machine

@@ -15,6 +15,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker"
 )
@@ -116,9 +117,9 @@ func (c *Controller) stage(ctx context.Context, callers int) (*stage, error) {
 
 // gather takes the agents that the plan wants: those that it has first.
 func (c *Controller) gather(ctx context.Context) (server *held, clients []*held, err error) {
-	listing, cancel := context.WithTimeout(ctx, hubPatience)
+	listing, cancel := context.WithTimeout(ctx, protocol.HubPatience)
 	defer cancel()
-	cards, err := Cards(listing, c.cards)
+	cards, err := protocol.Cards(listing, c.cards)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the list of agents: %w", err)
 	}
@@ -134,8 +135,8 @@ func (c *Controller) gather(ctx context.Context) (server *held, clients []*held,
 }
 
 // take takes as many agents as a selector wants.
-func (c *Controller) take(ctx context.Context, want Selector, cards []Card, but *held, flag string) ([]*held, error) {
-	var matching []Card
+func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []protocol.Card, but *held, flag string) ([]*held, error) {
+	var matching []protocol.Card
 	var others []string
 	for _, card := range c.order(cards) {
 		switch {
@@ -201,7 +202,7 @@ func inShort(names []string) string {
 }
 
 // holdAll makes some agents this controller's, and says why not of the others.
-func (c *Controller) holdAll(ctx context.Context, cards []Card) (taken []*held, refusals []error) {
+func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken []*held, refusals []error) {
 	all, errs := make([]*held, len(cards)), make([]error, len(cards))
 	var holding sync.WaitGroup
 	turns := make(chan struct{}, claimedAtOnce)
@@ -227,22 +228,24 @@ func (c *Controller) holdAll(ctx context.Context, cards []Card) (taken []*held, 
 const claimedAtOnce = 64
 
 // order puts the agents that are held first, and otherwise those with lesser names.
-func (c *Controller) order(cards []Card) []Card {
+func (c *Controller) order(cards []protocol.Card) []protocol.Card {
 	c.guard.Lock()
 	defer c.guard.Unlock()
-	rank := func(card Card) int {
+	rank := func(card protocol.Card) int {
 		if h := c.held[card.Name]; h != nil && h.Session == card.Session {
 			return 0
 		}
 		return 1
 	}
 	sorted := slices.Clone(cards)
-	slices.SortStableFunc(sorted, func(a, b Card) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(sorted, func(a, b protocol.Card) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
 	return sorted
 }
 
 // hold makes an agent this controller's, if it has the same wirelab.
-func (c *Controller) hold(ctx context.Context, card Card) (*held, error) {
+func (c *Controller) hold(ctx context.Context, card protocol.Card) (*held, error) {
 	own, err := HashOf(c.plan.Worker)
 	if err != nil {
 		return nil, err

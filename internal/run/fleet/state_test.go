@@ -6,26 +6,27 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 func TestFleetIsFound(t *testing.T) {
 	t.Setenv("WIRELAB_FLEETS", t.TempDir())
 	none := func(of, want string) {
 		t.Helper()
-		if _, err := fleet.FindFleet(of); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := hub.FindFleet(of); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("fleet %q: %v, want %q", of, err, want)
 		}
 	}
 	none("", "no fleet is up on this machine: start one by wirelab fleet up")
 	one := startIn(t, "one")
-	found := func(of string, want *fleet.Hub) {
+	found := func(of string, want *hub.Hub) {
 		t.Helper()
-		c, err := fleet.FindFleet(of)
+		c, err := hub.FindFleet(of)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Token() != want.Credentials(fleet.RoleController).Token() {
+		if c.Token() != want.Credentials(protocol.RoleController).Token() {
 			t.Errorf("fleet %q: found %v", of, c)
 		}
 	}
@@ -42,25 +43,25 @@ func TestFleetIsFound(t *testing.T) {
 	none("two", "no fleet")
 }
 
-func startIn(t *testing.T, project string) *fleet.Hub {
+func startIn(t *testing.T, project string) *hub.Hub {
 	t.Helper()
-	dir, err := fleet.StateDir(project)
+	dir, err := hub.StateDir(project)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub, err := fleet.StartHub(within(t), fleet.HubOptions{Project: project, StateDir: dir, Listen: "127.0.0.1:0"})
+	started, err := hub.StartHub(within(t), hub.HubOptions{Project: project, StateDir: dir, Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = hub.Close() }) // a second time changes nothing
-	return hub
+	t.Cleanup(func() { _ = started.Close() }) // a second time changes nothing
+	return started
 }
 
 // What a hub that was killed left behind is no hub, whatever process has its number now.
 func TestFleetStateOfAKilledHub(t *testing.T) {
 	t.Setenv("WIRELAB_FLEETS", t.TempDir())
-	hub := startIn(t, "mine")
-	dir, err := fleet.StateDir("mine")
+	started := startIn(t, "mine")
+	dir, err := hub.StateDir("mine")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,13 +69,13 @@ func TestFleetStateOfAKilledHub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := hub.Close(); err != nil {
+	if err := started.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "hub.json"), left, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if hubs, err := fleet.RunningHubs(); err != nil || len(hubs) > 0 {
+	if hubs, err := hub.RunningHubs(); err != nil || len(hubs) > 0 {
 		t.Errorf("hubs %+v, %v: want none", hubs, err)
 	}
 }
@@ -86,7 +87,7 @@ func TestFleetStatesAreWhereTheyBelong(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "")
 	want := func(path string) {
 		t.Helper()
-		if got, err := fleet.StateDir("mine"); err != nil || got != path {
+		if got, err := hub.StateDir("mine"); err != nil || got != path {
 			t.Errorf("the state is in %q, %v, want %q", got, err, path)
 		}
 	}
@@ -95,7 +96,7 @@ func TestFleetStatesAreWhereTheyBelong(t *testing.T) {
 	want(filepath.Join(home, "state/wirelab/fleets/mine"))
 	t.Setenv("WIRELAB_FLEETS", home)
 	want(filepath.Join(home, "mine"))
-	if _, err := fleet.StateDir("../mine"); err == nil {
+	if _, err := hub.StateDir("../mine"); err == nil {
 		t.Error("a name may leave the folder")
 	}
 }

@@ -19,13 +19,14 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/crowd"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
 // playThousand is many agents in one process: TOKENFILE COUNT. Each has a connection of its own
 // and all of an agent's code; only their workers are simulated. The first is the server's.
 func playThousand(args []string) error {
-	credentials, err := ReadTokenFile(args[0])
+	credentials, err := protocol.ReadTokenFile(args[0])
 	if err != nil {
 		return err
 	}

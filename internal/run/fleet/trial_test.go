@@ -14,6 +14,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/lab"
 )
 
@@ -37,18 +39,18 @@ func (l *log) String() string {
 
 // runAgent runs an agent in this process, whose workers are this program, until the test ends
 // or stop is called.
-func runAgent(t *testing.T, hub *fleet.Hub, name, labels string) (agent *log, stop func()) {
+func runAgent(t *testing.T, hub *hub.Hub, name, labels string) (agent *log, stop func()) {
 	t.Helper()
-	return runAgentBy(t, hub.Credentials(fleet.RoleAgent), name, labels)
+	return runAgentBy(t, hub.Credentials(protocol.RoleAgent), name, labels)
 }
 
-func runAgentBy(t *testing.T, credentials *fleet.Credentials, name, labels string) (agent *log, stop func()) {
+func runAgentBy(t *testing.T, credentials *protocol.Credentials, name, labels string) (agent *log, stop func()) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pairs, err := fleet.ParseLabels(labels)
+	pairs, err := protocol.ParseLabels(labels)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,7 @@ func runAgentBy(t *testing.T, credentials *fleet.Credentials, name, labels strin
 }
 
 // control makes a controller that has its agents.
-func control(t *testing.T, hub *fleet.Hub, server, clients string) *fleet.Controller {
+func control(t *testing.T, hub *hub.Hub, server, clients string) *fleet.Controller {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -81,16 +83,16 @@ func control(t *testing.T, hub *fleet.Hub, server, clients string) *fleet.Contro
 	}
 	plan := fleet.Plan{Worker: program, Lease: patience, Report: func(line string) { t.Log(line) }}
 	if server != "" {
-		s, err := fleet.ParseSelector(server)
+		s, err := protocol.ParseSelector(server)
 		if err != nil {
 			t.Fatal(err)
 		}
 		plan.Server = &s
 	}
-	if plan.Client, err = fleet.ParseSelector(clients); err != nil {
+	if plan.Client, err = protocol.ParseSelector(clients); err != nil {
 		t.Fatal(err)
 	}
-	c, err := fleet.NewController(within(t), hub.Credentials(fleet.RoleController), plan)
+	c, err := fleet.NewController(within(t), hub.Credentials(protocol.RoleController), plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller) []record.
 
 // One client machine and one server machine make a trial, whose record says who they were.
 func TestOneClientAgent(t *testing.T) {
-	hub := startHub(t, fleet.HubOptions{})
+	hub := startHub(t, hub.HubOptions{})
 	runAgent(t, hub, "s", "role=server")
 	runAgent(t, hub, "c", "role=client")
 	on := control(t, hub, "role=server", "role=client")

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // clientAgents selects all agents that say that they are clients.
@@ -34,7 +35,7 @@ func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 		if text == "" {
 			continue
 		}
-		s, err := ParseSelector(text)
+		s, err := protocol.ParseSelector(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
@@ -48,13 +49,13 @@ func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 // PlanFor returns the plan of a controller of the wanted agents.
 func PlanFor(w *record.FleetWanted) (plan Plan, err error) {
 	if w.Server != "" {
-		server, err := ParseSelector(w.Server)
+		server, err := protocol.ParseSelector(w.Server)
 		if err != nil {
 			return plan, err
 		}
 		plan.Server = &server
 	}
-	plan.Client, err = ParseSelector(w.Client)
+	plan.Client, err = protocol.ParseSelector(w.Client)
 	return plan, err
 }
 

@@ -1,4 +1,4 @@
-package fleet
+package hub
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // OwnNATS is a NATS of the user's own, with JetStream, in place of a hub.
@@ -37,9 +39,9 @@ func PrepareOwn(ctx context.Context, o OwnNATS) error {
 	if err != nil {
 		return err
 	}
-	c := k.credentials(RoleController, o.URLs, false)
+	c := k.credentials(protocol.RoleController, o.URLs, false)
 	c.Seed, c.JWT = seed, jwt
-	conn, err := Connect(ctx, c, "prepare", nil)
+	conn, err := protocol.Connect(ctx, c, "prepare", nil)
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func PrepareOwn(ctx context.Context, o OwnNATS) error {
 	if err := Prepare(ctx, js, o.Project, max(1, o.Replicas)); err != nil {
 		return err
 	}
-	for _, role := range Roles() {
+	for _, role := range protocol.Roles() {
 		c := k.credentials(role, o.URLs, false)
 		c.Seed, c.JWT = seed, jwt
 		if err := replace(TokenFile(o.StateDir, role), []byte(c.Token()+"\n")); err != nil {

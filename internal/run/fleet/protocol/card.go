@@ -1,4 +1,4 @@
-package fleet
+package protocol
 
 import (
 	"cmp"
@@ -51,8 +51,8 @@ const CardTTL = 10 * time.Second
 
 // The largest card, and how many are kept.
 const (
-	mostCardBytes  = 32 << 10
-	mostCardsBytes = 128 << 20
+	MostCardBytes  = 32 << 10
+	MostCardsBytes = 128 << 20
 )
 
 // PutCard says who an agent is, or says it again.
@@ -64,8 +64,8 @@ func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
 	if err != nil {
 		return fmt.Errorf("write the card of %s: %w", card.Name, err)
 	}
-	if len(text) > mostCardBytes {
-		return fmt.Errorf("the card of %s has %d bytes, at most %d are kept: give it fewer labels", card.Name, len(text), mostCardBytes)
+	if len(text) > MostCardBytes {
+		return fmt.Errorf("the card of %s has %d bytes, at most %d are kept: give it fewer labels", card.Name, len(text), MostCardBytes)
 	}
 	if _, err := kv.Put(ctx, card.Name, text); err != nil {
 		return fmt.Errorf("put the card of %s: %w", card.Name, err)

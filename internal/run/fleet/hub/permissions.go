@@ -1,9 +1,11 @@
-package fleet
+package hub
 
 import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // An order is answered at most so often, and for so long after it came.
@@ -15,13 +17,13 @@ const (
 // users are those that a hub knows. All agents have one key, so one can speak in another's
 // name and hear its orders; it can give none. Who needs more signs up agents at NATS of his own.
 func (k *keys) users() []*server.NkeyUser {
-	bucket, samples, kept := agentsBucket(k.Project), samplesStore(k.Project), keptStream(k.Project)
+	bucket, samples, kept := protocol.AgentsBucket(k.Project), protocol.SamplesStore(k.Project), protocol.KeptStream(k.Project)
 	mine := "wl." + k.Project
 	return []*server.NkeyUser{
-		{Nkey: publicOf([]byte(k.Agent)), Permissions: &server.Permissions{
+		{Nkey: protocol.PublicOf([]byte(k.Agent)), Permissions: &server.Permissions{
 			Subscribe: &server.SubjectPermission{Allow: []string{
 				mine + ".to.>",
-				inboxPrefix(k.Project, RoleAgent) + ".>",
+				protocol.InboxPrefix(k.Project, protocol.RoleAgent) + ".>",
 			}},
 			Publish: &server.SubjectPermission{Allow: []string{
 				mine + ".from.>",
@@ -32,7 +34,7 @@ func (k *keys) users() []*server.NkeyUser {
 			}},
 			Response: &server.ResponsePermission{MaxMsgs: answersOfOrder, Expires: answerWithin},
 		}},
-		{Nkey: publicOf([]byte(k.Controller)), Permissions: &server.Permissions{
+		{Nkey: protocol.PublicOf([]byte(k.Controller)), Permissions: &server.Permissions{
 			Subscribe: &server.SubjectPermission{Allow: []string{mine + ".>"}},
 			Publish: &server.SubjectPermission{Allow: []string{
 				mine + ".>", "$KV." + bucket + ".>", "$O." + samples + ".>",

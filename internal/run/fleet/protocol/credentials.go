@@ -1,4 +1,4 @@
-package fleet
+package protocol
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/nats-io/nkeys"
@@ -52,8 +53,10 @@ const (
 	tokenPrefix    = "wl1."
 	mostTokenBytes = 16 << 10
 	mostURLs       = 16
-	certificatePEM = "CERTIFICATE"
 )
+
+// CertificatePEM is the type of a certificate's PEM block (RFC 7468, section 5.1).
+const CertificatePEM = "CERTIFICATE"
 
 // wire is what a token holds. ASN.1 is short, where JSON would have bytes in base64 twice.
 type wire struct {
@@ -126,7 +129,7 @@ func ParseToken(text string) (*Credentials, error) {
 		c.OrdersSeed = w.OrdersSeed
 	}
 	if len(w.Root) > 0 {
-		c.RootPEM = pem.EncodeToMemory(&pem.Block{Type: certificatePEM, Bytes: w.Root})
+		c.RootPEM = pem.EncodeToMemory(&pem.Block{Type: CertificatePEM, Bytes: w.Root})
 	}
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("the token: %w", err)
@@ -167,7 +170,7 @@ func (c *Credentials) Check() error {
 	if err := checkSeed(c.OrdersSeed, nkeys.PrefixByteAccount); err != nil {
 		return fmt.Errorf("the key to sign orders with: %w", err)
 	}
-	if publicOf(c.OrdersSeed) != c.OrdersKey {
+	if PublicOf(c.OrdersSeed) != c.OrdersKey {
 		return errors.New("the key to sign orders with is not that of the fleet")
 	}
 	return nil
@@ -190,7 +193,7 @@ func CheckURL(text string) error {
 
 func checkRoot(rootPEM []byte) error {
 	block, rest := pem.Decode(rootPEM)
-	if block == nil || block.Type != certificatePEM || len(bytes.TrimSpace(rest)) > 0 {
+	if block == nil || block.Type != CertificatePEM || len(bytes.TrimSpace(rest)) > 0 {
 		return errors.New("the root is not one certificate in PEM")
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
@@ -207,8 +210,8 @@ func checkSeed(seed []byte, want nkeys.PrefixByte) error {
 	return nil
 }
 
-// publicOf is the public key of a seed that was checked.
-func publicOf(seed []byte) string {
+// PublicOf returns the public key of a seed that was checked.
+func PublicOf(seed []byte) string {
 	pair, err := nkeys.FromSeed(seed)
 	if err != nil {
 		return ""
@@ -249,4 +252,25 @@ func AreLoopback(urls []string) bool {
 		}
 	}
 	return true
+}
+
+// TokenVariable may have a token, other than a flag, which other users can read.
+const TokenVariable = "WIRELAB_TOKEN"
+
+// ReadTokenFile reads a token from a file.
+func ReadTokenFile(path string) (*Credentials, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	defer file.Close()                                              //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, 2*mostTokenBytes)) // it may be no file that ends
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	c, err := ParseToken(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
 }

@@ -1,11 +1,10 @@
-package fleet
+package hub
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // Files of a fleet's state.
@@ -67,7 +68,7 @@ func (r Running) End(ctx context.Context) error {
 
 // StateDir is where the state of a fleet is.
 func StateDir(project string) (string, error) {
-	if err := CheckProject(project); err != nil {
+	if err := protocol.CheckProject(project); err != nil {
 		return "", err
 	}
 	all, err := fleetsDir()
@@ -165,30 +166,30 @@ func FindHub(nameOrURL string) (Running, error) {
 
 // FindFleet is the controller's credentials of the fleet of a name or a URL, from the state of
 // the hubs that run on this machine; of none, the only one's.
-func FindFleet(nameOrURL string) (*Credentials, error) {
+func FindFleet(nameOrURL string) (*protocol.Credentials, error) {
 	hub, err := FindHub(nameOrURL)
 	if err != nil {
 		return nil, err
 	}
-	return ReadTokenFile(TokenFile(hub.Dir, RoleController))
+	return protocol.ReadTokenFile(TokenFile(hub.Dir, protocol.RoleController))
 }
 
 // ControllerCredentials returns the controller's credentials of a fleet, by its name or URL: from
 // the token in a file, or in TokenVariable, or from the hub on this machine. Errors name the flag.
-func ControllerCredentials(nameOrURL, tokenFile string) (*Credentials, error) {
+func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, error) {
 	var (
-		c    *Credentials
+		c    *protocol.Credentials
 		err  error
-		text = os.Getenv(TokenVariable)
+		text = os.Getenv(protocol.TokenVariable)
 	)
 	switch {
 	case tokenFile != "":
-		if c, err = ReadTokenFile(tokenFile); err != nil {
+		if c, err = protocol.ReadTokenFile(tokenFile); err != nil {
 			err = fmt.Errorf("--fleet-token: %w", err)
 		}
 	case text != "":
-		if c, err = ParseToken(text); err != nil {
-			err = fmt.Errorf(TokenVariable+": %w", err)
+		if c, err = protocol.ParseToken(text); err != nil {
+			err = fmt.Errorf(protocol.TokenVariable+": %w", err)
 		}
 	default:
 		return FindFleet(nameOrURL)
@@ -201,26 +202,8 @@ func ControllerCredentials(nameOrURL, tokenFile string) (*Credentials, error) {
 	} else if nameOrURL != "" && nameOrURL != c.Project {
 		return nil, fmt.Errorf("--fleet %s: the token is of the fleet %s", nameOrURL, c.Project)
 	}
-	if c.Role() != RoleController {
+	if c.Role() != protocol.RoleController {
 		return nil, errors.New("the token is an agent's, which sees no other: wirelab fleet token --role controller prints the one that is needed")
-	}
-	return c, nil
-}
-
-// ReadTokenFile reads a token from a file.
-func ReadTokenFile(path string) (*Credentials, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the token: %w", err)
-	}
-	defer file.Close()                                              //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, 2*mostTokenBytes)) // it may be no file that ends
-	if err != nil {
-		return nil, fmt.Errorf("read the token: %w", err)
-	}
-	c, err := ParseToken(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }
@@ -274,7 +257,7 @@ func (s *heldState) write(h *Hub) error {
 	if err != nil {
 		return fmt.Errorf("write the fleet's state: %w", err)
 	}
-	for _, role := range Roles() {
+	for _, role := range protocol.Roles() {
 		if err := replace(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
 			return fmt.Errorf("write a token: %w", err)
 		}
@@ -301,7 +284,7 @@ func replace(path string, text []byte) error {
 func (s *heldState) release() error {
 	var gone error
 	left := []string{filepath.Join(s.dir, hubFile)}
-	for _, role := range Roles() {
+	for _, role := range protocol.Roles() {
 		left = append(left, TokenFile(s.dir, role))
 	}
 	for _, path := range left {

@@ -1,4 +1,4 @@
-package fleet
+package hub
 
 import (
 	"cmp"
@@ -17,6 +17,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // DefaultListen is where a hub listens that is not told where.
@@ -61,7 +63,7 @@ type Hub struct {
 // after Join. The context bounds the start.
 func StartHub(ctx context.Context, o HubOptions) (*Hub, error) {
 	o.Listen = cmp.Or(o.Listen, DefaultListen)
-	if err := CheckProject(o.Project); err != nil {
+	if err := protocol.CheckProject(o.Project); err != nil {
 		return nil, err
 	}
 	state, err := holdState(o.StateDir)
@@ -93,8 +95,8 @@ func (h *Hub) start(ctx context.Context) error {
 	if err := log.fatal(); err != nil {
 		return h.explain(err)
 	}
-	if !h.server.ReadyForConnections(connectWithin) {
-		return fmt.Errorf("nats-server did not listen at %s within %v", h.options.Listen, connectWithin)
+	if !h.server.ReadyForConnections(protocol.ConnectWithin) {
+		return fmt.Errorf("nats-server did not listen at %s within %v", h.options.Listen, protocol.ConnectWithin)
 	}
 	h.urls = h.findURLs()
 	if h.options.Cluster == nil {
@@ -129,7 +131,7 @@ func (h *Hub) Join(ctx context.Context) error {
 
 // prepare has a connection of its own, which needs no port.
 func (h *Hub) prepare(ctx context.Context, replicas int) error {
-	options, err := h.Credentials(RoleController).options("hub", nil)
+	options, err := h.Credentials(protocol.RoleController).Options("hub", nil)
 	if err != nil {
 		return err
 	}
@@ -146,7 +148,7 @@ func (h *Hub) prepare(ctx context.Context, replicas int) error {
 }
 
 // Credentials are those of a role, to be handed on as a token.
-func (h *Hub) Credentials(role string) *Credentials {
+func (h *Hub) Credentials(role string) *protocol.Credentials {
 	return h.keys.credentials(role, h.urls, h.tls)
 }
 
@@ -206,7 +208,7 @@ func (h *Hub) serverOptions() (*server.Options, error) {
 		JetStreamMaxStore: storeBytes, JetStreamMaxMemory: memoryBytes,
 		MaxPayload: mostPayloadBytes, Nkeys: h.keys.users(),
 		AuthTimeout: slowClient, TLSTimeout: slowClient,
-		PingInterval: pingEvery, MaxPingsOut: pingsWithout,
+		PingInterval: protocol.PingEvery, MaxPingsOut: protocol.PingsWithout,
 	}
 	h.tls = encryption(!h.options.NoTLS && (!isLoopback(host) || len(h.options.Advertise) > 0))
 	if h.tls {
@@ -233,7 +235,7 @@ func (h *Hub) encrypt(config *server.Options, host string) error {
 // join sets what a hub needs to be one of a cluster.
 func (h *Hub) join(config *server.Options) error {
 	cluster := h.options.Cluster
-	if err := CheckName(cluster.Name); err != nil {
+	if err := protocol.CheckName(cluster.Name); err != nil {
 		return fmt.Errorf("the hub in the cluster: %w", err)
 	}
 	host, port, err := splitListen("--cluster", cluster.Listen)
@@ -299,4 +301,20 @@ func makeSecretFolder(path string) error {
 		return fmt.Errorf("make the folder of the fleet's state: %w", err)
 	}
 	return os.Chmod(path, secretFolder)
+}
+
+// Messages counts the messages that agents have sent and received until now. A test bounds their
+// traffic with it.
+func (h *Hub) Messages() int64 {
+	connections, err := h.server.Connz(&server.ConnzOptions{Limit: 1 << 16})
+	if err != nil {
+		panic(err) // the options are wrong: our own mistake
+	}
+	n := int64(0)
+	for _, c := range connections.Conns {
+		if !strings.HasSuffix(c.Name, "controller") && !strings.HasSuffix(c.Name, "visit") {
+			n += c.InMsgs + c.OutMsgs
+		}
+	}
+	return n
 }

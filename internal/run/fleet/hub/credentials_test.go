@@ -1,4 +1,4 @@
-package fleet
+package hub
 
 import (
 	"encoding/json"
@@ -7,24 +7,26 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // credentials need no hub, whose goroutines would be noise to a fuzzer.
-func credentials(t testing.TB) (agent, controller *Credentials) {
+func credentials(t testing.TB) (agent, controller *protocol.Credentials) {
 	t.Helper()
 	k, err := openKeys(filepath.Join(t.TempDir(), "keys.json"), "mine")
 	if err != nil {
 		t.Fatal(err)
 	}
 	urls := []string{"tls://hub.example:4222", "tls://10.0.0.5:4222"}
-	return k.credentials(RoleAgent, urls, true), k.credentials(RoleController, urls, true)
+	return k.credentials(protocol.RoleAgent, urls, true), k.credentials(protocol.RoleController, urls, true)
 }
 
 func TestFleetToken(t *testing.T) {
 	agent, controller := credentials(t)
-	for _, c := range []*Credentials{agent, controller} {
+	for _, c := range []*protocol.Credentials{agent, controller} {
 		token := c.Token()
-		got, err := ParseToken("\n " + token + "\n")
+		got, err := protocol.ParseToken("\n " + token + "\n")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +37,7 @@ func TestFleetToken(t *testing.T) {
 			t.Error("the token must be quoted in a shell")
 		}
 	}
-	if agent.Role() != RoleAgent || len(agent.OrdersSeed) > 0 || controller.Role() != RoleController {
+	if agent.Role() != protocol.RoleAgent || len(agent.OrdersSeed) > 0 || controller.Role() != protocol.RoleController {
 		t.Error("an agent must not be able to sign orders, and a controller must")
 	}
 }
@@ -47,7 +49,7 @@ func TestFleetTokenSpoilt(t *testing.T) {
 	token := c.Token()
 	check := func(what, text string) {
 		t.Helper()
-		_, err := ParseToken(text)
+		_, err := protocol.ParseToken(text)
 		if err == nil {
 			t.Fatalf("%s: the token was taken", what)
 		}
@@ -67,7 +69,7 @@ func TestFleetTokenSpoilt(t *testing.T) {
 		check(fmt.Sprintf("other character %d", n), token[:n]+string(other)+token[n+1:])
 	}
 	check("long", token+strings.Repeat("A", 1<<20))
-	if _, err := ParseToken("wl2." + token[4:]); err == nil || !strings.Contains(err.Error(), "another version") {
+	if _, err := protocol.ParseToken("wl2." + token[4:]); err == nil || !strings.Contains(err.Error(), "another version") {
 		t.Errorf("a later token: %v", err)
 	}
 }
@@ -81,7 +83,7 @@ func TestFleetCredentialsArePrintedWithoutSecrets(t *testing.T) {
 	}
 	all := string(text)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		all += fmt.Sprintf(verb, c) + fmt.Sprintf(verb, *c) + fmt.Sprintf(verb, struct{ C Credentials }{*c})
+		all += fmt.Sprintf(verb, c) + fmt.Sprintf(verb, *c) + fmt.Sprintf(verb, struct{ C protocol.Credentials }{*c})
 	}
 	for _, secret := range []string{string(c.Seed), string(c.OrdersSeed), fmt.Sprintf("%x", c.Seed), fmt.Sprintf("%d", c.Seed)} {
 		if strings.Contains(all, secret) {
@@ -98,7 +100,7 @@ func TestFleetNames(t *testing.T) {
 		"a": true, "0": true, "client-1": true, "a_b": true, strings.Repeat("a", 63): true,
 		"": false, "-a": false, "_a": false, "a.b": false, "A": false, "a b": false, "*": false, ">": false, "ä": false, "a\n": false, strings.Repeat("a", 64): false,
 	} {
-		if err := CheckName(name); (err == nil) != good {
+		if err := protocol.CheckName(name); (err == nil) != good {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -110,7 +112,7 @@ func TestFleetURLs(t *testing.T) {
 		"10.0.0.5:4222": "cannot be read", "http://a:1": "want nats://", "tls://a": "want nats://", "tls://:1": "want nats://",
 		"tls://a:1/b": "want nats://", "tls://me:secret@a:1": "has a user or a password", "tls://a:1,tls://b:1": "want nats://", "\x00": "cannot be read",
 	} {
-		err := CheckURL(at)
+		err := protocol.CheckURL(at)
 		if (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%q: %v, want %q", at, err, want)
 		}
@@ -125,14 +127,14 @@ func FuzzParseToken(f *testing.F) {
 	f.Add("wl1.")
 	f.Add("wl2.AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := ParseToken(text)
+		c, err := protocol.ParseToken(text)
 		if err != nil {
 			return
 		}
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ParseToken(c.Token())
+		again, err := protocol.ParseToken(c.Token())
 		if err != nil || !reflect.DeepEqual(c, again) {
 			t.Fatalf("written again, it is another: %v", err)
 		}

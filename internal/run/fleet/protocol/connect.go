@@ -1,4 +1,4 @@
-package fleet
+package protocol
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 
 // How a connection to the hub lives. A peer that is gone is seen after four to six seconds.
 const (
-	connectWithin = 5 * time.Second
-	pingEvery     = 2 * time.Second
-	pingsWithout  = 2
+	ConnectWithin = 5 * time.Second
+	PingEvery     = 2 * time.Second
+	PingsWithout  = 2
 	reconnectWait = 500 * time.Millisecond // and as much again at most, by chance
 	// What an agent says while the hub is away is kept up to so much. A controller's orders are
 	// not: it has given up one that would arrive late.
@@ -37,7 +37,7 @@ func Connect(ctx context.Context, c *Credentials, name string, report func(event
 	}
 	dialer := &dialer{}
 	dialer.first.Store(&ctx)
-	options, err := c.options(name, report)
+	options, err := c.Options(name, report)
 	if err != nil {
 		return nil, err
 	}
@@ -52,15 +52,15 @@ func Connect(ctx context.Context, c *Credentials, name string, report func(event
 		if err == nil {
 			conn.Close()
 		}
-		return nil, explain(at, ctx.Err())
+		return nil, ExplainConnect(at, ctx.Err())
 	case err != nil:
-		return nil, explain(at, dialer.why(err))
+		return nil, ExplainConnect(at, dialer.why(err))
 	}
 	return conn, nil
 }
 
-// options are those of all connections. Nothing of them is a choice of the user's.
-func (c *Credentials) options(name string, report func(string)) ([]nats.Option, error) {
+// Options are those of all connections. Nothing of them is a choice of the user's.
+func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, error) {
 	if report == nil {
 		report = func(string) {}
 	}
@@ -70,7 +70,7 @@ func (c *Credentials) options(name string, report func(string)) ([]nats.Option, 
 	}
 	options := []nats.Option{
 		nats.Name(name), nats.CustomInboxPrefix(c.InboxPrefix()),
-		nats.Timeout(connectWithin), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsWithout),
+		nats.Timeout(ConnectWithin), nats.PingInterval(PingEvery), nats.MaxPingsOutstanding(PingsWithout),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(keeps), nats.DontRandomize(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -88,7 +88,7 @@ func (c *Credentials) options(name string, report func(string)) ([]nats.Option, 
 	if c.JWT != "" {
 		options = append(options, nats.UserJWT(func() (string, error) { return c.JWT, nil }, pair.Sign))
 	} else {
-		options = append(options, nats.Nkey(publicOf(c.Seed), pair.Sign))
+		options = append(options, nats.Nkey(PublicOf(c.Seed), pair.Sign))
 	}
 	if trust := c.trust(); trust != nil {
 		options = append(options, nats.Secure(trust))
@@ -140,7 +140,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if first := d.first.Load(); first != nil {
 		ctx = *first
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectWithin)
+	ctx, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -151,8 +151,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// explain says what a connection met that could not be made, and what to do.
-func explain(at string, err error) error {
+// ExplainConnect says why a connection to a hub could not be made, and what to do.
+func ExplainConnect(at string, err error) error {
 	var (
 		unknown x509.UnknownAuthorityError
 		invalid x509.CertificateInvalidError

@@ -1,4 +1,4 @@
-package fleet
+package protocol
 
 import (
 	"fmt"
@@ -41,22 +41,29 @@ func (c *Credentials) KeptSubject(agent, run, worker string) string {
 }
 
 // KeptStream is the stream of what must not be lost.
-func (c *Credentials) KeptStream() string { return keptStream(c.Project) }
+func (c *Credentials) KeptStream() string { return KeptStream(c.Project) }
 
 // AgentsBucket is the key-value bucket of the agents' cards.
-func (c *Credentials) AgentsBucket() string { return agentsBucket(c.Project) }
+func (c *Credentials) AgentsBucket() string { return AgentsBucket(c.Project) }
 
 // SamplesStore is the object store of samples.
-func (c *Credentials) SamplesStore() string { return samplesStore(c.Project) }
+func (c *Credentials) SamplesStore() string { return SamplesStore(c.Project) }
 
 // InboxPrefix is where answers to the role's requests arrive.
-func (c *Credentials) InboxPrefix() string { return inboxPrefix(c.Project, c.Role()) }
+func (c *Credentials) InboxPrefix() string { return InboxPrefix(c.Project, c.Role()) }
 
 func (c *Credentials) to(agent, what string) string {
 	return fmt.Sprintf("wl.%s.to.%s.%s", c.Project, agent, what)
 }
 
-func keptStream(project string) string        { return "wl_" + project + "_kept" }
-func agentsBucket(project string) string      { return "wl_" + project + "_agents" }
-func samplesStore(project string) string      { return "wl_" + project + "_samples" }
-func inboxPrefix(project, role string) string { return "wl." + project + ".inbox." + role }
+// KeptStream returns the stream of a project's messages that must not be lost.
+func KeptStream(project string) string { return "wl_" + project + "_kept" }
+
+// AgentsBucket returns the key-value bucket of a project's cards.
+func AgentsBucket(project string) string { return "wl_" + project + "_agents" }
+
+// SamplesStore returns the object store of a project's samples.
+func SamplesStore(project string) string { return "wl_" + project + "_samples" }
+
+// InboxPrefix returns the subject that answers to the requests of a role begin with.
+func InboxPrefix(project, role string) string { return "wl." + project + ".inbox." + role }

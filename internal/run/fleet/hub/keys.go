@@ -1,4 +1,4 @@
-package fleet
+package hub
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/nats-io/nkeys"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // keys are a fleet's secrets. They are made once and kept, so that tokens outlive a hub; hubs
@@ -58,7 +60,7 @@ func readKeys(path string) (*keys, error) {
 		return nil, fmt.Errorf("%s is no file of keys: remove it, and tokens that were made by it are void", path)
 	}
 	for _, seed := range []string{k.Agent, k.Controller, k.Orders} {
-		if publicOf([]byte(seed)) == "" {
+		if protocol.PublicOf([]byte(seed)) == "" {
 			return nil, fmt.Errorf("%s lacks a key: remove it, and tokens that were made by it are void", path)
 		}
 	}
@@ -116,9 +118,9 @@ func writeOnce(path string, text []byte) error {
 }
 
 // credentials are the role's, for hubs at these URLs.
-func (k *keys) credentials(role string, urls []string, encrypted encryption) *Credentials {
-	c := &Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: publicOf([]byte(k.Orders))}
-	if role == RoleController {
+func (k *keys) credentials(role string, urls []string, encrypted encryption) *protocol.Credentials {
+	c := &protocol.Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: protocol.PublicOf([]byte(k.Orders))}
+	if role == protocol.RoleController {
 		c.Seed, c.OrdersSeed = []byte(k.Controller), []byte(k.Orders)
 	}
 	if encrypted {

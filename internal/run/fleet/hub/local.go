@@ -1,4 +1,4 @@
-package fleet
+package hub
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // A LocalAgent is an agent on the machine of its hub.
@@ -46,7 +47,7 @@ func PlanAgents(texts []string) ([]LocalAgent, error) {
 				base = value
 			}
 		}
-		if err := CheckName(base); err != nil {
+		if err := protocol.CheckName(base); err != nil {
 			return nil, fmt.Errorf("--agent %q: its agents are named by their role: %w", text, err)
 		}
 		for range count {
@@ -64,7 +65,7 @@ func PlanAgents(texts []string) ([]LocalAgent, error) {
 // Where there are too few for all, those of one kind share theirs, which the warning says.
 func placeAgents(agents []LocalAgent, placement host.Placement) (warning string) {
 	isServer := func(p LocalAgent) bool {
-		labels, err := ParseLabels(p.Labels)
+		labels, err := protocol.ParseLabels(p.Labels)
 		return err == nil && labels["role"] == "server"
 	}
 	for _, kind := range []struct {
@@ -129,7 +130,7 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 	if len(agents) == 0 {
 		return here, nil
 	}
-	program, err := lastingProgram()
+	program, err := host.LastingProgram()
 	if err != nil {
 		return here, err
 	}
@@ -138,7 +139,7 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 	}
 	for _, agent := range agents {
 		cmd := exec.Command(program, "agent", "--nats", strings.Join(h.URLs(), ","), "--name", agent.Name,
-			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", TokenFile(h.options.StateDir, RoleAgent))
+			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", TokenFile(h.options.StateDir, protocol.RoleAgent))
 		cmd.Stderr = h.options.Log
 		if _, err := host.StartPinned(cmd, host.Surroundings{}); err != nil {
 			return here, fmt.Errorf("start the agent %s: %w", agent.Name, err)
@@ -162,7 +163,7 @@ const agentsPatience = 30 * time.Second
 func (h *LocalAgents) wait(ctx context.Context, hub *Hub, agents []LocalAgent) error {
 	ctx, cancel := context.WithTimeout(ctx, agentsPatience)
 	defer cancel()
-	seen, err := Look(ctx, hub.Credentials(RoleController))
+	seen, err := protocol.Look(ctx, hub.Credentials(protocol.RoleController))
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (h *LocalAgents) wait(ctx context.Context, hub *Hub, agents []LocalAgent) e
 		}
 		missing := len(agents)
 		for _, agent := range agents {
-			if slices.ContainsFunc(seen.Cards, func(c Card) bool { return c.Name == agent.Name }) {
+			if slices.ContainsFunc(seen.Cards, func(c protocol.Card) bool { return c.Name == agent.Name }) {
 				missing--
 			}
 		}

@@ -1,6 +1,8 @@
-package fleet
+package protocol
 
-import "testing"
+import (
+	"testing"
+)
 
 // What an agent says of itself does not steer the terminal that shows it.
 func TestCardsAreShownAsTheyAre(t *testing.T) {

@@ -1,4 +1,4 @@
-package fleet
+package hub
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // Limits of what a hub keeps. A trial's samples are taken within minutes.
@@ -15,7 +17,7 @@ const (
 	keptDuplicates   = 2 * time.Minute
 	sampleBytes      = 8 << 30
 	storeBytes       = keptBytes + sampleBytes
-	memoryBytes      = 2 * mostCardsBytes
+	memoryBytes      = 2 * protocol.MostCardsBytes
 	mostPayloadBytes = 8 << 20
 )
 
@@ -23,21 +25,21 @@ const (
 // what must not be lost and the store of samples, each kept so many times. What is there
 // already is set to these limits.
 func Prepare(ctx context.Context, js jetstream.JetStream, project string, replicas int) error {
-	if err := CheckProject(project); err != nil {
+	if err := protocol.CheckProject(project); err != nil {
 		return err
 	}
 	// In memory, since cards are renewed every few seconds and a disk would be written to
 	// during measured windows.
 	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: agentsBucket(project), Description: "the agents of the fleet " + project,
-		TTL: CardTTL, LimitMarkerTTL: CardTTL, MaxValueSize: mostCardBytes, MaxBytes: mostCardsBytes,
+		Bucket: protocol.AgentsBucket(project), Description: "the agents of the fleet " + project,
+		TTL: protocol.CardTTL, LimitMarkerTTL: protocol.CardTTL, MaxValueSize: protocol.MostCardBytes, MaxBytes: protocol.MostCardsBytes,
 		Storage: jetstream.MemoryStorage, Replicas: replicas,
 	})
 	if err != nil {
 		return fmt.Errorf("make the bucket of agents: %w", err)
 	}
 	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: keptStream(project), Description: "what must not be lost of the fleet " + project,
+		Name: protocol.KeptStream(project), Description: "what must not be lost of the fleet " + project,
 		Subjects: []string{"wl." + project + ".from.*.kept.>"},
 		MaxAge:   keptFor, MaxBytes: keptBytes, Discard: jetstream.DiscardOld, Duplicates: keptDuplicates,
 		Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
@@ -46,7 +48,7 @@ func Prepare(ctx context.Context, js jetstream.JetStream, project string, replic
 		return fmt.Errorf("make the stream of what is kept: %w", err)
 	}
 	_, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: samplesStore(project), Description: "samples of the fleet " + project,
+		Bucket: protocol.SamplesStore(project), Description: "samples of the fleet " + project,
 		TTL: keptFor, MaxBytes: sampleBytes, Storage: jetstream.FileStorage, Replicas: replicas,
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package fleet
+package hub
 
 import (
 	"crypto/ecdsa"
@@ -15,6 +15,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // Lifetimes. Agents may have clocks that are days late; a token is good for years.
@@ -49,7 +51,7 @@ func makeAuthority() (rootPEM, keyPEM []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the root's key: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: certificatePEM, Bytes: der}),
+	return pem.EncodeToMemory(&pem.Block{Type: protocol.CertificatePEM, Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
 }
 
