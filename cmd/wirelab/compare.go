@@ -117,7 +117,7 @@ shows them all.`,
 	c.fleet.register(cmd)
 	complete(cmd, "conn", scenario.ConnectionModes())
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
-	complete(cmd, "workload", workloadWords())
+	complete(cmd, "workload", plan.WorkloadWords())
 	complete(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB", "64/4KiB", "4KiB/64"})
 	return cmd
 }
@@ -148,7 +148,7 @@ func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration 
 	c.link.register(cmd)
 	registerPatience(f, &c.patience)
 	c.output.register(cmd)
-	complete(cmd, "stack", stackNames())
+	complete(cmd, "stack", plan.StackNames())
 }
 
 // compare runs the scenario that the flags mean, unless they are wrong.
@@ -227,7 +227,7 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		// A scenario must have a reduction, though compare has no --quick.
 		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}
-	if err := errors.Join(c.link.checkTargets(c.targets), c.link.apply(s)); err != nil {
+	if err := errors.Join(c.link.checkTargets(c.targets), plan.OverLinks(s, c.link.links)); err != nil {
 		return nil, err
 	}
 	return s, s.Check(scenarios.Vocabulary())

@@ -13,44 +13,8 @@ import (
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/show/report"
-	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
-	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
-
-// listing is everything that a user may choose from.
-type listing struct {
-	Stacks    []listedStack  `json:"stacks"`
-	Common    []listedOption `json:"options_of_every_stack"`
-	Workloads []listedWork   `json:"workloads"`
-	Links     []listedThing  `json:"links"`
-	Studies   []listedThing  `json:"studies"`
-	Formats   []listedThing  `json:"export_formats"`
-}
-
-type listedWork struct {
-	listedThing
-	Sized   bool           `json:"takes_sizes"`
-	Options []listedOption `json:"options,omitempty"`
-}
-
-type listedStack struct {
-	listedThing
-	Connection string         `json:"default_connection"`
-	Options    []listedOption `json:"options,omitempty"`
-}
-
-type listedThing struct {
-	Name string `json:"name"`
-	Help string `json:"help"`
-}
-
-type listedOption struct {
-	Key     string   `json:"key"`
-	Values  []string `json:"values,omitempty"`
-	Default string   `json:"default,omitempty"`
-	Help    string   `json:"help"`
-}
 
 func (a *app) listCommand() *cobra.Command {
 	var settings bool
@@ -74,47 +38,17 @@ those of one client; a record has those that its trial ran with.`,
 		if len(variants) > 0 {
 			return finding{}, usage(fmt.Errorf("list %s: variants need --settings, as in wirelab list --settings %s", variants[0], variants[0]))
 		}
-		l, err := newListing()
+		l, err := scenarios.List()
+		if err == nil {
+			l.Formats = each(report.Formats(), func(f report.Format) plan.Listed { return plan.Listed{Name: f.Name, Help: f.About} })
+		}
 		return printed(l, func(w io.Writer) error { return printListing(w, l) }), err
 	})
 	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that are not a library's default")
 	return cmd
 }
 
-func newListing() (*listing, error) {
-	l := &listing{Common: listOptions(catalog.Common())}
-	for _, s := range catalog.Stacks() {
-		info := s.Info()
-		l.Stacks = append(l.Stacks, listedStack{
-			listedThing: listedThing{info.Name, info.Summary}, Connection: info.Connection.String(), Options: listOptions(catalog.Options(s)),
-		})
-	}
-	for _, w := range workloads.Workloads() {
-		info := w.Info()
-		l.Workloads = append(l.Workloads, listedWork{
-			listedThing: listedThing{info.Name, info.Summary}, Sized: info.Sized, Options: listOptions(info.Options),
-		})
-	}
-	for _, p := range scenario.Profiles() {
-		l.Links = append(l.Links, listedThing{p.Name, p.Network.String() + ": " + p.Source})
-	}
-	for _, name := range plan.StudyNames() {
-		s, err := scenarios.Scenario(name)
-		if err != nil {
-			return nil, err
-		}
-		parts := each(s.Parts, func(p scenario.Part) string { return p.Name })
-		l.Studies = append(l.Studies, listedThing{name, s.Title + " (parts: " + strings.Join(parts, ", ") + ")"})
-	}
-	l.Formats = each(report.Formats(), func(f report.Format) listedThing { return listedThing{f.Name, f.About} })
-	return l, nil
-}
-
-func listOptions(options []scenario.Option) []listedOption {
-	return each(options, func(o scenario.Option) listedOption { return listedOption{o.Key, o.Values, o.Default, o.Help} })
-}
-
-func printListing(to io.Writer, l *listing) error {
+func printListing(to io.Writer, l *plan.Listing) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "STACKS")
 	for _, s := range l.Stacks {
@@ -130,7 +64,7 @@ func printListing(to io.Writer, l *listing) error {
 	}
 	for _, group := range []struct {
 		title  string
-		things []listedThing
+		things []plan.Listed
 	}{{"LINKS", l.Links}, {"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
 		fmt.Fprintf(w, "\n%s\n", group.title)
 		for _, t := range group.things {
@@ -140,7 +74,7 @@ func printListing(to io.Writer, l *listing) error {
 	return w.Flush()
 }
 
-func printOptions(w *tabwriter.Writer, options []listedOption) {
+func printOptions(w *tabwriter.Writer, options []plan.ListedOption) {
 	for _, o := range options {
 		values := strings.Join(o.Values, "|")
 		if values == "" {
@@ -168,7 +102,7 @@ type variantSettings struct {
 // named.
 func listSettings(variants []string) (finding, error) {
 	if len(variants) == 0 {
-		variants = stackNames()
+		variants = plan.StackNames()
 	}
 	var l settingsListing
 	for _, text := range variants {
@@ -204,23 +138,4 @@ func printSettings(to io.Writer, l settingsListing) error {
 		}
 	}
 	return nil
-}
-
-func stackNames() []string {
-	return each(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
-}
-
-// workloadWords returns the workloads, alone and with each value of their options.
-func workloadWords() []string {
-	var words []string
-	for _, w := range workloads.Workloads() {
-		info := w.Info()
-		words = append(words, info.Name)
-		for _, o := range info.Options {
-			for _, value := range o.Values {
-				words = append(words, info.Name+":"+o.Key+"="+value)
-			}
-		}
-	}
-	return words
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 )
 
 // refuseLink says why a service of the user's own is not loaded over an emulated link, and how to
@@ -14,7 +15,7 @@ import (
 // must listen: this one listens elsewhere already. An interface in the machine's own network
 // would reach it only where it listens on every address, and would be there for all programs.
 func refuseLink(links []string) error {
-	wanted := slices.IndexFunc(links, func(text string) bool { return text != noLink })
+	wanted := slices.IndexFunc(links, func(text string) bool { return text != plan.NoLink })
 	if wanted < 0 {
 		return nil
 	}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/spelling"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
 )
@@ -33,70 +33,21 @@ sources that wirelab carries.`,
 	}, a.peersListCommand(), a.peersBuildCommand(), a.peersCheckCommand())
 }
 
-// listedPeer is a peer and its state on this machine.
-type listedPeer struct {
-	Name      string       `json:"name"`
-	Language  string       `json:"language"`
-	Libraries string       `json:"libraries"`
-	Wires     []listedWire `json:"wires"`
-	Program   string       `json:"program,omitempty"` // where it is built
-	Missing   string       `json:"missing,omitempty"` // what it cannot be built without
-}
-
-// listedWire is a stack that a peer speaks.
-type listedWire struct {
-	Stack       string        `json:"stack"`
-	Ends        []string      `json:"ends"`
-	Workloads   []string      `json:"workloads"`
-	Options     []peersOption `json:"options,omitempty"`
-	Connections []string      `json:"connections,omitempty"` // of its client
-}
-
-type peersOption struct {
-	Key     string   `json:"key"`
-	End     string   `json:"end"`
-	Values  []string `json:"values,omitempty"` // absent: a number
-	Default string   `json:"default"`
-	Help    string   `json:"help"`
-}
-
-func listWires(p peer.Peer) []listedWire {
-	var all []listedWire
-	for _, w := range p.Wires {
-		wire := listedWire{Stack: w.Stack, Ends: w.Ends.Names(), Workloads: w.Workloads, Connections: w.Connections}
-		for _, o := range w.Options {
-			wire.Options = append(wire.Options, peersOption{o.Key, strings.Join(o.End.Names(), ", "), o.Values, o.Default, o.Help})
-		}
-		all = append(all, wire)
-	}
-	return all
-}
-
 func (a *app) peersListCommand() *cobra.Command {
 	return a.finds("one JSON list", &cobra.Command{
 		Use: "list", Short: "List the peers, what they serve, and whether they are built", Args: cobra.NoArgs,
 		Example: `  wirelab peers list
   wirelab peers list --json | jq '.[].wires'`,
 	}, func(*cobra.Command, []string) (finding, error) {
-		var all []listedPeer
-		for _, p := range peer.All() {
-			path, err := p.Path()
-			if err != nil {
-				return finding{}, err
-			}
-			l := listedPeer{Name: p.Name, Language: p.Language, Libraries: p.Libraries, Wires: listWires(p)}
-			if _, err := os.Stat(path); err == nil {
-				l.Program = path
-			} else {
-				l.Missing = p.Missing()
-			}
-			all = append(all, l)
+		all, err := peer.List()
+		if err != nil {
+			return finding{}, err
 		}
 		return printed(all, func(w io.Writer) error { return printPeers(w, all) }), nil
 	})
 }
 
-func printPeers(to io.Writer, all []listedPeer) error {
+func printPeers(to io.Writer, all []peer.Listed) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "peer\tlanguage\tserves\tstate")
 	for _, p := range all {
@@ -193,7 +144,7 @@ what it can do; for one that does not, --stack says a variant that it speaks, an
 	cmd.Flags().StringVar(&p.Stack, "stack", "", "a `variant` that the worker speaks, in place of all that it says")
 	cmd.Flags().BoolVar(&p.Server, "server", false, "the worker plays servers, whatever else it says")
 	cmd.Flags().BoolVar(&p.Client, "client", false, "the worker plays clients, whatever else it says")
-	complete(cmd, "stack", slices.Clone(stackNames()))
+	complete(cmd, "stack", plan.StackNames())
 	return cmd
 }
 

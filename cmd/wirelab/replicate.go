@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -95,8 +93,8 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 // replicate measures study after study, and tells what came out, also where it was
 // interrupted.
 func (a *app) replicate(ctx context.Context, r *replication) error {
-	began := time.Now()
-	all := &report.Replication{Started: began, Quick: r.Quick, Host: hostInWords()}
+	began, machine := time.Now(), host.Describe()
+	all := &report.Replication{Started: began, Quick: r.Quick, Host: machine.InWords()}
 	jobs := make([]job, len(r.Studies))
 	trials := make([]int, len(jobs))
 	for i, name := range r.Studies {
@@ -120,13 +118,13 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 		study, err := a.replicateStudy(ctx, jobs[i])
 		if err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", r.Studies[i], err))
-			study = unmeasured(&jobs[i], err.Error())
+			study = publish.Unmeasured(jobs[i].scenario, err.Error())
 		}
 		study.Name, study.Run = r.Studies[i], filepath.Base(jobs[i].output.directory)
 		all.Add(study)
 	}
 	for i := len(all.Studies); i < len(jobs); i++ {
-		study := unmeasured(&jobs[i], "interrupted before it")
+		study := publish.Unmeasured(jobs[i].scenario, "interrupted before it")
 		study.Name, study.Run = r.Studies[i], filepath.Base(jobs[i].output.directory)
 		all.Add(study)
 	}
@@ -148,7 +146,7 @@ func (a *app) replicateStudy(ctx context.Context, j job) (report.Replicated, err
 		if err != nil {
 			return report.Replicated{}, err
 		}
-		return replicated(seen, record.Done), nil
+		return publish.Replicated(seen, record.Done), nil
 	}
 	seen, status, err := a.perform(ctx, j)
 	if seen == nil {
@@ -157,41 +155,13 @@ func (a *app) replicateStudy(ctx context.Context, j job) (report.Replicated, err
 	if err := errors.Join(err, publish.WriteFiles(seen)); err != nil {
 		return report.Replicated{}, err
 	}
-	return replicated(seen, status), nil
+	return publish.Replicated(seen, status), nil
 }
 
-func replicated(seen *report.Run, status record.Status) report.Replicated {
-	s := seen.Summary
-	study := report.Replicated{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Claims: s.Claims}
-	if status == record.Interrupted {
-		study.Note = fmt.Sprintf("interrupted after %d of %d trials", s.Done, s.Planned)
-	}
-	return study
-}
-
-// unmeasured is a study of which nothing is known, so that none of its claims is left out.
-func unmeasured(j *job, why string) report.Replicated {
-	study := report.Replicated{Title: j.scenario.Title, Note: why}
-	for _, c := range j.scenario.Claims {
-		study.Claims = append(study.Claims, compare.Claim{Row: c.Row, Says: c.Says, But: c.But, Part: c.Part, Find: c.Find, Outcome: compare.Unmeasured, Reason: why})
-	}
-	return study
-}
-
-// replicationFiles are written beside the runs.
-var replicationFiles = map[string]func(io.Writer, *report.Replication) error{
-	"claims.html": report.WriteReplicationHTML,
-	"claims.json": report.WriteReplicationJSON,
-	"claims.md":   report.WriteReplicationMarkdown,
-	"claims.xml":  report.WriteReplicationJUnit,
-}
-
-// tell writes the files, and prints a line a claim.
+// tell writes the files, and prints one line per claim.
 func (a *app) tell(r *replication, all *report.Replication) error {
-	for name, write := range replicationFiles {
-		if err := publish.WriteFile(filepath.Join(r.Directory, name), func(w io.Writer) error { return write(w, all) }); err != nil {
-			return err
-		}
+	if err := publish.WriteReplication(r.Directory, all); err != nil {
+		return err
 	}
 	if r.json {
 		return report.WriteReplicationJSON(a.stdout, all)
@@ -201,10 +171,4 @@ func (a *app) tell(r *replication, all *report.Replication) error {
 	}
 	fmt.Fprintf(a.stdout, "Report: %s\n", filepath.Join(r.Directory, "claims.html"))
 	return nil
-}
-
-// hostInWords is what the claims were judged on.
-func hostInWords() string {
-	info := host.Describe()
-	return fmt.Sprintf("%s with %d CPUs, %s %s, Go %s", info.CPUModel, len(info.Topology.Allowed), info.OS, info.Kernel, strings.TrimPrefix(info.Go.Version, "go"))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/serve"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
@@ -78,8 +79,8 @@ the services asks who calls.`,
 	if err := cmd.MarkFlagRequired("stack"); err != nil {
 		panic(err) // the flag is not there: our own mistake
 	}
-	complete(cmd, "stack", stackNames())
-	complete(cmd, "workload", workloadWords())
+	complete(cmd, "stack", plan.StackNames())
+	complete(cmd, "workload", plan.WorkloadWords())
 	return cmd
 }
 

@@ -20,3 +20,8 @@ func LastingProgram() (string, error) {
 	}
 	return own, nil
 }
+
+// InWords describes the machine in one line.
+func (i *Info) InWords() string {
+	return fmt.Sprintf("%s with %d CPUs, %s %s, Go %s", i.CPUModel, len(i.Topology.Allowed), i.OS, i.Kernel, strings.TrimPrefix(i.Go.Version, "go"))
+}
