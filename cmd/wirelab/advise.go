@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/judge/advice"
 )
 
-// lifecycles are how connections are used, as --lifecycle has it.
+// lifecycles lists the values of --lifecycle.
 var lifecycles = []string{"kept", "new"}
 
 func (a *app) adviseCommand() *cobra.Command {

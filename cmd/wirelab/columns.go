@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/show/report"
 )
 
-// columnsFlag is --columns: the figures of the table instead of the usual ones.
+// A columnsFlag holds the value of --columns: the figures of the table instead of the usual ones.
 type columnsFlag []string
 
 func (c *columnsFlag) register(cmd *cobra.Command) {
@@ -23,8 +23,8 @@ func (c *columnsFlag) Set(text string) (err error) {
 	return err
 }
 
-// String is the value as Set reads it.
+// String returns the value as Set reads it.
 func (c *columnsFlag) String() string { return strings.Join(*c, ",") }
 
-// Type is pflag's name for the value; the help takes the one in backquotes.
+// Type returns pflag's name for the value; the help shows the one in backquotes.
 func (c *columnsFlag) Type() string { return "list" }

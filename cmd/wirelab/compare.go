@@ -20,7 +20,7 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// comparison is what the flags of compare say.
+// A comparison holds the flags of compare.
 type comparison struct {
 	stacks      []string
 	sizes       []string

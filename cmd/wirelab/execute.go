@@ -59,7 +59,7 @@ func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
 	f.Var(p, "patience", "time for outwaiting other programs and measuring again what they spoiled: a `share` of the run's time and a time, or one of them; 0: none")
 }
 
-// job is a scenario to be run.
+// A job is a scenario to be run, and how.
 type job struct {
 	scenario *scenario.Scenario
 	warnings []string // of what is missing for it
@@ -108,7 +108,8 @@ func (a *app) execute(ctx context.Context, j job) error {
 	return exit(seen, verdict(seen.Summary, j.patience))
 }
 
-// wordsOf is where a job's words go: to standard error where something else has standard output.
+// wordsOf returns the writer of a job's words: standard error if something else has standard
+// output.
 func (a *app) wordsOf(j job) io.Writer {
 	if j.output.json || j.gates.ownsOutput() {
 		return a.stderr
@@ -284,8 +285,8 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	return createRun(j.output.directory, manifest)
 }
 
-// kept is the scenario as the run keeps it: without what is sent to a service, which may be
-// secret, and the client's key.
+// kept returns the scenario as the run keeps it: without what is sent to a service, which may be
+// secret, and without the client's key.
 func (j *job) kept() *scenario.Scenario {
 	if j.load == nil {
 		return j.scenario

@@ -123,7 +123,7 @@ func splitVariants(words []string, among []insight.Insight) []string {
 	return words
 }
 
-// matching are the insights that a name may mean: a variant, or a part of the whole name.
+// matching returns the insights that a name may mean: a variant, or a part of the whole name.
 func matching(name string, among []insight.Insight) []*insight.Insight {
 	var variants, parts []*insight.Insight
 	for i := range among {

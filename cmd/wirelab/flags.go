@@ -60,8 +60,8 @@ func (s *shapeFlags) checkZeros(requests int) error {
 	return nil
 }
 
-// evenly is the shape of so many requests at a rate: spread evenly unless --arrivals says
-// otherwise, so that there are as many as -n says, which is no flag of the shape then.
+// evenly returns the shape of a fixed number of requests at a rate: spread evenly unless
+// --arrivals says otherwise, so that their number is that of -n. The shape then ignores -n.
 func (s shapeFlags) evenly() shapeFlags {
 	if s.arrivals == "" {
 		s.arrivals = string(scenario.Constant)
@@ -72,7 +72,7 @@ func (s shapeFlags) evenly() shapeFlags {
 	return s
 }
 
-// load is the load that the flags mean, with -n and -z.
+// load returns the load that the flags describe, with -n and -z.
 func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, error) {
 	if err := s.checkZeros(requests); err != nil {
 		return scenario.Load{}, err
@@ -219,7 +219,7 @@ func (m *messageFlags) define(part *scenario.Part, workload string) (described s
 		weight(sizes.Request, sizes.RequestJSON, sizes.RequestGzip), weight(sizes.Response, sizes.ResponseJSON, sizes.ResponseGzip)), nil
 }
 
-// weight is a message's size in protobuf, in JSON, and compressed.
+// weight describes a message's size in protobuf, in JSON, and compressed.
 func weight(encoded, asJSON, compressed int) string {
 	if encoded == 0 {
 		return fmt.Sprintf("0 bytes (%d as JSON)", asJSON)

@@ -124,7 +124,7 @@ func (f *upFlags) options(stateDir string) hub.HubOptions {
 	return o
 }
 
-// upReport is what up says when agents can join.
+// An upReport says that agents can join a fleet, and how.
 type upReport struct {
 	Project string   `json:"project"`
 	URLs    []string `json:"urls"`
@@ -135,7 +135,7 @@ type upReport struct {
 	Join    string   `json:"join"`             // what makes another machine an agent
 }
 
-// up is a hub till the context ends.
+// up runs a hub until the context ends.
 func (a *app) up(ctx context.Context, f *upFlags, agents []hub.LocalAgent) (err error) {
 	stateDir, err := hub.StateDir(f.name)
 	if err != nil {

@@ -18,7 +18,8 @@ func (l *linkFlag) register(cmd *cobra.Command) {
 	complete(cmd, "link", linkWords())
 }
 
-// linkWords are the names of links, and the keys to begin one of one's own with.
+// linkWords returns the names of links, and the keys that the description of another link begins
+// with.
 func linkWords() []string {
 	words := append([]string{plan.NoLink}, scenario.ProfileNames()...)
 	for _, key := range []string{"delay", "jitter", "loss", "burst-loss", "reorder", "duplicate", "rate", "queue", "mtu", "seed", "up.", "down."} {

@@ -88,7 +88,7 @@ func printOptions(w *tabwriter.Writer, options []plan.ListedOption) {
 	}
 }
 
-// settingsListing is what `list --settings --json` prints.
+// A settingsListing is the JSON of `list --settings`.
 type settingsListing struct {
 	Variants []variantSettings `json:"variants"`
 }

@@ -41,7 +41,7 @@ const (
 	exitInterrupted = 130 // 128 and the number of SIGINT, as shells have it
 )
 
-// app is what every subcommand writes to and reads from.
+// An app has the streams of every subcommand.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -72,7 +72,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program, without the process around it.
+// run runs the whole program, without the process around it, and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	// The first Ctrl-C ends what runs and reports it; a second one, when
 	// stop has restored the default, ends the program at once.
@@ -196,7 +196,7 @@ func checkArgs(cmd *cobra.Command) {
 	}
 }
 
-// commandLine is what was typed, for the manifest.
+// commandLine returns the typed command for the manifest.
 func commandLine() []string {
 	line := append([]string{"wirelab"}, withoutSecrets(os.Args[1:])...)
 	for i, word := range line {

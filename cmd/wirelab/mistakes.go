@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// usageOf is usage with a hint at the command's help.
+// usageOf marks an error as usage does, and points to the command's help.
 func usageOf(cmd *cobra.Command, err error) error {
 	return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
 }
@@ -52,7 +52,7 @@ func badValue(f *pflag.Flag, found string, err error) error {
 	return fmt.Errorf("%s: want %s; found %s", name, wants.what, whatIsWrong(found, wants.isGood))
 }
 
-// wanted is what flags of pflag's types want, by type.
+// wanted describes the values of pflag's types, by type.
 var wanted = map[string]struct {
 	what   string
 	isGood func(string) bool // one of a list's items; nil: it is no list
@@ -65,7 +65,7 @@ var wanted = map[string]struct {
 	"uint64":   {what: "a whole number from 0, such as 10"},
 }
 
-// whatIsWrong is the first item that is not good, and the list that it is in.
+// whatIsWrong quotes the first item that is not good, and the list that it is in.
 func whatIsWrong(found string, isGood func(string) bool) string {
 	if isGood == nil {
 		return strconv.Quote(found)

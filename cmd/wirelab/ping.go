@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// pinging is what the flags of ping say.
+// A pinging holds the flags of ping.
 type pinging struct {
 	comparison
 	inFlight string

@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/run/plan"
 )
 
-// rehearse says what a job would do, and does nothing. Of a run that would be continued it
-// says what is left.
+// rehearse says what a job would do, without doing it. For a run that would be continued it says
+// what is left.
 func (a *app) rehearse(j *job) error {
 	run, until, err := j.earlier()
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *app) rehearse(j *job) error {
 	return nil
 }
 
-// earlier is the run that a job would continue, and what that repeats for. A directory that
+// earlier returns the run that a job would continue, and its looks. A directory that
 // holds a run which the job would not continue is an error, as it would be for the job.
 func (j *job) earlier() (*record.Run, *record.Until, error) {
 	if j.resume {

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/wire/peer"
 )
 
-// replication is what the flags of replicate say.
+// A replication holds the flags of replicate.
 type replication struct {
 	plan.Replication
 	patience lab.Patience
@@ -90,7 +90,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	return cmd
 }
 
-// replicate measures study after study, and tells what came out, also where it was
+// replicate measures one study after the other, and prints what came out, also if it was
 // interrupted.
 func (a *app) replicate(ctx context.Context, r *replication) error {
 	began, machine := time.Now(), host.Describe()

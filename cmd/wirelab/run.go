@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/wire/peer"
 )
 
-// study is what the flags of run say.
+// A study holds the flags of run.
 type study struct {
 	quick    bool
 	only     []string
@@ -160,8 +160,8 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 	return a.execute(cmd.Context(), j)
 }
 
-// resumedFleet is the fleet that a run began with, though its hub may be elsewhere by now: on
-// other agents the rest of the run would be of other cells.
+// resumedFleet returns the fleet that a run began with. Its hub may be elsewhere by now, but other
+// agents would measure other cells.
 func resumedFleet(now, then *record.FleetWanted, changed func(flag string) bool) (*record.FleetWanted, error) {
 	switch {
 	case now == nil:

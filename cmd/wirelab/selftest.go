@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/run/selftest"
 )
 
-// selftesting is what the flags of selftest say.
+// A selftesting holds the flags of selftest.
 type selftesting struct {
 	only        string
 	list, json  bool

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/run/plan"
 )
 
-// untilFlags are --until and --at-most.
+// untilFlags hold the values of --until and --at-most.
 type untilFlags struct {
 	goal plan.Target
 	most plan.Most
