@@ -21,7 +21,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// AgentOptions are what an agent is started with. Nothing of it can be changed by orders.
+// AgentOptions configures an agent. Orders cannot change any of it.
 type AgentOptions struct {
 	Name     string
 	Labels   map[string]string
@@ -51,8 +51,8 @@ func (o *AgentOptions) launch(l worker.Launch) (process, error) {
 }
 
 const (
-	// cardEvery is how often it says who it is: twice while its card is believed, since each
-	// time is a kilobyte.
+	// cardEvery is the time between two renewals of the card: two within its life, since each
+	// takes a kilobyte.
 	cardEvery = 4 * time.Second
 	// longestLease bounds what a controller may ask for.
 	longestLease = time.Minute
@@ -80,7 +80,7 @@ type agent struct {
 	running sync.WaitGroup
 }
 
-// RunAgent is an agent until ctx ends. Its workers end with it.
+// RunAgent runs an agent until ctx ends. Its workers end with it.
 func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOptions) error {
 	a := &agent{AgentOptions: o, credentials: credentials, workers: map[string]*hosted{}}
 	if err := a.prepare(); err != nil {

@@ -20,13 +20,13 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// Program is one that an agent may start: nothing of its command line comes from an order.
+// A Program is one that an agent may start. No part of its command line comes from an order.
 type Program struct {
 	Name    string // worker, or a peer's
 	Command []string
 }
 
-// hashes are those that were worked out, by what tells a file that has changed.
+// hashes caches the hashes of files, by the facts that show whether a file has changed.
 var hashes sync.Map
 
 type fileState struct {
@@ -35,7 +35,7 @@ type fileState struct {
 	mtime time.Time
 }
 
-// HashOf is the hash by which a program is known.
+// HashOf returns the hash that identifies a program.
 func HashOf(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -59,14 +59,14 @@ func HashOf(path string) (string, error) {
 	return hash, nil
 }
 
-// allowance is what an agent lets a spec ask for.
+// An allowance says what a spec may ask of an agent.
 type allowance struct {
 	programs map[string]Program // by their hashes
 	ranges   []netip.Prefix     // that clients may dial into
 	listen   netip.Addr         // where servers listen
 }
 
-// program is the allowed program of a hash.
+// program returns the allowed program with a hash.
 func (a *allowance) program(hash string) (Program, error) {
 	p, known := a.programs[hash]
 	if !known {

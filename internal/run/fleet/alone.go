@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// alone is a client on one agent. Its result has one part, itself, so that it is judged and
+// An alone is a client on one agent. Its result has one part, itself, so that it is judged and
 // described as those of a group are.
 type alone struct {
 	*remote

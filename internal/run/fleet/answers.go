@@ -37,7 +37,7 @@ func (a *answers) hear(m *nats.Msg) {
 	}
 }
 
-// expected is an answer that is to come.
+// An expected is an answer that has not come yet.
 type expected struct {
 	from  *answers
 	token string

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// instants are what an agent answers to an exchange: when the question came, and when the
+// instants is an agent's answer in an exchange: when the question came, and when the
 // answer went, on its monotonic clock; and its time of day.
 type instants struct {
 	CameNS int64 `json:"came_ns"`
@@ -24,7 +24,7 @@ type instants struct {
 	WallNS int64 `json:"wall_ns"`
 }
 
-// exchange is one exchange of instants as the controller saw it.
+// An exchange is one exchange of instants as the controller saw it.
 type exchange struct {
 	sentNS, backNS int64 // on the controller's monotonic clock
 	wallNS         int64 // its time of day when the answer came
@@ -35,7 +35,7 @@ type exchange struct {
 // others longer may have done so on one way only.
 const exchanges = 24
 
-// comparison is how an agent's clock was against the controller's at one moment.
+// A comparison says how an agent's clock differed from the controller's at one moment.
 type comparison struct {
 	offsetNS int64 // the agent's less the controller's
 	errorNS  int64 // at most, whichever way was the longer one
@@ -43,7 +43,7 @@ type comparison struct {
 	atNS     int64 // when, on the controller's clock
 }
 
-// roundTrip is the time that an exchange spent on the way.
+// roundTrip returns the time that an exchange spent on the way.
 func (e exchange) roundTrip() int64 { return e.backNS - e.sentNS - (e.there.WentNS - e.there.CameNS) }
 
 func parseInstants(data []byte) (instants, error) {
@@ -68,7 +68,7 @@ func compare(made []exchange) comparison {
 	}
 }
 
-// clockBetween is what a record says of an agent's clock that was compared twice.
+// clockBetween describes, for the record, an agent's clock that was compared twice.
 func clockBetween(before, after comparison) record.Clock {
 	drift := after.offsetNS - before.offsetNS
 	return record.Clock{

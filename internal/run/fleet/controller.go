@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// lease is the usual one.
+	// lease is the usual lease.
 	lease = 5 * time.Second
 	// renewEvery is how often it hears: an order to renew, and its answer, are 500 bytes.
 	renewEvery = 2 * time.Second
-	// noticeEvery is how often the controller looks whether an agent is lost.
+	// noticeEvery is the time between two checks for lost agents.
 	noticeEvery = 250 * time.Millisecond
-	// returnPatience is how long agents that are missing are waited for before a trial.
+	// returnPatience limits the wait for missing agents before a trial.
 	returnPatience = 30 * time.Second
 	// askedAtOnce bounds the agents whose clocks are compared at the same time: more would
 	// wait for one another, which their clocks would seem to be off by.
@@ -61,14 +61,14 @@ type Controller struct {
 	renewing    sync.WaitGroup
 
 	guard sync.Mutex // of what follows
-	held  map[string]*held
+	held  map[string]*leasedAgent
 	lines map[string]*line   // by sessions
 	ends  map[string]*remote // by agent and worker
 	names int                // given to workers
 }
 
-// held is an agent that belongs to this controller.
-type held struct {
+// A leasedAgent is an agent that belongs to this controller.
+type leasedAgent struct {
 	protocol.Card
 	line *line
 
@@ -76,20 +76,20 @@ type held struct {
 	heard time.Time
 }
 
-// silent is how long nothing was heard of it.
-func (h *held) silent() time.Duration {
+// silent returns the time since the agent was last heard.
+func (h *leasedAgent) silent() time.Duration {
 	h.guard.Lock()
 	defer h.guard.Unlock()
 	return time.Since(h.heard)
 }
 
-// line is where orders to an agent's session go, also when it was lost in between.
+// A line carries orders to an agent's session, also after the agent was lost for a while.
 type line struct {
 	guard  sync.Mutex // one order at a time, so that they arrive in order
 	number uint64
 }
 
-func (h *held) hear() {
+func (h *leasedAgent) hear() {
 	h.guard.Lock()
 	defer h.guard.Unlock()
 	h.heard = time.Now()
@@ -105,7 +105,7 @@ func NewController(ctx context.Context, credentials *protocol.Credentials, plan 
 	if err != nil {
 		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
 	}
-	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*held{}, lines: map[string]*line{}, ends: map[string]*remote{}}
+	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*leasedAgent{}, lines: map[string]*line{}, ends: map[string]*remote{}}
 	if c.conn, err = protocol.Connect(ctx, credentials, "controller", c.report); err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (c *Controller) hear(subject string, data []byte) {
 	if end == nil {
 		return // of an earlier trial
 	}
-	if t, err := decodeTold(data); err == nil {
+	if t, err := decodeWorkerEvent(data); err == nil {
 		end.take(t)
 	}
 }
@@ -169,9 +169,9 @@ func (c *Controller) hearKept(subject, part string, data []byte) {
 	if err == nil && !done {
 		return
 	}
-	var t told
+	var t workerEvent
 	if err == nil {
-		t, err = decodeTold(whole)
+		t, err = decodeWorkerEvent(whole)
 	}
 	if err != nil {
 		end.fail(fmt.Errorf("%s: what it tells of its worker cannot be read: %w", end.on.Name, err))
@@ -180,9 +180,10 @@ func (c *Controller) hearKept(subject, part string, data []byte) {
 	end.take(t)
 }
 
-// endOf is the end that a subject tells of, nil if it is not waited for. Its agent was heard.
+// endOf returns the end that a subject is about, or nil if none waits for it. It notes that the
+// agent was heard.
 func (c *Controller) endOf(subject string) *remote {
-	agent, name := toldOf(subject)
+	agent, name := workerOf(subject)
 	c.guard.Lock()
 	of, end := c.held[agent], c.ends[agent+"/"+name]
 	c.guard.Unlock()
@@ -198,18 +199,18 @@ func (c *Controller) Close() {
 	c.renewing.Wait()
 	c.guard.Lock()
 	all := c.held
-	c.held = map[string]*held{}
+	c.held = map[string]*leasedAgent{}
 	c.guard.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
 	defer cancel()
-	eachAtOnce(all, func(h *held) { _, _ = c.send(ctx, h, order{Do: release}) }) // their leases end anyway
+	eachAtOnce(all, func(h *leasedAgent) { _, _ = c.send(ctx, h, order{Do: release}) }) // their leases end anyway
 	if c.kept != nil {
 		c.kept.Stop()
 	}
 	c.conn.Close()
 }
 
-func eachAtOnce(all map[string]*held, do func(*held)) {
+func eachAtOnce(all map[string]*leasedAgent, do func(*leasedAgent)) {
 	var doing sync.WaitGroup
 	for _, h := range all {
 		doing.Go(func() { do(h) })
@@ -224,7 +225,7 @@ func (c *Controller) report(line string) {
 }
 
 // send gives an agent an order and returns its answer.
-func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error) {
+func (c *Controller) send(ctx context.Context, to *leasedAgent, o order) (answer, error) {
 	o.Agent, o.Session, o.Run = to.Name, to.Session, c.run
 	to.line.guard.Lock()
 	to.line.number++
@@ -259,10 +260,10 @@ func (c *Controller) send(ctx context.Context, to *held, o order) (answer, error
 	return a, nil
 }
 
-// errBusy is what a refusal is that another run is the reason of.
+// errBusy matches a refusal because of another run.
 var errBusy = errors.New("it works for another run")
 
-// refusal is an agent's.
+// A refusal is an agent's answer that it does not obey.
 type refusal struct {
 	text string
 	busy bool
@@ -273,7 +274,7 @@ func (r *refusal) Error() string { return r.text }
 // Is reports whether the agent will obey when it is free.
 func (r *refusal) Is(target error) bool { return r.busy && target == errBusy }
 
-// stopTakes is how long a worker may take to end.
+// stopTakes returns the time that a worker may take to end.
 func stopTakes(do verb) time.Duration {
 	if do == stop {
 		return 6 * time.Second
@@ -281,7 +282,7 @@ func stopTakes(do verb) time.Duration {
 	return 0
 }
 
-// errGone is what is said of an agent that the hub knows to be gone.
+// errGone is the error of an agent that the hub knows to be gone.
 var errGone = errors.New("it is not in the fleet any more")
 
 func sayNoAnswer(err error) error {
@@ -323,7 +324,7 @@ func (c *Controller) renewAll(ctx context.Context) {
 
 // renewOne renews an agent's lease. An agent that refuses, or says nothing for as long as its
 // lease, is lost: its workers end by themselves. A late answer counts as any.
-func (c *Controller) renewOne(ctx context.Context, h *held) {
+func (c *Controller) renewOne(ctx context.Context, h *leasedAgent) {
 	asking, cancel := context.WithTimeout(ctx, c.plan.Lease)
 	defer cancel()
 	if a, err := c.send(asking, h, order{Do: renew, LeaseNS: int64(c.plan.Lease)}); a.Refused != "" {
@@ -332,14 +333,14 @@ func (c *Controller) renewOne(ctx context.Context, h *held) {
 }
 
 // notice notices an agent that the hub knows to be gone.
-func (c *Controller) notice(h *held, err error) {
+func (c *Controller) notice(h *leasedAgent, err error) {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errGone) {
 		c.lose(h, fmt.Errorf("%s: %w", h.Name, errGone))
 	}
 }
 
-// toldOf is the agent and the worker of a subject: wl.P.from.A.live.RUN.W.
-func toldOf(subject string) (agent, name string) {
+// workerOf returns the agent and the worker of a subject: wl.P.from.A.live.RUN.W.
+func workerOf(subject string) (agent, name string) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 7 {
 		return "", ""
@@ -348,7 +349,7 @@ func toldOf(subject string) (agent, name string) {
 }
 
 // lose gives an agent up, and ends what ran on it.
-func (c *Controller) lose(h *held, why error) {
+func (c *Controller) lose(h *leasedAgent, why error) {
 	c.guard.Lock()
 	if c.held[h.Name] != h {
 		c.guard.Unlock()
@@ -369,7 +370,7 @@ func (c *Controller) lose(h *held, why error) {
 }
 
 // compareClock compares an agent's clock with this machine's, and notices one that is gone.
-func (c *Controller) compareClock(ctx context.Context, h *held) (comparison, error) {
+func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (comparison, error) {
 	found, err := compareWith(ctx, c.conn, c.credentials, h.Name)
 	if err != nil {
 		c.notice(h, err)
@@ -378,7 +379,7 @@ func (c *Controller) compareClock(ctx context.Context, h *held) (comparison, err
 }
 
 // compareClocks compares those of some agents, a few at a time.
-func (c *Controller) compareClocks(ctx context.Context, agents []*held) (map[string]comparison, error) {
+func (c *Controller) compareClocks(ctx context.Context, agents []*leasedAgent) (map[string]comparison, error) {
 	var (
 		guard sync.Mutex
 		found = map[string]comparison{}

@@ -12,9 +12,9 @@
 //	 2. A controller (Controller) takes agents for a trial, compares their clocks with its own,
 //	    has them start their ends, and makes one client of several. To the lab it is lab.Fleet.
 //
-// Nobody obeys whom he merely hears: an order is signed with the controller's key, names the
-// agent and the agent's session, and has a number that only grows. So a stranger's, another
-// project's, and one that is sent again are refused.
+// An agent does not obey whatever it hears. An order is signed with the controller's key, names
+// the agent and its session, and has a number that only grows. So the agent refuses the orders of
+// a stranger, of another project, and those that are sent again.
 //
 // This package must not know plans or cells, nor what records mean.
 package fleet

@@ -18,7 +18,7 @@ type Examined struct {
 	Agents         []ExaminedAgent `json:"agents"`
 }
 
-// ExaminedAgent is one agent, and whether this program could measure with it.
+// An ExaminedAgent is one agent, and whether this program could measure with it.
 type ExaminedAgent struct {
 	Name    string       `json:"name"`
 	Version string       `json:"version"`
@@ -28,7 +28,7 @@ type ExaminedAgent struct {
 	Notice  string `json:"notice,omitempty"`
 }
 
-// farWall is how far an agent's time of day is off before it is worth a word.
+// farWall is the error of an agent's time of day from which on it is mentioned.
 const farWall = time.Second
 
 // Examine asks all agents for their clocks, and says of each whether this program could measure
@@ -58,7 +58,7 @@ func Examine(ctx context.Context, v *protocol.Visit) (Examined, error) {
 	return found, nil
 }
 
-// Checked is an agent that was asked for its clock.
+// A Checked is an agent that was asked for its clock.
 type Checked struct {
 	protocol.Card
 

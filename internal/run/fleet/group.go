@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// group is several clients, on as many agents, that are one to the lab.
+// A group is several clients on as many agents. To the lab they are one client.
 type group struct {
 	members []*remote
 	clients []int // of each
@@ -189,7 +189,7 @@ func (g *group) merge(ctx context.Context) error {
 	return err
 }
 
-// Ready is the first member's, for all.
+// Ready returns the first member's ready message.
 func (g *group) Ready(ctx context.Context) (worker.Ready, error) { return g.members[0].Ready(ctx) }
 
 // Result waits for all results, and ends the members.
@@ -227,11 +227,11 @@ func (g *group) Tell(o worker.Order) error {
 	return g.each(func(m *remote) error { return m.Tell(o) })
 }
 
-// PID is 0: they are processes of other machines.
+// PID returns 0, since the processes are on other machines.
 func (g *group) PID() int { return 0 }
 
-// CPU is 0: they took none of this machine's.
+// CPU returns 0, since the workers took no CPU time of this machine.
 func (g *group) CPU() time.Duration { return 0 }
 
-// Warnings are none.
+// Warnings returns none.
 func (g *group) Warnings() []string { return nil }

@@ -23,8 +23,9 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// told is what an agent tells of a worker. One of its parts is set, or progress with an interval.
-type told struct {
+// A workerEvent is a message from an agent about one worker. One of its fields is set, or
+// Progress with an interval.
+type workerEvent struct {
 	Ready    *worker.Ready    `json:"ready,omitempty"`
 	Progress *live.Progress   `json:"progress,omitempty"`
 	Interval *worker.Interval `json:"interval,omitempty"`
@@ -34,7 +35,7 @@ type told struct {
 	Ended     *ended            `json:"ended,omitempty"`
 }
 
-// ended is the last that is told of a worker.
+// An ended is the last message about a worker.
 type ended struct {
 	Failure string          `json:"failure,omitempty"`
 	CPUNS   int64           `json:"cpu_ns"`
@@ -44,7 +45,7 @@ type ended struct {
 	SamplesMissing string `json:"samples_missing,omitempty"` // why there is none
 }
 
-// process is a worker's.
+// A process is the running program of a worker.
 type process interface {
 	worker.End
 	Wait() error
@@ -52,7 +53,7 @@ type process interface {
 
 var _ process = (*worker.Process)(nil)
 
-// hosted is a worker that the agent looks after.
+// A hosted is a worker in the agent's care.
 type hosted struct {
 	agent     *agent
 	run, name string
@@ -73,7 +74,7 @@ type hosted struct {
 	last      *live.Progress // nil: it has told of none yet
 }
 
-// seen is what the worker was seen to cost, until it was asked for the first time.
+// seen returns the worker's cost when it was first asked for.
 func (w *hosted) seen() worker.Costs {
 	w.looked.Do(func() { w.costs = w.outside.LookBack() })
 	return w.costs
@@ -185,7 +186,7 @@ func (w *hosted) hasEnded() bool {
 	}
 }
 
-// lastWords is how long is told what becomes of a worker that was killed.
+// lastWords limits the time to report the end of a killed worker.
 const lastWords = 2 * time.Second
 
 // kill ends the worker at once. Nobody waits for what it had to hand over.
@@ -200,7 +201,7 @@ func (w *hosted) follow(ctx context.Context) {
 	defer close(w.done)
 	defer w.abandon()
 	if ready, err := w.process.Ready(context.Background()); err == nil {
-		w.keep(ctx, "ready", told{Ready: &ready})
+		w.keep(ctx, "ready", workerEvent{Ready: &ready})
 	}
 	result, err := w.process.Result(context.Background())
 	costs := w.seen()
@@ -214,7 +215,7 @@ func (w *hosted) follow(ctx context.Context) {
 		w.guard.Lock()
 		intervals := w.intervals.All()
 		w.guard.Unlock()
-		w.keep(ctx, "result", told{Result: &result, Intervals: intervals})
+		w.keep(ctx, "result", workerEvent{Result: &result, Intervals: intervals})
 	}
 	failure := w.process.Wait()
 	last := &ended{CPUNS: int64(w.process.CPU()), Machine: w.watch.stop(w.process.CPU())}
@@ -229,7 +230,7 @@ func (w *hosted) follow(ctx context.Context) {
 	for _, path := range w.files {
 		_ = os.Remove(path) // mostly it is not there
 	}
-	w.keep(ctx, "ended", told{Ended: last})
+	w.keep(ctx, "ended", workerEvent{Ended: last})
 }
 
 // progress tells how far the worker has come: at once what changes, the rest where nothing else
@@ -242,7 +243,7 @@ func (w *hosted) progress(p live.Progress) {
 	w.last = &p
 	w.guard.Unlock()
 	if turns || w.quiet.isSilent() {
-		w.tell(told{Progress: &p}, turns)
+		w.tell(workerEvent{Progress: &p}, turns)
 	}
 }
 
@@ -253,11 +254,11 @@ func (w *hosted) interval(i worker.Interval) {
 	w.intervals.Add(i)
 	last := w.last
 	w.guard.Unlock()
-	w.tell(told{Interval: &i, Progress: last}, false)
+	w.tell(workerEvent{Interval: &i, Progress: last}, false)
 }
 
 // tell tells what may be lost; what must be told whatever the budget says.
-func (w *hosted) tell(t told, must bool) {
+func (w *hosted) tell(t workerEvent, must bool) {
 	message, err := encodeLive(t)
 	subject := w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name)
 	if err == nil && (w.quiet.spend(len(subject)+len(message)) || must) {
@@ -267,7 +268,7 @@ func (w *hosted) tell(t told, must bool) {
 
 // encodeLive makes a message of what may be lost: JSON, and an interval's histogram behind it,
 // which would be longer in base64 by a third.
-func encodeLive(t told) ([]byte, error) {
+func encodeLive(t workerEvent) ([]byte, error) {
 	var histogram []byte
 	if t.Interval != nil {
 		without := *t.Interval
@@ -282,8 +283,8 @@ func encodeLive(t told) ([]byte, error) {
 	return append(append(text, '\n'), histogram...), err
 }
 
-// decodeTold reads what an agent tells, live or kept.
-func decodeTold(message []byte) (t told, err error) {
+// decodeWorkerEvent reads what an agent tells, live or kept.
+func decodeWorkerEvent(message []byte) (t workerEvent, err error) {
 	text, histogram, _ := bytes.Cut(message, []byte{'\n'})
 	if err := json.Unmarshal(text, &t); err != nil {
 		return t, err
@@ -295,7 +296,7 @@ func decodeTold(message []byte) (t told, err error) {
 }
 
 const (
-	// keepFor is how long an agent tries to hand over what must not be lost.
+	// keepFor limits the time to hand over messages that must not be lost.
 	keepFor = 5 * time.Minute
 	// mostInMessage is what goes into one message; what is longer goes in parts, since a
 	// server's usual limit is 1 MiB.
@@ -304,7 +305,7 @@ const (
 )
 
 // keep hands over what must not be lost, once: the stream drops what it has.
-func (w *hosted) keep(ctx context.Context, what string, t told) {
+func (w *hosted) keep(ctx context.Context, what string, t workerEvent) {
 	whole, err := json.Marshal(t)
 	if err != nil {
 		w.agent.report(fmt.Sprintf("worker %s: encode its %s: %v", w.name, what, err))

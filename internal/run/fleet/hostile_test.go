@@ -111,7 +111,7 @@ func (b *besieged) waitForCard(ctx context.Context) protocol.Card {
 	defer c.Close()
 	for ctx.Err() == nil {
 		cards, err := protocol.Cards(ctx, c.cards)
-		if _, answers := c.compareClock(ctx, &held{Card: protocol.Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
+		if _, answers := c.compareClock(ctx, &leasedAgent{Card: protocol.Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
 			return cards[0]
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// ownMachine is described once: nothing of it that is told changes.
+// ownMachine describes this machine, once: the description does not change.
 var ownMachine = sync.OnceValue(host.Describe)
 
 // describe makes an agent's card, without its session and programs.
@@ -31,7 +31,7 @@ func describe(o *AgentOptions) protocol.Card {
 	}
 }
 
-// bootID is what the kernel calls its present life; where it does not say, this machine's name.
+// bootID returns the kernel's identifier of this boot, or this machine's name if there is none.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	name, _ := os.Hostname()

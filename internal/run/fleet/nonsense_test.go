@@ -53,9 +53,9 @@ func TestAssembly(t *testing.T) {
 
 // waiting is a controller that waits for one worker, w1 of the agent a.
 func waiting() (*Controller, *remote) {
-	h := &held{Card: protocol.Card{Name: "a"}}
+	h := &leasedAgent{Card: protocol.Card{Name: "a"}}
 	r := &remote{on: h, name: "w1", spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{})}
-	c := &Controller{held: map[string]*held{"a": h}, ends: map[string]*remote{"a/w1": r}}
+	c := &Controller{held: map[string]*leasedAgent{"a": h}, ends: map[string]*remote{"a/w1": r}}
 	r.controller = c
 	return c, r
 }

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// verb is what an order asks of an agent.
+// A verb says what an order asks of an agent.
 type verb string
 
 const (
@@ -23,7 +23,7 @@ const (
 	kill    verb = "kill"    // end it at once
 )
 
-// order is what a controller tells an agent.
+// An order is a controller's message to an agent.
 type order struct {
 	Agent   string `json:"agent"`
 	Session string `json:"session"` // the agent's, from its card: one that starts again has another
@@ -39,13 +39,13 @@ type order struct {
 	Tell    *worker.Order `json:"tell,omitempty"`
 }
 
-// signedOrder is an order on its way.
+// A signedOrder is an order as it is sent.
 type signedOrder struct {
 	Order     json.RawMessage `json:"order"`
 	Signature []byte          `json:"signature"` // of the order's bytes
 }
 
-// answer is what an agent says to an order.
+// An answer is an agent's reply to an order.
 type answer struct {
 	Refused string `json:"refused,omitempty"` // why it does not obey; empty: it does
 	// Busy: it is another run's.

@@ -23,7 +23,7 @@ type budget struct {
 
 func newBudget() *budget { return &budget{left: quietBytes, filled: time.Now()} }
 
-// spend takes so many bytes out of the budget, if they are in it.
+// spend takes bytes out of the budget, if it has as many.
 func (b *budget) spend(bytes int) bool {
 	b.guard.Lock()
 	defer b.guard.Unlock()

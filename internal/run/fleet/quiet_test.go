@@ -54,7 +54,7 @@ func TestToldLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]told{
+	for name, want := range map[string]workerEvent{
 		"interval":         {Interval: &worker.Interval{StartNS: 17, TookNS: 1e9, Ended: 50_000, Failed: 3, Histogram: encoded}},
 		"an idle interval": {Interval: &worker.Interval{StartNS: 17, TookNS: 1e9}},
 		"progress":         {Progress: &live.Progress{Warming: true, Settled: true, Done: 7}},
@@ -63,7 +63,7 @@ func TestToldLive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decodeTold(message)
+		got, err := decodeWorkerEvent(message)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestToldLive(t *testing.T) {
 			t.Errorf("%s: %d bytes", name, len(message))
 		}
 	}
-	if want := (told{Interval: &worker.Interval{Histogram: "%"}}); true {
+	if want := (workerEvent{Interval: &worker.Interval{Histogram: "%"}}); true {
 		if _, err := encodeLive(want); err == nil {
 			t.Error("a histogram that is none was encoded")
 		}
@@ -88,7 +88,7 @@ func FuzzTold(f *testing.F) {
 	f.Add([]byte(`{"result":{"client":{"begin_ns":1}},"intervals":[{}]}`))
 	f.Add([]byte(`{"ended":{"machine":{"watched":[{}]}}}`))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		got, err := decodeTold(message)
+		got, err := decodeWorkerEvent(message)
 		if err != nil {
 			return
 		}

@@ -12,11 +12,11 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// remote is a worker that an agent looks after, as the lab knows it. All that it returns is on
+// A remote is a worker on an agent's machine, as the lab sees it. All that it returns is on
 // the controller's clock.
 type remote struct {
 	controller *Controller
-	on         *held
+	on         *leasedAgent
 	name       string
 	spec       worker.Spec
 	offsetNS   int64 // of the agent's clock
@@ -37,7 +37,7 @@ type remote struct {
 var _ worker.End = (*remote)(nil)
 
 // startOn has an agent start a worker.
-func (c *Controller) startOn(ctx context.Context, h *held, hash string, offsetNS int64, l worker.Launch) (*remote, error) {
+func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, offsetNS int64, l worker.Launch) (*remote, error) {
 	c.guard.Lock()
 	c.names++
 	r := &remote{
@@ -69,7 +69,7 @@ func (r *remote) forget() {
 
 // take takes in what the agent tells. It is called from one goroutine for what may be lost, and
 // from another for what may not.
-func (r *remote) take(t told) {
+func (r *remote) take(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS
 		r.onInterval(*t.Interval)
@@ -213,11 +213,11 @@ func (r *remote) Tell(o worker.Order) error {
 	return err
 }
 
-// PID is 0: it is a process of another machine.
+// PID returns 0, since the process is on another machine.
 func (r *remote) PID() int { return 0 }
 
-// CPU is 0: it took none of this machine's.
+// CPU returns 0, since the worker took no CPU time of this machine.
 func (r *remote) CPU() time.Duration { return 0 }
 
-// Warnings are none: what it did not get shows where its machine is described.
+// Warnings returns none: the description of its machine shows what it did not get.
 func (r *remote) Warnings() []string { return nil }

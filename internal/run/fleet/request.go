@@ -101,7 +101,7 @@ func (f *AgentRequest) credentials() (*protocol.Credentials, error) {
 	return protocol.ParseToken(text)
 }
 
-// allowedPrograms are this program and the peers that were built here.
+// allowedPrograms returns this program and the peers that were built here.
 func allowedPrograms() ([]Program, error) {
 	own, err := host.LastingProgram()
 	if err != nil {
@@ -120,8 +120,7 @@ func allowedPrograms() ([]Program, error) {
 	return programs, nil
 }
 
-// dialRanges reads ranges; without any, they are loopback and the networks that this machine
-// is in.
+// dialRanges reads ranges. Without any it returns loopback and the networks of this machine.
 func dialRanges(texts []string) ([]netip.Prefix, error) {
 	var ranges []netip.Prefix
 	for _, text := range texts {
@@ -151,7 +150,7 @@ func dialRanges(texts []string) ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// listenAddress is the address that was asked for, or the one that the hub is reached from.
+// listenAddress returns the address that was asked for, or the one that the hub is reached from.
 func listenAddress(text string, hubs []string) (netip.Addr, error) {
 	if text != "" {
 		ip, err := netip.ParseAddr(text)
@@ -176,8 +175,7 @@ func listenAddress(text string, hubs []string) (netip.Addr, error) {
 	return loopback, nil
 }
 
-// tryListen finds before any trial does that servers could not listen, or that no client could
-// be told where they do.
+// tryListen fails if servers could not listen, or if clients could not reach their address.
 func tryListen(ip netip.Addr, port int) error {
 	if ip.IsUnspecified() {
 		return fmt.Errorf("--listen: found %s, which clients cannot call: want one address of this machine, as in 10.0.0.6", ip)

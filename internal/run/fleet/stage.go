@@ -22,17 +22,17 @@ import (
 
 var _ lab.Fleet = (*Controller)(nil)
 
-// stage is the agents of one trial.
+// A stage holds the agents of one trial.
 type stage struct {
 	controller *Controller
-	server     *held // nil: the server is given
-	clients    []*held
+	server     *leasedAgent // nil: the server is given
+	clients    []*leasedAgent
 	before     map[string]comparison
 	started    []worker.End
 	samples    string // where the samples are wanted; empty: nowhere
 }
 
-// Agents is how many of the wanted client agents have a part of so many callers.
+// Agents returns how many of the wanted client agents get some of the callers.
 func (c *Controller) Agents(callers int) int {
 	if c.plan.Client.Count == 0 {
 		c.guard.Lock()
@@ -79,7 +79,7 @@ func (c *Controller) Elsewhere() (agent string) {
 	return agent
 }
 
-// lookEvery is how often agents that are missing are looked for.
+// lookEvery is the time between two looks for missing agents.
 const lookEvery = 500 * time.Millisecond
 
 // Stage takes agents and compares their clocks. It waits for those that are missing.
@@ -116,7 +116,7 @@ func (c *Controller) stage(ctx context.Context, callers int) (*stage, error) {
 }
 
 // gather takes the agents that the plan wants: those that it has first.
-func (c *Controller) gather(ctx context.Context) (server *held, clients []*held, err error) {
+func (c *Controller) gather(ctx context.Context) (server *leasedAgent, clients []*leasedAgent, err error) {
 	listing, cancel := context.WithTimeout(ctx, protocol.HubPatience)
 	defer cancel()
 	cards, err := protocol.Cards(listing, c.cards)
@@ -135,7 +135,7 @@ func (c *Controller) gather(ctx context.Context) (server *held, clients []*held,
 }
 
 // take takes as many agents as a selector wants.
-func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []protocol.Card, but *held, flag string) ([]*held, error) {
+func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []protocol.Card, but *leasedAgent, flag string) ([]*leasedAgent, error) {
 	var matching []protocol.Card
 	var others []string
 	for _, card := range c.order(cards) {
@@ -151,7 +151,7 @@ func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []p
 	if wanted == 0 {
 		wanted = max(1, len(matching))
 	}
-	var taken []*held
+	var taken []*leasedAgent
 	var refusals []error
 	for len(taken) < wanted && len(matching) > 0 {
 		next := min(len(matching), wanted-len(taken))
@@ -160,7 +160,7 @@ func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []p
 		taken, refusals = append(taken, more...), append(refusals, refused...)
 	}
 	if len(taken) > 0 && (len(taken) == wanted || want.Count == 0) {
-		slices.SortFunc(taken, func(a, b *held) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(taken, func(a, b *leasedAgent) int { return cmp.Compare(a.Name, b.Name) })
 		return taken, nil
 	}
 	var names []string
@@ -183,7 +183,7 @@ func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []p
 	return nil, &tooFew{fmt.Sprintf("%v: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why), append(refusals, lab.ErrTooFewAgents)}
 }
 
-// tooFew is what a selector met that did not get its agents.
+// A tooFew says which agents a selector found, and why they are too few.
 type tooFew struct {
 	text   string
 	causes []error
@@ -202,8 +202,8 @@ func inShort(names []string) string {
 }
 
 // holdAll makes some agents this controller's, and says why not of the others.
-func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken []*held, refusals []error) {
-	all, errs := make([]*held, len(cards)), make([]error, len(cards))
+func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken []*leasedAgent, refusals []error) {
+	all, errs := make([]*leasedAgent, len(cards)), make([]error, len(cards))
 	var holding sync.WaitGroup
 	turns := make(chan struct{}, claimedAtOnce)
 	for i, card := range cards {
@@ -245,7 +245,7 @@ func (c *Controller) order(cards []protocol.Card) []protocol.Card {
 }
 
 // hold makes an agent this controller's, if it has the same wirelab.
-func (c *Controller) hold(ctx context.Context, card protocol.Card) (*held, error) {
+func (c *Controller) hold(ctx context.Context, card protocol.Card) (*leasedAgent, error) {
 	own, err := HashOf(c.plan.Worker)
 	if err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func (c *Controller) hold(ctx context.Context, card protocol.Card) (*held, error
 	if h != nil && h.Session == card.Session {
 		return h, nil
 	}
-	h = &held{Card: card, line: to, heard: time.Now()}
+	h = &leasedAgent{Card: card, line: to, heard: time.Now()}
 	if _, err := c.send(ctx, h, order{Do: claim, LeaseNS: int64(c.plan.Lease)}); err != nil {
 		return nil, err
 	}
@@ -273,14 +273,14 @@ func (c *Controller) hold(ctx context.Context, card protocol.Card) (*held, error
 	return h, nil
 }
 
-func (s *stage) all() []*held {
+func (s *stage) all() []*leasedAgent {
 	if s.server == nil {
 		return s.clients
 	}
-	return append([]*held{s.server}, s.clients...)
+	return append([]*leasedAgent{s.server}, s.clients...)
 }
 
-// Address is where the server's agent has its servers listen.
+// Address returns the address that the server's agent listens on.
 func (s *stage) Address() string {
 	if s.server == nil {
 		return ""
@@ -288,7 +288,7 @@ func (s *stage) Address() string {
 	return net.JoinHostPort(s.server.Address, "0")
 }
 
-// Limits are the least of the clients' machines.
+// Limits returns the lowest limits of the clients' machines.
 func (s *stage) Limits() host.Limits {
 	least := s.clients[0].Limits
 	for _, h := range s.clients[1:] {
@@ -336,7 +336,7 @@ func (s *stage) End(ctx context.Context, r *record.Record) error {
 	if err != nil {
 		return err
 	}
-	describe := func(h *held) record.Agent {
+	describe := func(h *leasedAgent) record.Agent {
 		return record.Agent{
 			Name: h.Name, Labels: h.Labels, Machine: h.Machine, Boot: h.Boot,
 			Clock: clockBetween(s.before[h.Name], after[h.Name]),
@@ -389,7 +389,7 @@ func (s *stage) fetchSamples(ctx context.Context, r *record.Record) error {
 	return nil
 }
 
-// samplesOf is the file of a client's samples.
+// samplesOf returns the file of a client's samples.
 func (s *stage) samplesOf(m *remote) string {
 	extension := filepath.Ext(s.samples)
 	return strings.TrimSuffix(s.samples, extension) + "-" + m.on.Name + extension

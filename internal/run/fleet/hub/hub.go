@@ -21,10 +21,10 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// DefaultListen is where a hub listens that is not told where.
+// DefaultListen is the usual address of a hub.
 const DefaultListen = "127.0.0.1:4222"
 
-// HubOptions are how a hub is started.
+// HubOptions configures a hub.
 type HubOptions struct {
 	Project   string
 	Listen    string   // HOST:PORT, port 0 for any; none: DefaultListen
@@ -39,17 +39,17 @@ type HubOptions struct {
 	Version string    // of wirelab, for who looks at the state
 }
 
-// ClusterOptions make a hub one of three that have the same keys, of which one may be lost.
+// ClusterOptions makes a hub one of three with the same keys. One of them may be lost.
 type ClusterOptions struct {
 	Name   string   // the hub's own, which no other has, and the same when it is started again
 	Listen string   // where it hears the others: HOST:PORT, port 0 for any
 	Routes []string // where hubs of the cluster hear: HOST:PORT of one at least, it may be itself
 }
 
-// clusterSize is how many hubs a cluster has, and how often it keeps what must not be lost.
+// clusterSize is the number of hubs in a cluster, and of copies of messages that must not be lost.
 const clusterSize = 3
 
-// Hub is a nats-server in this process, with what a fleet needs. Close must be called.
+// A Hub is a nats-server in this process, with what a fleet needs. Close must be called.
 type Hub struct {
 	options HubOptions
 	server  *server.Server
@@ -147,18 +147,18 @@ func (h *Hub) prepare(ctx context.Context, replicas int) error {
 	return Prepare(ctx, js, h.options.Project, replicas)
 }
 
-// Credentials are those of a role, to be handed on as a token.
+// Credentials returns the credentials of a role, to be handed on as a token.
 func (h *Hub) Credentials(role string) *protocol.Credentials {
 	return h.keys.credentials(role, h.urls, h.tls)
 }
 
-// URLs are where the hub is reached, the best first.
+// URLs returns the addresses of the hub, the best first.
 func (h *Hub) URLs() []string { return h.urls }
 
 // TLS says whether connections are encrypted.
 func (h *Hub) TLS() bool { return bool(h.tls) }
 
-// ClusterAddress is where other hubs of the cluster reach this one: HOST:PORT.
+// ClusterAddress returns the HOST:PORT at which other hubs of the cluster reach this one.
 func (h *Hub) ClusterAddress() string {
 	if at := h.server.ClusterAddr(); at != nil {
 		return at.String()

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// keys are a fleet's secrets. They are made once and kept, so that tokens outlive a hub; hubs
+// keys holds a fleet's secrets. They are made once and kept, so that tokens outlive a hub; hubs
 // of a cluster have the same.
 type keys struct {
 	Project    string `json:"project"`
@@ -117,7 +117,7 @@ func writeOnce(path string, text []byte) error {
 	return nil
 }
 
-// credentials are the role's, for hubs at these URLs.
+// credentials returns the role's credentials for hubs at these URLs.
 func (k *keys) credentials(role string, urls []string, encrypted encryption) *protocol.Credentials {
 	c := &protocol.Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: protocol.PublicOf([]byte(k.Orders))}
 	if role == protocol.RoleController {

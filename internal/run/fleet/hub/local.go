@@ -21,7 +21,7 @@ type LocalAgent struct {
 	CPUs         string // as AgentRequest has them; "": all
 }
 
-// mostLocalAgents is how many agents up starts at most.
+// mostLocalAgents bounds the agents that a hub starts.
 const mostLocalAgents = 64
 
 // PlanAgents reads --agent: labels, and how many. They are named by their role.
@@ -123,8 +123,8 @@ type LocalAgents struct {
 	ended   chan error // one for each that has
 }
 
-// StartAgents starts agents on this machine and returns when the hub has the cards of all. Those that were
-// started are returned even with an error.
+// StartAgents starts agents on this machine, and returns when the hub has the cards of all. It
+// returns the agents that it started also with an error.
 func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgents, error) {
 	here := &LocalAgents{ended: make(chan error, len(agents))}
 	if len(agents) == 0 {

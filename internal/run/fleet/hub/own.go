@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// OwnNATS is a NATS of the user's own, with JetStream, in place of a hub.
+// An OwnNATS is a NATS of the user, with JetStream, in place of a hub.
 type OwnNATS struct {
 	Project   string
 	URLs      []string

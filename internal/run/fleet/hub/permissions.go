@@ -14,7 +14,7 @@ const (
 	answerWithin   = 2 * time.Minute
 )
 
-// users are those that a hub knows. All agents have one key, so one can speak in another's
+// users returns the users that a hub knows. All agents have one key, so one can speak in another's
 // name and hear its orders; it can give none. Who needs more signs up agents at NATS of his own.
 func (k *keys) users() []*server.NkeyUser {
 	bucket, samples, kept := protocol.AgentsBucket(k.Project), protocol.SamplesStore(k.Project), protocol.KeptStream(k.Project)

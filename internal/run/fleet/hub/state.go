@@ -27,7 +27,7 @@ const (
 // fleetsVariable moves the states of all fleets.
 const fleetsVariable = "WIRELAB_FLEETS"
 
-// Running is a hub that runs on this machine.
+// A Running is a hub that runs on this machine.
 type Running struct {
 	Project string    `json:"project"`
 	PID     int       `json:"pid"`
@@ -39,7 +39,7 @@ type Running struct {
 	Dir     string    `json:"-"` // of its state
 }
 
-// Runs says whether the hub still does.
+// Runs reports whether the hub still runs.
 func (r Running) Runs() bool {
 	now, ok := runningIn(r.Dir)
 	return ok && now.PID == r.PID
@@ -66,7 +66,7 @@ func (r Running) End(ctx context.Context) error {
 	return nil
 }
 
-// StateDir is where the state of a fleet is.
+// StateDir returns the folder of a fleet's state.
 func StateDir(project string) (string, error) {
 	if err := protocol.CheckProject(project); err != nil {
 		return "", err
@@ -78,10 +78,10 @@ func StateDir(project string) (string, error) {
 	return filepath.Join(all, project), nil
 }
 
-// LogFile is where a hub in the background says what it has to.
+// LogFile returns the log of a hub in the background.
 func LogFile(stateDir string) string { return filepath.Join(stateDir, logFile) }
 
-// TokenFile is where a running hub leaves a role's token.
+// TokenFile returns the file in which a running hub leaves a role's token.
 func TokenFile(stateDir, role string) string { return filepath.Join(stateDir, role+".token") }
 
 // fleetsDir follows the XDG Base Directory Specification.
@@ -99,7 +99,7 @@ func fleetsDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "wirelab", "fleets"), nil
 }
 
-// RunningHubs are those of this user on this machine, by name.
+// RunningHubs returns this user's hubs on this machine, sorted by name.
 func RunningHubs() ([]Running, error) {
 	all, err := fleetsDir()
 	if err != nil {
@@ -118,8 +118,8 @@ func RunningHubs() ([]Running, error) {
 	return hubs, nil
 }
 
-// runningIn is the hub that holds the state, if one does. Its process number is believed for
-// that reason only: the lock ends with the process, and so does what hub.json says.
+// runningIn returns the hub that holds the lock of the state, if there is one. Only the lock makes
+// its process number credible: the lock ends with the process.
 func runningIn(dir string) (Running, bool) {
 	file, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
@@ -140,7 +140,7 @@ func runningIn(dir string) (Running, bool) {
 	return hub, true
 }
 
-// FindHub is the running hub of a name or a URL; of none, the only one.
+// FindHub returns the running hub with a name or a URL, or the only one for "".
 func FindHub(nameOrURL string) (Running, error) {
 	hubs, err := RunningHubs()
 	if err != nil {
@@ -164,8 +164,8 @@ func FindHub(nameOrURL string) (Running, error) {
 	}
 }
 
-// FindFleet is the controller's credentials of the fleet of a name or a URL, from the state of
-// the hubs that run on this machine; of none, the only one's.
+// FindFleet returns the controller's credentials of the fleet with a name or a URL, or of the only
+// one for "", from the state of the hubs that run on this machine.
 func FindFleet(nameOrURL string) (*protocol.Credentials, error) {
 	hub, err := FindHub(nameOrURL)
 	if err != nil {
@@ -208,8 +208,8 @@ func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, 
 	return c, nil
 }
 
-// heldState is a folder that one hub has for itself. The system lets go of it when the process
-// ends, however it does.
+// A heldState is a folder that one hub has locked. The system releases the lock when the process
+// ends, for whatever reason.
 type heldState struct {
 	dir  string
 	lock *os.File

@@ -137,7 +137,7 @@ func reached(listen string, more []string) []string {
 	return append(hosts, "localhost", "127.0.0.1", "::1")
 }
 
-// ownAddresses are this machine's, that of its way out first.
+// ownAddresses returns this machine's addresses. The one of the default route is first.
 func ownAddresses() []string {
 	var all []string
 	// Nothing is sent: the kernel only chooses the address (192.0.2.1 is nobody's, RFC 5737).

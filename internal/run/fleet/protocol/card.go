@@ -16,8 +16,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Card is what an agent says of itself. It is renewed while the agent is there, and gone
-// CardTTL after it was renewed last.
+// A Card is an agent's description of itself. The agent renews it, and it expires CardTTL after
+// the last renewal.
 type Card struct {
 	Name     string            `json:"name"`
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -45,8 +45,8 @@ func (c Card) Has(hash string) bool {
 	return false
 }
 
-// CardTTL is how long a card is believed that is not renewed. The hub keeps to it, so that no
-// agent can leave a card behind.
+// CardTTL is the life of a card that is not renewed. The hub removes it then, so that no agent
+// can leave a card behind.
 const CardTTL = 10 * time.Second
 
 // The largest card, and how many are kept.
@@ -73,7 +73,7 @@ func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
 	return nil
 }
 
-// Cards are those of the agents that there are, by name. One that cannot be read is left out.
+// Cards returns the cards of all agents, sorted by name. A card that cannot be read is left out.
 func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {

@@ -59,7 +59,7 @@ func Connect(ctx context.Context, c *Credentials, name string, report func(event
 	return conn, nil
 }
 
-// Options are those of all connections. Nothing of them is a choice of the user's.
+// Options returns the options of all connections. The user cannot choose any of them.
 func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, error) {
 	if report == nil {
 		report = func(string) {}
@@ -96,7 +96,8 @@ func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, 
 	return options, nil
 }
 
-// trust is the TLS of a client, or nil where the hub has none. The hub's name is checked.
+// trust returns the TLS configuration of a client, or nil if the hub has no TLS. The hub's name
+// is checked.
 func (c *Credentials) trust() *tls.Config {
 	if len(c.RootPEM) > 0 {
 		roots := x509.NewCertPool()
@@ -125,7 +126,7 @@ func (d *dialer) giveUp() {
 	}
 }
 
-// why is the error of a connection, with that of the dial where nats.go says only that no
+// why returns the error of a connection, or the error of the dial if nats.go says only that no
 // server was there.
 func (d *dialer) why(err error) error {
 	if failed := d.failed.Load(); failed != nil && errors.Is(err, nats.ErrNoServers) {

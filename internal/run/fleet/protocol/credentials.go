@@ -58,7 +58,7 @@ const (
 // CertificatePEM is the type of a certificate's PEM block (RFC 7468, section 5.1).
 const CertificatePEM = "CERTIFICATE"
 
-// wire is what a token holds. ASN.1 is short, where JSON would have bytes in base64 twice.
+// A wire is the content of a token. ASN.1 is short; JSON would encode bytes in base64 twice.
 type wire struct {
 	Project    string `asn1:"utf8"`
 	URLs       []string
@@ -74,7 +74,7 @@ var (
 	checksums     = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// Token is the credentials as one word, to be copied to another machine. It is a secret.
+// Token returns the credentials as one word, to be copied to another machine. It is a secret.
 func (c *Credentials) Token() string {
 	root, _ := pem.Decode(c.RootPEM)
 	if root == nil {

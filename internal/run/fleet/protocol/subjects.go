@@ -24,32 +24,33 @@ func checkWord(what, name string) error {
 	return fmt.Errorf("%s %q: want 1 to 63 of a-z, 0-9, _ and -, and a letter or a digit first", what, name)
 }
 
-// OrderSubject is where an agent hears orders.
+// OrderSubject returns the subject on which an agent hears orders.
 func (c *Credentials) OrderSubject(agent string) string { return c.to(agent, "order") }
 
-// ClockSubject is where an agent answers with its clock.
+// ClockSubject returns the subject on which an agent answers with its clock.
 func (c *Credentials) ClockSubject(agent string) string { return c.to(agent, "clock") }
 
-// LiveSubject is where what may be lost of a worker is said. Each part may be "*".
+// LiveSubject returns the subject of a worker's messages that may be lost. Each part may be "*".
 func (c *Credentials) LiveSubject(agent, run, worker string) string {
 	return fmt.Sprintf("wl.%s.from.%s.live.%s.%s", c.Project, agent, run, worker)
 }
 
-// KeptSubject is where what must not be lost of a worker is said. Each part may be "*".
+// KeptSubject returns the subject of a worker's messages that must not be lost. Each part may be
+// "*".
 func (c *Credentials) KeptSubject(agent, run, worker string) string {
 	return fmt.Sprintf("wl.%s.from.%s.kept.%s.%s", c.Project, agent, run, worker)
 }
 
-// KeptStream is the stream of what must not be lost.
+// KeptStream returns the stream of messages that must not be lost.
 func (c *Credentials) KeptStream() string { return KeptStream(c.Project) }
 
-// AgentsBucket is the key-value bucket of the agents' cards.
+// AgentsBucket returns the key-value bucket of the agents' cards.
 func (c *Credentials) AgentsBucket() string { return AgentsBucket(c.Project) }
 
-// SamplesStore is the object store of samples.
+// SamplesStore returns the object store of samples.
 func (c *Credentials) SamplesStore() string { return SamplesStore(c.Project) }
 
-// InboxPrefix is where answers to the role's requests arrive.
+// InboxPrefix returns the subject that answers to the role's requests begin with.
 func (c *Credentials) InboxPrefix() string { return InboxPrefix(c.Project, c.Role()) }
 
 func (c *Credentials) to(agent, what string) string {

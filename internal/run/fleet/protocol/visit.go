@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Visit is a look at a fleet. Close must be called.
+// A Visit is a connection that looks at a fleet. Close must be called.
 type Visit struct {
 	RoundTrip time.Duration // to the hub and back
 	Cards     []Card        // of the agents that are there, by name
