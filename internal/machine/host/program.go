@@ -22,6 +22,6 @@ func LastingProgram() (string, error) {
 }
 
 // InWords describes the machine in one line.
-func (i *Info) InWords() string {
-	return fmt.Sprintf("%s with %d CPUs, %s %s, Go %s", i.CPUModel, len(i.Topology.Allowed), i.OS, i.Kernel, strings.TrimPrefix(i.Go.Version, "go"))
+func (info *Info) InWords() string {
+	return fmt.Sprintf("%s with %d CPUs, %s %s, Go %s", info.CPUModel, len(info.Topology.Allowed), info.OS, info.Kernel, strings.TrimPrefix(info.Go.Version, "go"))
 }

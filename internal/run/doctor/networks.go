@@ -36,7 +36,7 @@ func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 
 const emulatedLinks = "emulated links"
 
-// mostLate is the share of its delay that a link may be late by at P99 in a valid trial.
+// mostLate divides the delay of a link: a trial is valid if P99 is late by less than the result.
 const mostLate = 10
 
 // judgeCost says what emulation adds to a round trip, and which delays are kept.

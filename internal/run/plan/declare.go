@@ -62,7 +62,7 @@ func (l Library) DeclareMissing(m *record.Manifest) error {
 	return err
 }
 
-// changeAlike reports whether so many changes lead through the same variants in both lists.
+// changeAlike reports whether the first changes lead through the same variants in both lists.
 func changeAlike(a, b []scenario.Variant, changes int) bool {
 	n := changes + 1 // a list may have more behind them
 	return len(a) >= n && len(b) >= n && slices.EqualFunc(a[:n], b[:n], func(x, y scenario.Variant) bool { return x.String() == y.String() })

@@ -15,8 +15,8 @@ import (
 //
 // What a trial should take is known from its cell: the window, the warm-up, the start of two
 // processes. What trials took is held against that, cell by cell, also those of a run that
-// goes on. A cell of which nothing is known yet takes what it should, times the median of
-// that ratio over those that are most like it: of its stack and sizes, then of its sizes and
+// goes on. A cell without a trial takes what it should, times the median of
+// that ratio over the cells that are most like it: of its stack and sizes, then of its sizes and
 // clients, then of its part, then all. So one slow cell moves its own repeats and those like
 // it alone.
 type Estimate struct {
@@ -59,18 +59,18 @@ func NewEstimate(plan []scenario.Planned, run *record.Run) *Estimate {
 }
 
 const (
-	// trialOverhead is what starting and ending two processes takes, about.
+	// trialOverhead is the time to start and end two processes, roughly.
 	trialOverhead = 600 * time.Millisecond
-	// usualCall is a call's share of the time of a loop that has so many requests to make,
+	// usualCall is the time of one call in a loop that makes a fixed number of requests,
 	// usualByte that of each of its bytes, and usualConnection that of a connection of its own.
 	usualCall       = 40 * time.Microsecond
 	usualByte       = 3 * time.Nanosecond
 	usualConnection = 300 * time.Microsecond
-	// usualSteps are those of a search.
+	// usualSteps is the number of steps of a search.
 	usualSteps = 45
 )
 
-// expectedTime is what a trial should take on a usual machine.
+// expectedTime returns the time that a trial should take on a usual machine.
 func expectedTime(c scenario.Cell) time.Duration {
 	window := time.Duration(c.Load.Duration)
 	switch {
@@ -120,14 +120,14 @@ func (e *Estimate) took(number int, took time.Duration) {
 	e.spent[cell], e.trials[cell] = took, number
 }
 
-// likeness is what cells have in common. What it leaves out is zero.
+// A likeness holds what cells have in common. Zero fields may differ.
 type likeness struct {
 	part, stack string
 	sizes       scenario.Payload
 	clients     int
 }
 
-// likenesses are those of a cell, from the nearest to the one that all cells share.
+// likenesses returns the likenesses of a cell, from the nearest to the one that all cells share.
 func likenesses(c scenario.Cell) []likeness {
 	return []likeness{
 		{part: c.Part, stack: c.Variant.Stack, sizes: c.Size},
@@ -159,7 +159,7 @@ func (e *Estimate) Remaining() time.Duration {
 	return sum
 }
 
-// slower is how many times longer than expected the cells of each likeness took, in the median.
+// slower returns how many times longer than expected the cells of each likeness took, as a median.
 func (e *Estimate) slower() map[likeness]float64 {
 	ratios := map[likeness][]float64{}
 	for cell, took := range e.spent {

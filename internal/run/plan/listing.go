@@ -18,23 +18,27 @@ type Listing struct {
 	Formats   []Listed         `json:"export_formats"`
 }
 
+// A ListedWorkload is a workload and its options.
 type ListedWorkload struct {
 	Listed
 	Sized   bool           `json:"takes_sizes"`
 	Options []ListedOption `json:"options,omitempty"`
 }
 
+// A ListedStack is a stack and its own options.
 type ListedStack struct {
 	Listed
 	Connection string         `json:"default_connection"`
 	Options    []ListedOption `json:"options,omitempty"`
 }
 
+// A Listed is a name and what it stands for.
 type Listed struct {
 	Name string `json:"name"`
 	Help string `json:"help"`
 }
 
+// A ListedOption is an option with its values; without values it takes any.
 type ListedOption struct {
 	Key     string   `json:"key"`
 	Values  []string `json:"values,omitempty"`

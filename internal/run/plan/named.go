@@ -32,7 +32,7 @@ func yardsticks() []yardstick {
 	return all
 }
 
-// programOf is the name of the yardstick that a variant needs, or "".
+// programOf returns the name of the yardstick that a variant needs, or "".
 func programOf(v scenario.Variant) string {
 	if program, is := filestack.Program(v); is {
 		return program

@@ -14,8 +14,8 @@ import (
 
 // Looking back must not keep a run waiting.
 const (
-	earlierRuns  = 50 // in a folder, of which the manifest is read
-	earlierRead  = 5  // of which the records are
+	earlierRuns  = 50 // whose manifests are read, in a folder
+	earlierRead  = 5  // whose records are read
 	earlierBytes = 16 << 20
 )
 
@@ -50,8 +50,8 @@ func Outlook(cells []record.Cell, until *record.Until, folders []string) string 
 	return advice.Outlook(p, forecast.Repeats(), where)
 }
 
-// earlierHere are the runs of this machine, the newest first: those with cells of the
-// plan, and others.
+// earlierHere returns the runs of this machine, the newest first: those with cells of the plan,
+// and the others.
 func earlierHere(cells []record.Cell, folders []string) (same, others []string) {
 	planned := map[string]bool{}
 	for _, cell := range cells {
@@ -86,7 +86,7 @@ func earlierHere(cells []record.Cell, folders []string) (same, others []string) 
 	return same, others
 }
 
-// learn lets the forecast learn from a run, as far as it can be read.
+// learn lets the forecast learn from a run, if it can be read.
 func learn(forecast *compare.Forecast, directory string) {
 	run, err := record.Open(directory)
 	if err != nil {

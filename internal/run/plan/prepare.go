@@ -25,7 +25,7 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// Prepared is a scenario with everything that this machine can measure of it.
+// A Prepared holds the part of a scenario that this machine can measure, and its programs.
 type Prepared struct {
 	Scenario *scenario.Scenario
 	// Rebuilt are workers whose Go runtime has another limit of small objects, by that limit.

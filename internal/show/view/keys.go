@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// ctrlC is what Ctrl-C is on a raw terminal (ASCII's ETX), where it is no signal.
+// ctrlC is the byte that Ctrl-C sends on a raw terminal (ASCII's ETX), where it is no signal.
 const ctrlC = 3
 
 // keys reads single keys from a terminal, which is raw meanwhile.
@@ -21,7 +21,7 @@ type keys struct {
 	ended    chan struct{}
 }
 
-// keysEvery is how long a look for a key lasts, in milliseconds: a read could not be ended.
+// keysEvery is the time of one poll for a key, in milliseconds. A blocking read could not be ended.
 const keysEvery = 50
 
 // readKeys calls press with each key until that returns false, the run is told to end, or

@@ -227,7 +227,7 @@ func (s *loadContent) progressed(now time.Time) string {
 	}
 }
 
-// left is the time until the window ends, which of one bounded by requests is estimated.
+// left says how long the window lasts still. If it is bounded by requests, the time is estimated.
 func (s *loadContent) left(now time.Time) string {
 	share := s.now.Fraction
 	switch {

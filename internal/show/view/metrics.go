@@ -18,8 +18,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Metrics are a load's live figures for Prometheus, in text format 0.0.4. Counters are
-// of the whole run: what a trial, or a step of a search, began anew is added to what was.
+// Metrics holds a load's live figures for Prometheus, in text format 0.0.4. Counters cover the
+// whole run: a trial, or a step of a search, adds to those before it.
 type Metrics struct {
 	Clients int
 	Offered float64 // requests per second of an open loop; 0: closed, or not one rate
@@ -177,7 +177,7 @@ func number(v float64) string {
 type MetricsServer struct {
 	server *http.Server
 	ended  chan struct{}
-	// address is where it listens, to be said: a port alone is one of this machine only.
+	// address is where it listens. A port alone listens on loopback only.
 	address string
 }
 
@@ -229,7 +229,7 @@ func (s *MetricsServer) Close() error {
 	return err
 }
 
-// MetricsAddress is where to listen.
+// MetricsAddress returns the address to listen on, as HOST:PORT.
 func MetricsAddress(flag string) (string, error) {
 	const want = "want a port, as in :9090, or HOST:PORT"
 	if _, err := strconv.ParseUint(flag, 10, 16); err == nil {

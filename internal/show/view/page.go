@@ -40,7 +40,7 @@ const (
 	liveShare = 20
 	// liveEvery is the shortest time between two pages.
 	liveEvery = 500 * time.Millisecond
-	// lastLook is how long a reader has to fetch the last page.
+	// lastLook is the time that a reader has to fetch the last page.
 	lastLook = 2 * time.Second
 )
 

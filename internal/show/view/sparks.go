@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// sparks are the table of a run as it fills, on a terminal: a line a variant, and there a
-// sign a cell, from small to large and few clients to many, the higher the more throughput.
+// sparks draws the table of a run as it fills: one line per variant with one sign per cell, from
+// small to large messages and few to many clients. A higher sign means more throughput.
 type sparks struct {
 	rows  []sparkRow
 	place map[string][2]int // of a cell, by its key: its row, and where in it
@@ -79,7 +79,7 @@ func (s *sparks) take(r *record.Record) {
 	*cell = spark{rate: r.ThroughputPerSecond()}
 }
 
-// lines are the rows with their legend; none where a row would be a single sign.
+// lines returns the rows and their legend, or nil if a row would be a single sign.
 func (s *sparks) lines(width int) []string {
 	least, most, longest, cells := math.Inf(1), 0.0, 0, 0
 	for _, row := range s.rows {
@@ -104,14 +104,14 @@ func (s *sparks) lines(width int) []string {
 		signs = signs[:min(len(signs), max(0, width-longest-2))]
 		lines = append(lines, fmt.Sprintf("%-*.*s  %s", longest, longest, row.variant, string(signs)))
 	}
-	legend := "requests/s, a sign a cell; ·: to come, ×: refused"
+	legend := "requests/s, one sign per cell; ·: to come, ×: refused"
 	if s.hides > 0 {
 		legend += fmt.Sprintf("; and %d more variants", s.hides)
 	}
 	return append(lines, legend)
 }
 
-// sign is higher the more throughput there is, over a logarithmic scale.
+// sign is higher for more throughput, on a logarithmic scale.
 func (s spark) sign(least, most float64) rune {
 	switch {
 	case s.refused:
