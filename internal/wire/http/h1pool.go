@@ -22,7 +22,7 @@ func newH1Pool(ctx context.Context, client *tcpClient) (*h1Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.dialWith(ahead.Dial)
+	client.transport = client.newTransport(ahead.Dial)
 	p := &h1Pool{client}
 	if client.plan.Silent { // the first requests take them
 		return p, nil

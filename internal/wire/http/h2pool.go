@@ -21,11 +21,11 @@ func newH2Transports(ctx context.Context, client *tcpClient) (*h2Transports, err
 	if err != nil {
 		return nil, err
 	}
-	client.dialWith(ahead.Dial)
-	client.transport.MaxConnsPerHost = 1
 	p := &h2Transports{tcpClient: client}
 	for range size {
-		p.all.All = append(p.all.All, client.transport.Clone())
+		one := client.newTransport(ahead.Dial) // clones would share memory
+		one.MaxConnsPerHost = 1
+		p.all.All = append(p.all.All, one)
 	}
 	return p, nil
 }

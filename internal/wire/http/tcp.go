@@ -39,15 +39,7 @@ func newTCPClient(plan ClientPlan) *tcpClient {
 	if plan.Version == HTTP2 { // a server without ALPN chooses no protocol, and speaks HTTP/1.1
 		c.opener.Protocol = "h2"
 	}
-	c.transport = &http.Transport{
-		Protocols:          plan.Version.protocols(plan.TLS != nil),
-		DisableCompression: true,
-	}
-	c.dialWith(c.dial)
-	if plan.Version == HTTP1 && plan.Lifecycle == conn.Kept {
-		c.transport.MaxConnsPerHost = max(plan.Connections, 1)
-		c.transport.MaxIdleConnsPerHost = c.transport.MaxConnsPerHost
-	}
+	c.transport = c.newTransport(c.dial)
 	if plan.Lifecycle == conn.Resumed && plan.TLS != nil {
 		c.sessions = conn.NewSessionCache()
 		plan.TLS.ClientSessionCache = c.sessions
@@ -97,10 +89,19 @@ func (c *tcpClient) track(raw net.Conn) net.Conn {
 	return opened
 }
 
-// dialWith makes the transport dial with the function.
-func (c *tcpClient) dialWith(dial func(context.Context) (net.Conn, error)) {
-	c.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
-	c.transport.DialTLSContext = c.transport.DialContext
+// newTransport makes a transport that dials with the function.
+func (c *tcpClient) newTransport(dial func(context.Context) (net.Conn, error)) *http.Transport {
+	t := &http.Transport{
+		Protocols:          c.plan.Version.protocols(c.plan.TLS != nil),
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DisableCompression: true,
+	}
+	t.DialTLSContext = t.DialContext
+	if c.plan.Version == HTTP1 && c.plan.Lifecycle == conn.Kept {
+		t.MaxConnsPerHost = max(c.plan.Connections, 1)
+		t.MaxIdleConnsPerHost = t.MaxConnsPerHost
+	}
+	return t
 }
 
 // connect implements connector.
