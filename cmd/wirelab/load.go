@@ -1,19 +1,23 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/reach"
 )
 
 // loading is what the flags of load say.
@@ -171,11 +175,11 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	}
 	l.journey.apply(definition)
 	if !l.output.dryRun {
-		try := a.tryService
-		if definition.Journey != nil {
-			try = a.tryJourney
+		trying := reach.First{Definition: definition, Request: first, Script: l.journey.script, Seed: l.seed, Notes: a.stderr}
+		if l.given("timeout") {
+			trying.Limit = l.timeout
 		}
-		if err := try(ctx, l, definition, first); err != nil {
+		if err := trying.Try(ctx); err != nil {
 			return err
 		}
 	}
@@ -190,6 +194,33 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	targets := map[string]string{service.Stack: definition.Address}
 	// No patience: what was asked of a service is not asked again.
 	return a.execute(ctx, job{scenario: s, targets: targets, load: running, fleet: machines, output: l.output, gates: gates})
+}
+
+// permit asks whether a target may be loaded that is neither of this machine nor of a
+// private network.
+func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
+	if l.mayLoad || t.Socket != "" || l.output.dryRun {
+		return nil
+	}
+	addresses, err := reach.AddressesOf(ctx, t.Host)
+	if err != nil {
+		return err // not asked a second time: a server of names may hang
+	}
+	for _, address := range addresses {
+		if reach.IsNear(address.Unmap()) {
+			continue
+		}
+		refusal := fmt.Errorf("%s is at %s, which is neither this machine nor a private network: if it is yours to load, say so with --yes-i-may", t.Host, address.Unmap())
+		if in, is := a.stdin.(*os.File); is && term.IsTerminal(int(in.Fd())) {
+			fmt.Fprintf(a.stderr, "%s is at %s, which is neither this machine nor a private network. May you load it? Type yes: ", t.Host, address.Unmap())
+			answer, _ := bufio.NewReader(in).ReadString('\n')
+			if strings.TrimSpace(answer) == "yes" {
+				return nil
+			}
+		}
+		return usage(refusal)
+	}
+	return nil
 }
 
 // scenario is the load as one part.

@@ -19,6 +19,7 @@ import (
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/feed"
+	"wirelab.dev/internal/wire/service/reach"
 	"wirelab.dev/internal/wire/service/template"
 )
 
@@ -63,7 +64,7 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 		d.Authority = l.request.host
 	}
 	if d.Network == "tcp" {
-		if d.Address, err = lookUp(ctx, t); err != nil {
+		if d.Address, err = reach.LookUp(ctx, t); err != nil {
 			return nil, err
 		}
 	}
@@ -77,19 +78,24 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 	if !t.Wire.IsGRPC() {
 		return d, nil
 	}
-	found := lookMeanwhile(ctx, d)
-	defer found.stop()
-	if err := tryConnection(ctx, d); err != nil { // with an error that says more than grpc-go's
-		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, found.result(), describeAtMost))
+	return d, l.findMethod(ctx, t, d)
+}
+
+// findMethod finds the method of gRPC that the definition's request calls.
+func (l *loading) findMethod(ctx context.Context, t service.Target, d *service.Definition) error {
+	found := reach.LookMeanwhile(ctx, d.Network, d.Address)
+	defer found.Stop()
+	if err := reach.TryConnection(ctx, d); err != nil {
+		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeAtMost)
 	}
-	err = l.grpc.find(ctx, d, request)
-	if _, is := status.FromError(err); is && err != nil { // what the connection met, not the description
-		return nil, fmt.Errorf("%s: %s", sayService(d), sayServiceFault(d, err, found.result(), describeAtMost))
+	err := l.grpc.Find(ctx, d, d.Requests[0])
+	switch _, is := status.FromError(err); {
+	case err == nil:
+		return nil
+	case is: // what the connection met, not the description
+		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeAtMost)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t, err)
-	}
-	return d, nil
+	return fmt.Errorf("%s: %w", t, err)
 }
 
 // read makes the request.

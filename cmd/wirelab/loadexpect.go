@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -35,35 +34,6 @@ func (e *expectFlags) apply(d *service.Definition) error {
 	d.Expect = e.conditions
 	if e.share < 1 {
 		d.ExpectSample = e.share
-	}
-	return nil
-}
-
-// meetExpectations holds the first answer against the conditions. One that fails for its
-// latency may be met by the next, and does not stop the load.
-func (a *app) meetExpectations(d *service.Definition, answer expect.Answer) error {
-	all, err := d.Expectations()
-	if err != nil {
-		return err
-	}
-	if answer, err = all.Readable(answer); err != nil {
-		return err
-	}
-	look := expect.NewLook(d.Wire.Kind())
-	look.At(answer)
-	for _, text := range d.Expect {
-		condition, err := expect.Parse(text, d.Wire.Kind())
-		if err != nil {
-			return err
-		}
-		unmet, is := errors.AsType[*expect.Unmet](condition.Check(look))
-		switch {
-		case !is:
-		case condition.Uses().Latency:
-			fmt.Fprintf(a.stderr, "note: the first answer does not meet --expect %s: found %s\n", text, unmet.Found)
-		default:
-			return fmt.Errorf("--expect %s: the first answer does not meet it: found %s: nothing was loaded; check the condition, and the service", text, unmet.Found)
-		}
 	}
 	return nil
 }

@@ -2,17 +2,11 @@ package main
 
 import (
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-
-	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/lab"
 )
 
 // A target that speaks something else is told before anything is measured.
@@ -45,32 +39,6 @@ func TestWrongTargetsAreToldBeforeTheTrials(t *testing.T) {
 		}
 		if _, err := os.Stat(directory); err == nil {
 			t.Errorf("%s: a run was begun", test.flags)
-		}
-	}
-}
-
-func TestFaultsOfTargetsSayWhatToDo(t *testing.T) {
-	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
-	for _, test := range []struct {
-		variant string
-		fault   lab.TargetFault
-		says    string
-	}{
-		{"tcp", lab.TargetFault{Class: failure.Refused, Found: lab.Listening{Err: dial(syscall.ECONNREFUSED)}}, "nothing listens there"},
-		{"tcp", lab.TargetFault{Found: lab.Listening{Err: dial(syscall.EHOSTUNREACH)}}, "it cannot be reached: dial tcp: no route to host: check the address"},
-		{"h3", lab.TargetFault{Class: failure.HandshakeTimeout, Found: lab.Listening{Err: dial(syscall.ECONNREFUSED)}}, "h3 calls over QUIC, on UDP, and that failed: no: check that a server of HTTP/3"},
-		{"h3", lab.TargetFault{Class: failure.Certificate + ": unknown authority", Found: lab.Listening{Err: dial(syscall.ECONNREFUSED)}}, "its certificate is not trusted"},
-		{"tcp", lab.TargetFault{Class: failure.Deadline}, "a server that speaks neither TLS nor HTTP is there, and does not answer a call of tcp"},
-		{"tcp:tls=on", lab.TargetFault{Class: failure.Deadline, Found: lab.Listening{TLS: true}}, "a server over TLS is there, and does not answer"},
-		{"grpc", lab.TargetFault{Class: failure.Application, Found: lab.Listening{Protocol: "HTTP/2"}}, "name one of its own with --proto and --call"},
-	} {
-		variant, err := scenario.ParseVariant(test.variant)
-		if err != nil {
-			t.Fatal(err)
-		}
-		test.fault.Variant, test.fault.Err = variant, errors.New("no\nand a page")
-		if got := sayFault(&test.fault); !strings.Contains(got, test.says) || strings.Contains(got, "page") {
-			t.Errorf("%s: it says %q, want something of %q", test.variant, got, test.says)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package reach
 
 import (
 	"context"
@@ -10,25 +10,26 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// mostRedirects bounds how often the first call is sent elsewhere, as browsers and curl do.
+// mostRedirects bounds the redirects that the first call follows, as browsers and curl do.
 const mostRedirects = 10
 
-// redirectError is an answer that leads to where this load must not go by itself.
+// A redirectError is an answer that leads to where this load must not go by itself.
 type redirectError struct{ text string }
 
 func (e *redirectError) Error() string { return e.text }
 
-// firstCall makes the first call. Where its answer leads elsewhere on the same server, that is
+// follow makes the first call. Where its answer leads elsewhere on the same server, that is
 // called, and loaded: the answers to be measured are seldom redirects. Where --expect says what
 // a right answer is, a redirect may be just that, and stays.
-func (a *app) firstCall(ctx context.Context, client service.Client, d *service.Definition, request *service.Request, answer *service.Answer) error {
+func (f *First) follow(ctx context.Context, client service.Client, answer *service.Answer) error {
+	d, request := f.Definition, f.Request
 	for followed := 0; ; followed++ {
 		if err := client.Call(ctx, request, answer); err != nil {
 			return err
 		}
 		if d.Wire.IsGRPC() || len(d.Expect) > 0 || !leadsElsewhere(answer) {
 			if followed > 0 {
-				fmt.Fprintf(a.stderr, "first call: a redirect leads to %s %s: that is loaded\n", request.Method, request.Path)
+				f.note("first call: a redirect leads to %s %s: that is loaded", request.Method, request.Path)
 			}
 			return nil
 		}
@@ -37,12 +38,12 @@ func (a *app) firstCall(ctx context.Context, client service.Client, d *service.D
 		case err != nil:
 			return err
 		case len(d.Requests) > 1 || d.Feed != nil:
-			fmt.Fprintf(a.stderr, "first call: %d, leads to %s; of several requests none is led elsewhere: the window counts them by status\n", answer.Status, to)
+			f.note("first call: %d, leads to %s; of several requests none is led elsewhere: the window counts them by status", answer.Status, to)
 			return nil
 		case followed == mostRedirects:
 			return &redirectError{fmt.Sprintf("it leads elsewhere more than %d times, the last time to %s: name the URL that answers itself", mostRedirects, to)}
 		}
-		follow(request, to, answer.Status)
+		redirect(request, to, answer.Status)
 	}
 }
 
@@ -55,7 +56,7 @@ func leadsElsewhere(answer *service.Answer) bool {
 	return false
 }
 
-// leadsTo is where an answer leads, if that is on the same server.
+// leadsTo returns the URL to which an answer leads, if it is on the same server.
 func leadsTo(d *service.Definition, answer *service.Answer) (*url.URL, error) {
 	here := &url.URL{Scheme: scheme(d, d.TLS != nil), Host: d.Authority}
 	asked, err := here.Parse(d.Requests[0].Path)
@@ -74,7 +75,7 @@ func leadsTo(d *service.Definition, answer *service.Answer) (*url.URL, error) {
 	return to, nil
 }
 
-// withPort is the host of a URL with its port, the usual one where it has none.
+// withPort returns the host of a URL with its port, or with the usual one.
 func withPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -83,9 +84,9 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// follow makes the request the one that an answer asks for. As in browsers, what was posted is
-// then got, unless the status says that the method stays.
-func follow(request *service.Request, to *url.URL, status int) {
+// redirect changes the request to the one that an answer asks for. As in browsers, POST becomes
+// GET, unless the status says that the method stays.
+func redirect(request *service.Request, to *url.URL, status int) {
 	request.Path = to.RequestURI()
 	stays := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
 	if stays || request.Method == http.MethodGet || request.Method == http.MethodHead {

@@ -1,4 +1,4 @@
-package lab
+package reach
 
 import (
 	"net"
@@ -92,8 +92,8 @@ func TestWhatMayBeTheRightServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fault := TargetFault{Variant: variant, Found: test.found}
-		if got := fault.mayBeRight(); got != test.may {
+		fault := Fault{Variant: variant, Found: test.found}
+		if got := fault.MayBeRight(); got != test.may {
 			t.Errorf("%s at %+v: %v, want %v", test.variant, test.found, got, test.may)
 		}
 	}

@@ -1,0 +1,60 @@
+package reach
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/service"
+)
+
+func TestFaultsOfTargetsSayWhatToDo(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, test := range []struct {
+		variant string
+		fault   Fault
+		says    string
+	}{
+		{"tcp", Fault{Class: failure.Refused, Found: Listening{Err: dial(syscall.ECONNREFUSED)}}, "nothing listens there"},
+		{"tcp", Fault{Found: Listening{Err: dial(syscall.EHOSTUNREACH)}}, "it cannot be reached: dial tcp: no route to host: check the address"},
+		{"h3", Fault{Class: failure.HandshakeTimeout, Found: Listening{Err: dial(syscall.ECONNREFUSED)}}, "h3 calls over QUIC, on UDP, and that failed: no: check that a server of HTTP/3"},
+		{"h3", Fault{Class: failure.Certificate + ": unknown authority", Found: Listening{Err: dial(syscall.ECONNREFUSED)}}, "its certificate is not trusted"},
+		{"tcp", Fault{Class: failure.Deadline}, "a server that speaks neither TLS nor HTTP is there, and does not answer a call of tcp"},
+		{"tcp:tls=on", Fault{Class: failure.Deadline, Found: Listening{TLS: true}}, "a server over TLS is there, and does not answer"},
+		{"grpc", Fault{Class: failure.Application, Found: Listening{Protocol: "HTTP/2"}}, "name one of its own with --proto and --call"},
+	} {
+		variant, err := scenario.ParseVariant(test.variant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.fault.Variant, test.fault.Err = variant, errors.New("no\nand a page")
+		if got := test.fault.String(); !strings.Contains(got, test.says) || strings.Contains(got, "page") {
+			t.Errorf("%s: it says %q, want something of %q", test.variant, got, test.says)
+		}
+	}
+}
+
+// localhost is both loopback addresses, also where the machine's table of hosts has one.
+func TestLocalhostIsBothLoopbacks(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		t.Run(host, func(t *testing.T) {
+			listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+			if err != nil {
+				t.Skipf("this machine has no such address: %v", err)
+			}
+			defer listener.Close()
+			_, port, err := net.SplitHostPort(listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := LookUp(t.Context(), service.Target{Wire: service.HTTP1, Host: "localhost", Port: port})
+			if err != nil || got != listener.Addr().String() {
+				t.Errorf("localhost:%s is %s, %v, want %s", port, got, err, listener.Addr())
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package reach
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/base/failure"
+)
+
+// A Listening describes what listens at an address over TCP, as far as it can be seen.
+type Listening struct {
+	Err      error  // of connecting; nil: something listens
+	TLS      bool   // it speaks TLS
+	Protocol string // HTTP/1.1 or HTTP/2; empty: neither, or over TLS neither was agreed on
+	HTTP2    bool   // it speaks HTTP/2 beside HTTP/1.1, without TLS
+}
+
+// String describes what listens.
+func (l Listening) String() string {
+	with := "without TLS"
+	if l.TLS {
+		with = "over TLS"
+	}
+	if l.Protocol == "" {
+		if l.TLS {
+			return "a server over TLS"
+		}
+		return "a server that speaks neither TLS nor HTTP"
+	}
+	protocol := l.Protocol
+	if l.HTTP2 {
+		protocol += " and HTTP/2"
+	}
+	return fmt.Sprintf("a server of %s %s", protocol, with)
+}
+
+// lookAt limits the time of each question that LookAt asks.
+const lookAt = time.Second
+
+// LookAt asks what listens at an address: whether it answers to TLS, and to HTTP.
+func LookAt(ctx context.Context, address string) Listening {
+	conn, err := dialToLook(ctx, address)
+	if err != nil {
+		return Listening{Err: err}
+	}
+	found, is := overTLS(ctx, conn)
+	if is && found.TLS {
+		return found
+	}
+	if conn, err = dialToLook(ctx, address); err != nil {
+		return Listening{Protocol: found.Protocol} // it listened a moment ago
+	}
+	protocol := inCleartext(conn)
+	if !is {
+		return Listening{Protocol: protocol}
+	}
+	found.HTTP2 = protocol == http2Name
+	return found
+}
+
+// The names of the protocols in Listening.
+const (
+	http1Name = "HTTP/1.1"
+	http2Name = "HTTP/2"
+)
+
+func dialToLook(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: lookAt}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.SetDeadline(time.Now().Add(lookAt))
+}
+
+// overTLS begins TLS on a connection, and returns what the peer is if it answers: with TLS, or
+// with the error of a server of HTTP/1.1. It closes the connection.
+func overTLS(ctx context.Context, conn net.Conn) (found Listening, is bool) {
+	defer conn.Close()
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	config := &tls.Config{
+		ServerName: host, NextProtos: []string{"h2", "http/1.1"},
+		InsecureSkipVerify: true, //nolint:gosec // nothing is sent to it, and nothing of it is trusted
+	}
+	client := tls.Client(conn, config)
+	err := client.HandshakeContext(ctx)
+	if err == nil {
+		agreed := map[string]string{"h2": http2Name, "http/1.1": http1Name}
+		return Listening{TLS: true, Protocol: agreed[client.ConnectionState().NegotiatedProtocol]}, true
+	}
+	if wrong, is := errors.AsType[tls.RecordHeaderError](err); is {
+		protocol := http1(wrong.RecordHeader[:])
+		return Listening{Protocol: protocol}, protocol != ""
+	}
+	return Listening{TLS: true}, strings.HasPrefix(string(failure.Of(err)), string(failure.TLSAlert))
+}
+
+// HTTP/2 begins with these bytes of the client, and SETTINGS from both ends (RFC 9113,
+// sections 3.4 and 6.5).
+const (
+	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	emptySettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	settingsType  = 4
+	headerBytes   = 9
+)
+
+// inCleartext begins HTTP/2 on a connection, and returns the protocol of the answer: a server of
+// HTTP/1.1 refuses it in its own. It closes the connection.
+func inCleartext(conn net.Conn) string {
+	defer conn.Close()
+	if _, err := io.WriteString(conn, preface+emptySettings); err != nil {
+		return ""
+	}
+	header := make([]byte, headerBytes)
+	if _, err := io.ReadFull(conn, header); err != nil {
+		return ""
+	}
+	length, kind, streamID := uint32(header[0])<<16|uint32(header[1])<<8|uint32(header[2]), header[3], binary.BigEndian.Uint32(header[5:])
+	if kind == settingsType && length%6 == 0 && streamID == 0 {
+		return http2Name
+	}
+	return http1(header)
+}
+
+// http1 returns HTTP/1.1 if an answer begins with its name, or with a page without a status
+// line: some servers answer so to a version that they do not know.
+func http1(beginning []byte) string {
+	if text := string(beginning); strings.HasPrefix(text, "HTTP/") || strings.HasPrefix(text, "<!DOC") || strings.HasPrefix(text, "<html") {
+		return http1Name
+	}
+	return ""
+}
+
+// A Look finds out what listens at an address, but only if a call there fails or takes long: a
+// server must not get strange requests from a client that calls it well.
+type Look struct {
+	wanted chan struct{}
+	over   chan struct{}
+	found  chan Listening
+}
+
+// lookAfter is the time after which a call counts as slow, and Look begins.
+const lookAfter = 500 * time.Millisecond
+
+// LookMeanwhile waits for a reason to look. The caller must call Stop at the end.
+func LookMeanwhile(ctx context.Context, network, address string) *Look {
+	l := &Look{make(chan struct{}), make(chan struct{}), make(chan Listening, 1)}
+	go func() { // ends with Stop, or with its questions, which are limited
+		late := time.NewTimer(lookAfter)
+		defer late.Stop()
+		select {
+		case <-l.over:
+			return
+		case <-l.wanted:
+		case <-late.C:
+		}
+		if network != "tcp" {
+			l.found <- Listening{}
+			return
+		}
+		l.found <- LookAt(context.WithoutCancel(ctx), address)
+	}()
+	return l
+}
+
+// Result returns what listens there. It may be called once.
+func (l *Look) Result() Listening {
+	close(l.wanted)
+	return <-l.found
+}
+
+// Stop ends the wait for a reason.
+func (l *Look) Stop() { close(l.over) }

@@ -1,0 +1,114 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"wirelab.dev/internal/wire/schema"
+	"wirelab.dev/internal/wire/service"
+)
+
+// A Method says where a method of gRPC is described, and how often a call sends messages.
+type Method struct {
+	Proto    string   // file that has the service; empty as well as Protoset: the server is asked
+	Imports  []string // directories of its imports
+	Protoset string   // file of descriptors
+	Messages int      // how many times a call that streams sends its messages
+	Pace     time.Duration
+}
+
+// DescribeAtMost bounds the time in which a server must describe its methods.
+const DescribeAtMost = 4 * time.Second
+
+// Find finds the method, and turns the JSON in the request's body into its calls.
+func (m *Method) Find(ctx context.Context, d *service.Definition, request service.Request) error {
+	source := schema.Source{Proto: m.Proto, ImportPaths: m.Imports, Protoset: m.Protoset, Call: request.Path, Data: request.Body}
+	if m.Proto == "" && m.Protoset == "" {
+		limited, cancel := context.WithTimeout(ctx, DescribeAtMost)
+		defer cancel()
+		conn, err := dialGRPC(d)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		ctx, source.Reflection, source.Metadata = limited, conn, metadata.MD{}
+		for _, f := range request.Header {
+			source.Metadata.Append(f.Name, f.Value)
+		}
+	}
+	method, err := schema.Find(ctx, source)
+	if _, is := status.FromError(err); is && err != nil && d.Wire == service.GRPCH3 {
+		return fmt.Errorf("a server of gRPC over HTTP/3 is asked for its methods over HTTP/2, on TCP, and that failed: name the .proto with --proto or --protoset: %s", FirstLine(err))
+	}
+	if err != nil {
+		return err
+	}
+	if m.Messages > 1 && !method.Stream.Client {
+		return fmt.Errorf("--messages %d: a call of %s sends one message", m.Messages, method.Path)
+	}
+	request.Method, request.Path = http.MethodPost, method.Path
+	request.Stream, request.Pace = service.Stream{Client: method.Stream.Client, Server: method.Stream.Server}, m.Pace
+	switch {
+	case m.Pace != 0 && !method.Stream.Client:
+		return fmt.Errorf("--pace %v: a call of %s sends one message", m.Pace, method.Path)
+	case m.Pace != 0 && d.Wire == service.GRPCH3:
+		return errors.New("--pace: over HTTP/3 the messages of a call are sent at once: leave --http 3 out")
+	}
+	if len(d.Expect) > 0 {
+		if d.Descriptors, err = method.Files(); err != nil {
+			return err
+		}
+	}
+	if d.Feed != nil {
+		return m.feed(d, method, request)
+	}
+	calls, err := method.Calls(request.Body)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	d.Requests, request.Body = nil, nil
+	for _, messages := range calls {
+		request.Messages = slices.Repeat(messages, m.Messages)
+		d.Requests = append(d.Requests, request)
+	}
+	return nil
+}
+
+// feed leaves it to a worker to encode the messages of each call.
+func (m *Method) feed(d *service.Definition, method *schema.Method, request service.Request) (err error) {
+	if m.Messages > 1 {
+		return errors.New("--messages: not with templates and rows: write the messages into --data, as an array")
+	}
+	d.Requests, d.Feed.Requests = []service.Request{request}, []service.Request{request}
+	d.Feed.Descriptors, err = method.Files()
+	return err
+}
+
+// dialGRPC opens a connection of grpc-go to the service, to ask it for its methods.
+func dialGRPC(d *service.Definition) (*grpc.ClientConn, error) {
+	config, err := d.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	// Over TLS grpc-go takes the authority from the certificate's name.
+	as := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority(d.Authority)}
+	if config != nil {
+		config.NextProtos = []string{"h2"}
+		as = []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config))}
+	}
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, d.Network, d.Address)
+	}
+	return grpc.NewClient("passthrough:///"+d.Authority, append(as, grpc.WithContextDialer(dial), grpc.WithNoProxy())...)
+}
