@@ -10,7 +10,6 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/run/lab"
-	"wirelab.dev/internal/wire/service"
 )
 
 // verdict decides the exit code: a run that measured nothing has failed; a cell
@@ -38,7 +37,7 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 	}
 	if len(disturbed) > 0 {
 		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", shortList(disturbed))
-		if s.Cells[0].Stack != service.Stack { // which is not asked again
+		if !s.Cells[0].Kind().Alone { // a service is not asked again
 			reason += ", or let wirelab wait longer for that with --patience " + patience.More()
 		}
 		reasons = append(reasons, reason)

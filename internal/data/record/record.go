@@ -115,7 +115,7 @@ func (c Cell) Key() string {
 	switch {
 	case c.Tool != "":
 		return c.foreignKey()
-	case c.IsService():
+	case c.Stack == ServiceStack:
 		return fmt.Sprintf("%s/%s/%s/c=%d", c.Part, c.ShortVariant(), c.Workload, c.Clients)
 	}
 	return c.Place.Key(c.Part, c.Variant)

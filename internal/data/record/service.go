@@ -9,11 +9,42 @@ import (
 // variant says the wire, as in service:wire=h2, and the workload what is asked.
 const ServiceStack = "service"
 
-// IsService reports whether the cell's clients call a service of the user's own: what it
-// does, and how large its messages are, is for it to say.
-func (c Cell) IsService() bool { return c.Stack == ServiceStack }
+// A Kind holds what differs between cells of wirelab's own stacks and cells of a user's service.
+// Code that reads records asks for these properties, and never for the kind itself.
+type Kind struct {
+	VariantTitle string // of the column with the variants
+	Command      string // of wirelab, that measures such cells
 
-// Wire returns the wire of a service's calls, and the variant's other options.
+	// Properties of a server that wirelab neither made nor placed. What such a server does, and
+	// how large its messages are, is for it to say.
+
+	Unplaced bool // it runs where its user put it, and its part of what is not known is no fault
+	MayFail  bool // failures and closed connections are findings about it; a client at its limit is none
+	MayBeFew bool // a few requests are a measurement
+
+	// Properties of what is shown.
+
+	InDetail bool // statuses, spread and a fine course are shown, also of trials that are refused
+	Alone    bool // no variant is chosen from several: the answer says how the service stands
+}
+
+var (
+	stackKind   = &Kind{VariantTitle: "stack", Command: "compare"}
+	serviceKind = &Kind{
+		VariantTitle: "wire", Command: "load",
+		Unplaced: true, MayFail: true, MayBeFew: true, InDetail: true, Alone: true,
+	}
+)
+
+// Kind returns the properties of the cell's kind.
+func (c Cell) Kind() *Kind {
+	if c.Stack == ServiceStack {
+		return serviceKind
+	}
+	return stackKind
+}
+
+// Wire returns what carries a service's calls, and the variant's other options.
 func (c Cell) Wire() (wire string, others []string) {
 	for option := range strings.SplitSeq(strings.TrimPrefix(c.Variant, c.Stack+":"), ",") {
 		if name, is := strings.CutPrefix(option, "wire="); is {
@@ -27,7 +58,7 @@ func (c Cell) Wire() (wire string, others []string) {
 
 // ShortVariant names the variant: of a service by its wire, since all have the same stack.
 func (c Cell) ShortVariant() string {
-	if !c.IsService() {
+	if c.Stack != ServiceStack {
 		return c.Variant
 	}
 	wire, others := c.Wire()

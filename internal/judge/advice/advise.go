@@ -32,10 +32,7 @@ func Advise(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return slices.Concat([]string{whose(s)}, invalid(s), caution(s))
 	}
-	sentences := inOrder(s)
-	if rank.IsService(s) {
-		sentences = byWire(s, sentences)
-	}
+	sentences := byWire(s, inOrder(s))
 	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
 }
 

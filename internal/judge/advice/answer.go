@@ -19,7 +19,7 @@ func Answer(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return foreignAnswer(s)
 	}
-	if rank.IsService(s) {
+	if len(s.Cells) > 0 && s.Cells[0].Kind().Alone {
 		return slices.Concat(refusal(s), served(s), setbacks(s), fleet(s), trust(s))
 	}
 	last := slices.Concat(nextStep(s), fleet(s), trust(s))

@@ -68,7 +68,7 @@ func figuresOf(r rank.Ranking, withSize bool) string {
 
 // singleVariant describes a variant that has nothing beside it.
 func singleVariant(p *rank.Part) []string {
-	if p.Cells[0].IsService() {
+	if p.Cells[0].Kind().Alone {
 		return servedWith(p)
 	}
 	var clauses []string

@@ -44,7 +44,7 @@ func servedWith(p *rank.Part) []string {
 	return lines
 }
 
-// byWire names variants by their wire: a service has no other stack.
+// byWire names the variants of services by their wire: they have no other stack.
 func byWire(s *analysis.Summary, sentences []string) []string {
 	for i := range sentences {
 		for _, c := range s.Cells {

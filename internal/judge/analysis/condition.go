@@ -10,7 +10,6 @@ import (
 
 	"wirelab.dev/internal/judge/analysis/matrix"
 
-
 	"wirelab.dev/internal/judge/analysis/compare"
 )
 

@@ -24,7 +24,7 @@ func (t trial) connections() record.Check {
 		return c // it opens and closes them as it finds useful
 	}
 	switch {
-	case t.Cell.IsService() && opened >= want && made.During > 0: // it is the service that ended them
+	case t.Cell.Kind().MayFail && opened >= want && made.During > 0: // it is the service that ended them
 		c.Level = record.Warning
 		c.Detail += ": the service ended connections, and calls waited for new ones"
 	case !growing && (opened < want || made.During > 0):

@@ -53,7 +53,7 @@ func (t trial) affinity() record.Check {
 	// Where the placement itself has them share, as on a machine with one CPU, this is
 	// what was asked for.
 	asked := len(common(client.CPUs, server.CPUs)) > 0
-	if t.Cell.IsService() { // it was not for wirelab to place it
+	if t.Cell.Kind().Unplaced { // it was not for wirelab to place it
 		c.Detail += fmt.Sprintf(": what the service had of CPU %s is not known; started with `taskset` on others it could not be slowed down by the client", list(client.CPUs))
 		return c
 	}

@@ -93,7 +93,7 @@ func (t trial) failures() record.Check {
 		if own, _ := t.limited(); t.naive() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
 			c.Level = record.Warning // the limits say why
 		}
-		if t.Cell.IsService() && failed < t.Requests { // how it fails is what its user asks
+		if t.Cell.Kind().MayFail && failed < t.Requests { // how it fails is what its user asks
 			c.Level = record.Warning
 			if t.wentAway() {
 				verdict(&c, record.Invalid, "the service went away while it was loaded: nothing listened there any more; %s", c.Detail)

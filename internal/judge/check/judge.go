@@ -129,7 +129,7 @@ func (c check) of(t trial) record.Check {
 
 // isShort reports whether a service was asked so little that nothing can be said of how it
 // was asked: a user who wants ten requests made has them made.
-func isShort(r *record.Record) bool { return r.Cell.IsService() && r.WindowNS < int64(time.Second) }
+func isShort(r *record.Record) bool { return r.Cell.Kind().MayBeFew && r.WindowNS < int64(time.Second) }
 
 // A Judgement is the result of judging a trial again.
 type Judgement struct {

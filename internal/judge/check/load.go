@@ -43,7 +43,7 @@ func (t trial) loadGenerator() record.Check {
 	client, server := t.Client.Busy, t.Server.Busy
 	c.Figure, c.Limit = client, new(t.limits.Saturated)
 	switch {
-	case client != nil && *client >= t.limits.Saturated && t.Cell.IsService() && t.Failed() < t.Requests:
+	case client != nil && *client >= t.limits.Saturated && t.Cell.Kind().MayFail && t.Failed() < t.Requests:
 		verdict(&c, record.Invalid, "the client had %s of its CPUs busy: the figure is the client's, not the service's; ask less of it, with fewer clients of -c or a rate of --rps, or load from a machine with more CPUs", percent(*client))
 	case client != nil && *client >= t.limits.Saturated && server == nil:
 		verdict(&c, record.Warning, "the client had %s of its CPUs busy, and what the server had is not known: the figure may be the client's", percent(*client))

@@ -20,7 +20,7 @@ func (t trial) neighbours() record.Check {
 	if t.Host.OthersShare != nil {
 		c.Detail += t.byName(*t.Host.OthersShare)
 	}
-	if t.Cell.Target != "" && t.Host.OthersShare != nil && !t.Cell.IsService() {
+	if t.Cell.Target != "" && t.Host.OthersShare != nil && !t.Cell.Kind().Unplaced {
 		c.Level = record.Unknown
 		c.Detail += ", the server at " + t.Cell.Target + " among them if it is on this machine"
 	}

@@ -15,7 +15,7 @@ import (
 // path checks that the time of calls was not decided by something between the ends that has
 // nothing to do with the protocol.
 func (t trial) path() record.Check {
-	if t.Cell.IsService() {
+	if t.Cell.Kind().Unplaced {
 		return record.Check{Level: record.OK, Unit: "share", Detail: "how long the service works on a call is for it to say"}
 	}
 	for _, look := range []func() (record.Check, bool){t.connecting, t.delayedAcks, t.heldBack, t.unexplained} {

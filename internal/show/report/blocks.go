@@ -77,10 +77,9 @@ func (a arrangement) block(lines []line) block {
 		b.columns = measured(asked(shown, a.figures, names), lines)
 		return b
 	}
-	b.columns = measured(append(keyColumns(shown), a.usual(lines)...), lines)
-	if !slices.ContainsFunc(lines, func(l line) bool { return !l.cell.IsService() }) {
-		b.columns = renamed(b.columns, stackTitle, wireTitle, lines)
-	}
+	b.columns = append(keyColumns(shown), a.usual(lines)...)
+	b.columns[0].title = lines[0].cell.Kind().VariantTitle
+	b.columns = measured(b.columns, lines)
 	b.fit(a.table.room())
 	return b
 }
@@ -157,18 +156,6 @@ func keyColumns(keys []key) []column {
 		all = append(all, k.column())
 	}
 	return all
-}
-
-// wireTitle is what stands above the wires of services, which have no other stack.
-const wireTitle = "wire"
-
-func renamed(all []column, title, as string, lines []line) []column {
-	for i := range all {
-		if all[i].title == title {
-			all[i].title = as
-		}
-	}
-	return measured(all, lines)
 }
 
 // measured sets the columns' widths.

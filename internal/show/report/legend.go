@@ -106,11 +106,7 @@ func closedTail(cells []*matrix.Cell) string {
 	if !slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Load.Model == "closed" }) {
 		return ""
 	}
-	command := "compare"
-	if cells[0].IsService() {
-		command = "load"
-	}
-	return "A closed loop sends nothing while it waits: stalls weigh less in its tails than in those of independent callers (coordinated omission), which an open loop shows (" + command + " --rps)."
+	return "A closed loop sends nothing while it waits: stalls weigh less in its tails than in those of independent callers (coordinated omission), which an open loop shows (" + cells[0].Kind().Command + " --rps)."
 }
 
 // connections lists the mode of each variant that does not say its own.

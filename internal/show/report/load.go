@@ -20,7 +20,7 @@ import (
 // by itself, and not as a line of a table.
 func IsLoad(run *Run) bool {
 	cells := run.Summary.Cells
-	return len(cells) == 1 && cells[0].IsService() && cells[0].Trials == 1 && cells[0].HasFigures()
+	return len(cells) == 1 && cells[0].Kind().Alone && cells[0].Trials == 1 && cells[0].HasFigures()
 }
 
 // WriteLoad shows the trial of a service: how fast, how it failed, what it cost.

@@ -97,7 +97,7 @@ func NewObject(run *Run) *Object {
 func newCell(c *matrix.Cell) Cell {
 	cell := Cell{Cell: *c, HasValid: c.IsValid(), Warnings: warnings(c), ResponseApart: c.Response != nil}
 	cell.Response = c.ResponseTimes()
-	if c.IsService() {
+	if c.Kind().InDetail {
 		cell.Statuses, cell.Said, cell.Name = namedStatuses(&c.Cell, c.Statuses), sayCall(&c.Cell), cellName(&c.Cell)
 	}
 	return cell

@@ -60,7 +60,7 @@ func newPageData(run *Run) *pageData {
 	data.Cells = nil
 	for _, cell := range ordered(s.Cells) {
 		shown := newCell(cell)
-		if cell.IsService() {
+		if cell.Kind().InDetail {
 			shown.Checks = verdictsOf(cell.Cell, run.Records)
 		}
 		data.Cells = append(data.Cells, shown)

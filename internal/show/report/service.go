@@ -33,12 +33,8 @@ var wireNames = map[string]string{
 	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
 }
 
-// sayCall says what a service was asked, and over what: GET /items over HTTP/1.1. It is empty
-// of other cells.
+// sayCall says what a service was asked, and over what: GET /items over HTTP/1.1.
 func sayCall(c *record.Cell) string {
-	if !c.IsService() {
-		return ""
-	}
 	wire, others := c.Wire()
 	text := c.Workload + " over " + cmp.Or(wireNames[wire], wire)
 	for _, option := range others {

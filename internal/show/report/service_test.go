@@ -125,7 +125,7 @@ func TestVariantsOfServicesInWords(t *testing.T) {
 			t.Errorf("%s is %q and %q, want %q", variant, short, said, want)
 		}
 	}
-	if other := (record.Cell{Stack: "tcp", Variant: "tcp:buffers=pooled", Place: record.Place{Workload: "echo"}}); other.ShortVariant() != "tcp:buffers=pooled" || sayCall(&other) != "" {
+	if other := (record.Cell{Stack: "tcp", Variant: "tcp:buffers=pooled", Place: record.Place{Workload: "echo"}}); other.ShortVariant() != "tcp:buffers=pooled" {
 		t.Error("a stack of wirelab's own goes by its variant")
 	}
 }

@@ -175,11 +175,6 @@ func ClosedLoop(s *analysis.Summary, part string) bool {
 	return false
 }
 
-// IsService reports whether a run loaded a service of the user's own.
-func IsService(s *analysis.Summary) bool {
-	return len(s.Cells) > 0 && s.Cells[0].IsService()
-}
-
 // CellsUnder returns the cells of a load model for which has returns true.
 func CellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
 	return CellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })

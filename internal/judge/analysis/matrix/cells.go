@@ -42,7 +42,7 @@ func (p *Point) summarize(shared remarks, seed uint64) Cell {
 		if refused := p.Measured(); len(refused) > 0 {
 			c.Refused = len(refused)
 			c.measure(refused, seed)
-			if !c.IsService() { // whose user wants to see how it went
+			if !c.Kind().InDetail { // else its user wants to see how it went
 				c.Curve, c.Density, c.Course = nil, nil, nil
 			}
 			forgetIntervals(reflect.ValueOf(&c).Elem())
@@ -119,7 +119,7 @@ func (c *Cell) measure(trials []Trial, seed uint64) {
 	c.Course = courseOf(c.Cell, trials)
 	c.Search = searchOf(c.Cell, trials, seed)
 	c.FleetClients = fleetClients(trials)
-	if c.IsService() {
+	if c.Kind().InDetail {
 		c.WindowSeconds, c.Spread, c.Statuses = shortestWindow(trials), response.spread(), statusesOf(trials)
 		c.Messages, c.Named, c.Checking = messagesOf(trials), namedOf(trials), checkingOf(trials)
 	}

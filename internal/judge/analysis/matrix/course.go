@@ -49,27 +49,27 @@ const (
 // courseOf follows a load through its warm-up and its window; nil for loads in which
 // everything happens at once, and for windows with too few intervals to be divided.
 func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
+	detailed := cell.Kind().InDetail
 	switch cell.Load.Model {
 	case "ramp", "sustained":
 		length := float64(cell.Load.DurationNS)
 		if length <= 0 {
 			return nil
 		}
-		return timeline{each: length / stretches, count: stretches, service: cell.IsService()}.of(cell.Load, trials)
+		return timeline{each: length / stretches, count: stretches, detailed: detailed}.of(cell.Load, trials)
 	case "closed", "open":
 		// Windows end with the last request: what all of them have can be held together.
 		length, warmUp, most := math.Inf(1), math.Inf(1), closedStretches
-		if cell.IsService() {
+		if detailed {
 			most = serviceStretches
 		}
 		for _, t := range trials {
 			length, warmUp = min(length, float64(t.WindowNS)), min(warmUp, float64(t.WarmUp.TookNS))
 			most = min(most, intervalsWithin(t.Intervals, t.WindowNS)/2)
-			if cell.IsService() {
+			switch { // in detail the rate alone is drawn finer than the record's stretches
+			case detailed:
 				most = min(most, max(closedStretches, int(t.Requests/callsOfStretch)))
-			}
-			// Of a service the rate alone is drawn finer than the record's stretches.
-			if t.Course != nil && t.Course.StretchNS > 0 && !cell.IsService() {
+			case t.Course != nil && t.Course.StretchNS > 0:
 				most = min(most, int(t.WindowNS/t.Course.StretchNS))
 			}
 		}
@@ -78,7 +78,7 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 		}
 		each := length / float64(most)
 		before := min(most, int(warmUp/each))
-		return timeline{each: each, before: before, count: before + most, within: true, service: cell.IsService()}.of(cell.Load, trials)
+		return timeline{each: each, before: before, count: before + most, within: true, detailed: detailed}.of(cell.Load, trials)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ type timeline struct {
 	each          float64 // ns
 	before, count int
 	within        bool // what ends after the last stretch is left out as a whole
-	service       bool // there are points of services
+	detailed      bool // the points have what only services show
 }
 
 // place returns the stretch that holds most of a time. ok is false outside of all.
@@ -186,7 +186,7 @@ func (l timeline) point(load record.Load, place int, of *stretch) CoursePoint {
 	if len(of.p99NS) > 0 {
 		point.P99US = new(short(stats.Median(of.p99NS) / 1e3))
 	}
-	if l.service {
+	if l.detailed {
 		point.ServicePoint = of.servicePoint()
 	}
 	for end, cores := range []**float64{&point.ClientCores, &point.ServerCores} {
