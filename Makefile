@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt lint drift short bench-once gin check test judges soak stress bench fleet-bench FORCE
+.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench fleet-bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -48,6 +48,15 @@ lint: bin/tools ## formatting, vet, the linters of .golangci.yml
 	cd tools && $(tool)/golangci-lint run --config=../.golangci.yml ./...
 	cd rpc/fastgrpc/interop && $(tool)/golangci-lint run --config=../../../.golangci.yml ./...
 	cd deploy/check && $(tool)/golangci-lint run --config=../../.golangci.yml ./...
+
+# go mod tidy knows no workspace, and would look for a release of wirelab.dev/rpc.
+tidy: ## go mod tidy in all modules
+	go mod edit -replace wirelab.dev/rpc=./rpc
+	GOWORK=off go mod tidy; status=$$?; go mod edit -dropreplace wirelab.dev/rpc; exit $$status
+	cd rpc && GOWORK=off go mod tidy
+	cd rpc/fastgrpc/interop && go mod tidy
+	cd tools && go mod tidy
+	cd deploy/check && go mod tidy
 
 drift: ## committed generated code is what generate would write
 	go -C tools run ./generate -check

@@ -57,3 +57,12 @@ func unknownLatencies() *Latencies {
 	}
 	return l
 }
+
+// A CallTimes holds the times of a part of a cell's calls.
+type CallTimes struct {
+	Name       string // of the calls; empty for messages
+	Requests   int64
+	Failed     int64
+	Throughput Figure    // successful answers per second
+	Times      Latencies // from when a call was due
+}

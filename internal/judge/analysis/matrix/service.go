@@ -8,15 +8,6 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A CallTimes holds the times of a part of a cell's calls.
-type CallTimes struct {
-	Name       string // of the calls; empty for messages
-	Requests   int64
-	Failed     int64
-	Throughput Figure    // successful answers per second
-	Times      Latencies // from when a call was due
-}
-
 // statusesOf counts the answers by their status.
 func statusesOf(trials []Trial) []record.StatusCount {
 	all := []record.StatusCount{}

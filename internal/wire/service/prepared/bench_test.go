@@ -12,13 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"wirelab.dev/internal/foreign"
-	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -94,24 +95,19 @@ func process(b *testing.B, wire service.Wire, size int) string {
 	return strings.TrimSpace(address)
 }
 
-// caller is a client of the load.
-type caller struct {
-	client  service.Client
-	request *service.Request
-	answer  service.Answer
-	calls   int
-}
-
-// Call implements load.Caller.
-func (c *caller) Call(ctx context.Context) error {
-	if err := c.client.Call(ctx, c.request, &c.answer); err != nil {
-		return err
+// callUntil calls in a closed loop until the deadline, and returns the number of calls.
+func callUntil(ctx context.Context, deadline time.Time, client service.Client, request *service.Request) (calls int, err error) {
+	var answer service.Answer
+	for time.Now().Before(deadline) {
+		if err := client.Call(ctx, request, &answer); err != nil {
+			return calls, err
+		}
+		if answer.Status != 0 && answer.Status != 200 {
+			return calls, fmt.Errorf("status %d", answer.Status)
+		}
+		calls++
 	}
-	c.calls++
-	if c.answer.Status != 0 && c.answer.Status != 200 {
-		return fmt.Errorf("status %d", c.answer.Status)
-	}
-	return nil
+	return calls, nil
 }
 
 const (
@@ -120,7 +116,7 @@ const (
 	shortTime    = 50 * time.Millisecond // which only shows that it works
 )
 
-// loadWith runs the load engine and returns the CPU time per call.
+// loadWith lets all callers call, and returns the CPU time per call.
 func loadWith(b *testing.B, plan service.Plan) time.Duration {
 	b.Helper()
 	plan.Callers, plan.Connections = benchCallers, 1
@@ -128,29 +124,24 @@ func loadWith(b *testing.B, plan service.Plan) time.Duration {
 		plan.Connections = benchCallers
 	}
 	client, _ := open(b, plan)
-	callers := make([]load.Caller, benchCallers)
-	for i := range callers {
-		callers[i] = &caller{client: client, request: &plan.Requests[0]}
-	}
 	window := benchTime
 	if testing.Short() {
 		window = shortTime
 	}
-	before := cpuTime(b)
-	result, err := load.Run(b.Context(), load.Plan{Callers: callers, Duration: window, Drain: time.Second})
-	if err != nil {
+	before, deadline := cpuTime(b), time.Now().Add(window)
+	var calls atomic.Int64
+	var callers errgroup.Group
+	for range benchCallers {
+		callers.Go(func() error {
+			made, err := callUntil(b.Context(), deadline, client, &plan.Requests[0])
+			calls.Add(int64(made))
+			return err
+		})
+	}
+	if err := callers.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	used := cpuTime(b) - before
-	if len(result.Failures) > 0 {
-		b.Fatalf("%+v", result.Failures)
-	}
-	result.Close()
-	calls := 0
-	for _, c := range callers {
-		calls += c.(*caller).calls
-	}
-	return used / time.Duration(calls)
+	return (cpuTime(b) - before) / time.Duration(calls.Load())
 }
 
 func cpuTime(b *testing.B) time.Duration {

@@ -1,0 +1,3 @@
+package record
+
+func apart(of Record) int { return most }

@@ -1,0 +1,5 @@
+package record
+
+type b int
+
+func (b) limit() int { return most }

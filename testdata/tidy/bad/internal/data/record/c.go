@@ -1,0 +1,5 @@
+package record
+
+const most = 7
+
+var usual = Record{}
