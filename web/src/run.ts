@@ -167,7 +167,7 @@ export interface Cell {
   connection: string; // shared, per-worker, pool or pool:N
   load: Load;
   target?: string; // a server that wirelab did not start
-  agents?: number; // Agents is the number of machines of a fleet that the clients are spread over; 0: they are on this machine, with the server.
+  agents?: number; // Agents is how many machines of a fleet the clients are spread over; 0: they are on this machine, with the server.
   network?: Network; // Network is the trial's own; the zero value is the machine's loopback.
   tool?: string; // the program that measured the cell, where wirelab only read its file; absent where wirelab measured. With it, sizes and clients of 0 are not known.
   requests: number; // measured, failed ones included, of the valid trials together
@@ -491,14 +491,14 @@ export interface FleetClient {
   detail: string; // the check and its reason; empty if it is ok
 }
 
-/** A GateFinding is the verdict of a gate on one cell. */
+/** A GateFinding is the outcome of a condition in one cell. */
 export interface GateFinding {
   gate: string; // as it was written
   cell: string;
   outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, and may by chance
   unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // of the next two
   limit: number;
-  found: number | null; // null if it is not known
+  found: number | null; // null where it is not known
   windows: number; // valid ones that it is of
   why?: string; // it could not be judged
   intervals: IntervalsByField;
