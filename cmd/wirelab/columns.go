@@ -5,21 +5,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // A columnsFlag holds the value of --columns: the figures of the table instead of the usual ones.
 type columnsFlag []string
 
 func (c *columnsFlag) register(cmd *cobra.Command) {
-	names := append(report.ColumnNames(), report.AllColumns)
+	names := append(table.ColumnNames(), table.AllColumns)
 	cmd.Flags().Var(c, "columns", "`figures` of the table instead of the usual ones, as in mean,P99.9,max; all for every one")
 	complete(cmd, "columns", names)
 }
 
 // Set reads the flag. pflag puts the flag's name and the value before its error.
 func (c *columnsFlag) Set(text string) (err error) {
-	*c, err = report.FindColumns(strings.Split(text, ","))
+	*c, err = table.FindColumns(strings.Split(text, ","))
 	return err
 }
 

@@ -10,13 +10,15 @@ import (
 
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
 )
 
 // diffForms are what diff can write.
-var diffForms = map[string]func(io.Writer, *report.DiffReport) error{
+var diffForms = map[string]func(io.Writer, *gate.DiffReport) error{
 	"json":     report.WriteDiffJSON,
-	"markdown": report.WriteDiffMarkdown,
-	"junit":    report.WriteDiffJUnit,
+	"markdown": gate.WriteDiffMarkdown,
+	"junit":    gate.WriteDiffJUnit,
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -74,7 +76,7 @@ alone decides: docs/load.md lists all forms.`,
 				if write := diffForms[form]; write != nil {
 					return write(w, after.Since)
 				}
-				return report.WriteDiff(w, after.Since, report.TerminalOf(w))
+				return gate.WriteDiff(w, after.Since, format.TerminalOf(w))
 			})
 			if err != nil {
 				return err
@@ -112,6 +114,6 @@ func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run,
 	}
 	d.Before, d.After = before, after
 	runs[1].Gates = g.find(runs[1].Summary, d)
-	runs[1].Since = report.NewDiffReport(d, runs[1].Gates)
+	runs[1].Since = gate.NewDiffReport(d, runs[1].Gates)
 	return runs[1], nil
 }

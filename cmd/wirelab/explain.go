@@ -12,11 +12,12 @@ import (
 
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis/insight"
-	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	var cells, table string
+	var cells, rules string
 	cmd := a.finds(oneObject, &cobra.Command{
 		Use:   "explain RUN",
 		Short: "Say where the time goes, or why one cell takes longer than another",
@@ -36,14 +37,14 @@ Without --cells the first and the slowest of the smallest message are compared.`
   wirelab explain --categories default > mine.yaml     # the table to start from`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(_ *cobra.Command, args []string) (found finding, err error) {
-		if table == "default" && len(args) == 0 {
-			rules := func(w io.Writer) error { _, err := w.Write(insight.DefaultCategories); return err }
-			return finding{words: rules}, nil
+		if rules == "default" && len(args) == 0 {
+			write := func(w io.Writer) error { _, err := w.Write(insight.DefaultCategories); return err }
+			return finding{words: write}, nil
 		}
 		if err := oneRun(nil, args); err != nil {
 			return found, usage(err)
 		}
-		e, err := a.explain(args[0], cells, table)
+		e, err := a.explain(args[0], cells, rules)
 		if err != nil {
 			return found, usage(err)
 		}
@@ -53,25 +54,25 @@ Without --cells the first and the slowest of the smallest message are compared.`
 			Words []string `json:"words"`
 		}{e, words}
 		found.words = func(w io.Writer) error {
-			return errors.Join(report.WriteWords(w, words, report.TerminalOf(w)), report.WriteExplanation(w, e))
+			return errors.Join(format.WriteWords(w, words, format.TerminalOf(w)), table.WriteExplanation(w, e))
 		}
 		return found, nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two with a comma between")
-	f.StringVar(&table, "categories", "", "a `file` of rules in place of wirelab's own; default prints those")
+	f.StringVar(&rules, "categories", "", "a `file` of rules in place of wirelab's own; default prints those")
 	return cmd
 }
 
-func (a *app) explain(directory, cells, table string) (*insight.Explanation, error) {
+func (a *app) explain(directory, cells, rules string) (*insight.Explanation, error) {
 	categories := insight.UsualCategories()
-	if table != "" {
-		text, err := os.ReadFile(table)
+	if rules != "" {
+		text, err := os.ReadFile(rules)
 		if err != nil {
 			return nil, fmt.Errorf("--categories: %w", err)
 		}
 		if categories, err = insight.ParseCategories(text); err != nil {
-			return nil, fmt.Errorf("--categories: %s: %w", table, err)
+			return nil, fmt.Errorf("--categories: %s: %w", rules, err)
 		}
 	}
 	seen, err := a.reader().ReadBy(categories, directory)

@@ -16,6 +16,8 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
 )
 
 // gateFlags holds the conditions under which a run fails, and the earlier run to compare with.
@@ -58,7 +60,7 @@ type gates struct {
 	conditions []analysis.Condition
 	baseline   *baseline // nil: none
 	strict     bool      // a change that cannot be judged does not pass
-	files      map[string]func(io.Writer, *report.Run) error
+	files      map[string]func(io.Writer, *gate.Run) error
 }
 
 // read reads the gates of a run with the given load model, and the earlier run.
@@ -132,7 +134,7 @@ func (g *gateLoadFlags) read(a *app, l *loading, load string) (*gates, error) {
 	if err != nil {
 		return nil, err
 	}
-	all.strict, all.files = true, map[string]func(io.Writer, *report.Run) error{}
+	all.strict, all.files = true, map[string]func(io.Writer, *gate.Run) error{}
 	if err := g.readFiles(all); err != nil {
 		return nil, err
 	}
@@ -165,8 +167,8 @@ func (g *gates) checkWindows(repeats int) error {
 func (g *gateLoadFlags) readFiles(into *gates) error {
 	for _, file := range []struct {
 		flag, name string
-		write      func(io.Writer, *report.Run) error
-	}{{"--junit", g.junit, report.WriteLoadJUnit}, {"--markdown", g.markdown, report.WriteLoadMarkdown}} {
+		write      func(io.Writer, *gate.Run) error
+	}{{"--junit", g.junit, gate.WriteLoadJUnit}, {"--markdown", g.markdown, gate.WriteLoadMarkdown}} {
 		if file.name == "" {
 			continue
 		}
@@ -216,7 +218,7 @@ func (g *gates) judge(a *app, seen *report.Run, status record.Status) error {
 	}
 	seen.Gates = g.find(seen.Summary, since)
 	if since != nil {
-		seen.Since = report.NewDiffReport(since, slices.DeleteFunc(slices.Clone(seen.Gates), func(f analysis.GateFinding) bool { return f.Unit != analysis.Relative }))
+		seen.Since = gate.NewDiffReport(since, slices.DeleteFunc(slices.Clone(seen.Gates), func(f analysis.GateFinding) bool { return f.Unit != analysis.Relative }))
 	}
 	return nil
 }
@@ -235,19 +237,20 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	if g == nil {
 		return nil
 	}
+	judged := seen.Outcome()
 	if len(seen.Gates) > 0 {
 		fmt.Fprintln(words)
 	}
-	errs := []error{report.WriteGates(words, seen)}
+	errs := []error{gate.WriteGates(words, judged)}
 	if seen.Since != nil {
-		fmt.Fprintf(words, "\n%s:\n", seen.SaySince())
-		errs = append(errs, report.WriteDiff(words, seen.Since, report.TerminalOf(words)))
+		fmt.Fprintf(words, "\n%s:\n", judged.SaySince())
+		errs = append(errs, gate.WriteDiff(words, seen.Since, format.TerminalOf(words)))
 	}
 	for name, write := range g.files {
 		if name == standardOutput {
 			name = "" // as writeTo has it
 		}
-		errs = append(errs, a.writeTo(name, func(w io.Writer) error { return write(w, seen) }))
+		errs = append(errs, a.writeTo(name, func(w io.Writer) error { return write(w, judged) }))
 	}
 	return errors.Join(errs...)
 }
@@ -255,11 +258,12 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 // exit returns the error for the exit code, by the gates and by what the run alone comes to. A
 // gate that could not be judged does not pass.
 func exit(seen *report.Run, alone error) error {
+	judged := seen.Outcome()
 	var breached, unjudged []string
 	for _, f := range seen.Gates {
 		switch f.Outcome {
 		case analysis.Breached:
-			breached = append(breached, seen.SayGate(f))
+			breached = append(breached, judged.SayGate(f))
 		case analysis.Unjudged:
 			unjudged = append(unjudged, f.Gate)
 		}

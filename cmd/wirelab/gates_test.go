@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/gate"
 )
 
 // keptRun is a run of three valid trials that is read, and never measured again.
@@ -171,7 +172,7 @@ func TestGatesAreWritten(t *testing.T) {
 	}
 	a, out := &app{}, bytes.Buffer{}
 	a.stdout = &out
-	gates := &gates{files: map[string]func(io.Writer, *report.Run) error{standardOutput: report.WriteLoadJUnit}}
+	gates := &gates{files: map[string]func(io.Writer, *gate.Run) error{standardOutput: gate.WriteLoadJUnit}}
 	if err := gates.write(a, &report.Run{Summary: &analysis.Summary{}}, io.Discard); err != nil || !strings.HasPrefix(out.String(), "<?xml") {
 		t.Errorf("- has %q, %v", out.String(), err)
 	}

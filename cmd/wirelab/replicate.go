@@ -17,6 +17,8 @@ import (
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
 	"wirelab.dev/internal/wire/peer"
 )
 
@@ -94,7 +96,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 // interrupted.
 func (a *app) replicate(ctx context.Context, r *replication) error {
 	began, machine := time.Now(), host.Describe()
-	all := &report.Replication{Started: began, Quick: r.Quick, Host: machine.InWords()}
+	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.InWords()}
 	jobs := make([]job, len(r.Studies))
 	trials := make([]int, len(jobs))
 	for i, name := range r.Studies {
@@ -140,33 +142,33 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 }
 
 // replicateStudy measures a study, unless it was measured before.
-func (a *app) replicateStudy(ctx context.Context, j job) (report.Replicated, error) {
+func (a *app) replicateStudy(ctx context.Context, j job) (gate.Replicated, error) {
 	if j.resume && j.until.Ended != "" {
 		seen, err := a.readRun(j.output.directory)
 		if err != nil {
-			return report.Replicated{}, err
+			return gate.Replicated{}, err
 		}
 		return publish.Replicated(seen, record.Done), nil
 	}
 	seen, status, err := a.perform(ctx, j)
 	if seen == nil {
-		return report.Replicated{}, err
+		return gate.Replicated{}, err
 	}
 	if err := errors.Join(err, publish.WriteFiles(seen)); err != nil {
-		return report.Replicated{}, err
+		return gate.Replicated{}, err
 	}
 	return publish.Replicated(seen, status), nil
 }
 
 // tell writes the files, and prints one line per claim.
-func (a *app) tell(r *replication, all *report.Replication) error {
+func (a *app) tell(r *replication, all *gate.Replication) error {
 	if err := publish.WriteReplication(r.Directory, all); err != nil {
 		return err
 	}
 	if r.json {
 		return report.WriteReplicationJSON(a.stdout, all)
 	}
-	if err := report.WriteReplication(a.stdout, all, report.TerminalOf(a.stdout)); err != nil {
+	if err := gate.WriteReplication(a.stdout, all, format.TerminalOf(a.stdout)); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "Report: %s\n", filepath.Join(r.Directory, "claims.html"))

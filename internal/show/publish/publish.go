@@ -21,6 +21,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/export"
 )
 
 // A Reader reads runs and judges their trials again.
@@ -86,11 +87,11 @@ func writeProfiles(seen *report.Run) error {
 	if len(seen.Summary.Profiles) == 0 {
 		return nil
 	}
-	folder := filepath.Join(seen.Directory, report.ProfilesFolder)
+	folder := filepath.Join(seen.Directory, export.ProfilesFolder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	return report.WriteProfiles(seen, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) })
+	return export.WriteProfiles(seen.Summary, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) })
 }
 
 // WriteFile writes another file and renames it, so that no reader finds half a report.

@@ -6,6 +6,8 @@ import (
 
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/show/report/export"
+	"wirelab.dev/internal/show/report/table"
 )
 
 func TestAllocationsAsText(t *testing.T) {
@@ -18,10 +20,10 @@ func TestAllocationsAsText(t *testing.T) {
 		}},
 	}}}}
 	var lines, trees strings.Builder
-	if err := WriteAllocators(&lines, s); err != nil {
+	if err := table.WriteAllocators(&lines, s); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteAllocationTrees(&trees, &Run{Summary: s}); err != nil {
+	if err := export.WriteAllocationTrees(&trees, s); err != nil {
 		t.Fatal(err)
 	}
 	const wantLine = "grpc  server  2KiB   12.5     codec.Copy 75%, main.f 20%"

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -160,7 +161,10 @@ func (tab whyTab) wantExplained(of, against *insight.Insight) {
 	tab.want("the words", tab.texts(".advice li"), strings.Join(advice.Explain(e), "; "))
 	for _, stages := range e.Stages {
 		if against == nil {
-			stages.Parts = stageOrder(of.Life, stages.Parts)
+			place := func(c insight.Change) int {
+				return slices.IndexFunc(of.Life.Stages, func(s insight.Stage) bool { return s.Name == c.Name })
+			}
+			slices.SortStableFunc(stages.Parts, func(a, b insight.Change) int { return cmp.Compare(place(a), place(b)) })
 		}
 		tab.wantParts(`[data-table="stages"]`, stages, against != nil)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // csvColumn is one value of every row, with the unit in its title.
@@ -21,7 +23,7 @@ type csvColumn[Row any] struct {
 // has no valid trial, is empty.
 func WriteCSV(w io.Writer, run *Run) error {
 	var rows []*Cell
-	for _, cell := range ordered(run.Summary.Cells) {
+	for _, cell := range table.Ordered(run.Summary.Cells) {
 		rows = append(rows, new(newCell(cell)))
 	}
 	return writeRows(w, csvColumns(), rows)
@@ -143,7 +145,7 @@ func bounded[Row any](title string, show func(float64) string, of func(Row) *mat
 }
 
 func csvNumber(value float64) string {
-	if !finite(value) {
+	if !format.Finite(value) {
 		return ""
 	}
 	return strconv.FormatFloat(value, 'g', -1, 64)

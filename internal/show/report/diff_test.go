@@ -10,10 +10,12 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
 )
 
 // aDiff has a cell that became slower, and one of which that is not sure.
-func aDiff(t *testing.T, gates ...string) *DiffReport {
+func aDiff(t *testing.T, gates ...string) *gate.DiffReport {
 	t.Helper()
 	ratio := func(low, value, high float64) matrix.Figure {
 		return matrix.Figure{Value: value, Interval: &matrix.Interval{Low: low, High: high, Confidence: 0.95}}
@@ -39,13 +41,13 @@ func aDiff(t *testing.T, gates ...string) *DiffReport {
 			}
 		}
 	}
-	return NewDiffReport(d, analysis.PassUnjudgedChanges(all))
+	return gate.NewDiffReport(d, analysis.PassUnjudgedChanges(all))
 }
 
 func TestDiffIsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	r := aDiff(t, "mean > +10%", "throughput < -50%")
-	if err := WriteDiff(&out, r, Terminal{}); err != nil {
+	if err := gate.WriteDiff(&out, r, format.Terminal{}); err != nil {
 		t.Fatal(err)
 	}
 	want := `cell                       figure      before    after    change                     verdict    trials
@@ -70,7 +72,7 @@ Trust: the runs were not made by turns: what else changed in between counts too.
 
 func TestDiffAsJUnit(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteDiffJUnit(&out, aDiff(t, "mean > +10%")); err != nil {
+	if err := gate.WriteDiffJUnit(&out, aDiff(t, "mean > +10%")); err != nil {
 		t.Fatal(err)
 	}
 	var suite struct {
@@ -96,7 +98,7 @@ func TestDiffAsJUnit(t *testing.T) {
 func TestDiffAsMarkdownAndJSON(t *testing.T) {
 	var markdown, object bytes.Buffer
 	r := aDiff(t, "mean > +10%")
-	if err := WriteDiffMarkdown(&markdown, r); err != nil {
+	if err := gate.WriteDiffMarkdown(&markdown, r); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteDiffJSON(&object, r); err != nil {

@@ -1,5 +1,12 @@
-// Package report shows what analysis found: as a table for a terminal, as an
-// HTML page that opens from a file, and in the formats that other tools read.
+// Package report shows what analysis found: as an HTML page that opens from a file, as a
+// JSON object, and in the formats that other tools read. Its folders show the rest:
+//
+//	format   numbers, times and paragraphs as texts
+//	table    cells as tables and paragraphs for a terminal
+//	gate     the outcomes of gates, and what changed since an earlier run
+//	export   records and profiles in the formats of other tools
+//
+// A report is written in three steps:
 //
 //  1. A [Run] comes in: an [analysis.Summary], the sentences that package advice
 //     wrote about it, and the records, for formats that show every trial.

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // encode writes a value of this package's and of analysis's types as JSON. It
@@ -168,7 +169,7 @@ func (e *encoder) figure(f matrix.Figure, at place) {
 }
 
 func (e *encoder) number(value float64) {
-	if !finite(value) {
+	if !format.Finite(value) {
 		e.out.WriteString("null")
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"wirelab.dev/internal/show/report/export"
 )
 
 // Format is a form that other tools read.
@@ -19,10 +21,10 @@ func Formats() []Format {
 	return []Format{
 		{Name: "csv", File: "cells.csv", About: "a row a cell, the unit in the column's name", Write: WriteCSV},
 		{Name: "json", File: "compare.json", About: "the documented object of --json", Write: WriteJSON},
-		{Name: "benchstat", File: "benchstat.txt", About: "Go benchmark text, a line a trial", Write: WriteBenchstat},
+		{Name: "benchstat", File: "benchstat.txt", About: "Go benchmark text, a line a trial", Write: func(w io.Writer, run *Run) error { return export.WriteBenchstat(w, run.Summary, run.Records) }},
 		{Name: "scenarios", File: "benchmark.csv", About: "a row a cell beside its part's first, with the columns that the study asks for", Write: WriteStudyTable},
-		{Name: "allocations", File: "allocations.txt", About: "the call trees that allocate, of trials that were profiled for it", Write: WriteAllocationTrees},
-		{Name: "hlog", File: "latency.hlog", About: "HdrHistogram log, a histogram a trial", Write: WriteHistogramLog},
+		{Name: "allocations", File: "allocations.txt", About: "the call trees that allocate, of trials that were profiled for it", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
+		{Name: "hlog", File: "latency.hlog", About: "HdrHistogram log, a histogram a trial", Write: func(w io.Writer, run *Run) error { return export.WriteHistogramLog(w, run.Summary, run.Records) }},
 	}
 }
 

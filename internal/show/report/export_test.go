@@ -13,6 +13,10 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/perf/benchfmt"
+
+	"wirelab.dev/internal/show/report/export"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 func TestEveryFormatIsFoundAndWrites(t *testing.T) {
@@ -159,11 +163,11 @@ func TestCSVOfLoads(t *testing.T) {
 // A percentile of too few requests is shown nowhere: 3,000 requests have a P99 and no P99.9.
 func TestTooFewRequestsHaveNoPercentile(t *testing.T) {
 	run := fixtureRun(t)
-	var table, asCSV bytes.Buffer
-	if err := errors.Join(WriteTable(&table, run.Summary, Table{Columns: []string{"P90", "P99", "P99.9", "P99.99"}}), WriteCSV(&asCSV, run)); err != nil {
+	var shown, asCSV bytes.Buffer
+	if err := errors.Join(table.WriteTable(&shown, run.Summary, table.Table{Columns: []string{"P90", "P99", "P99.9", "P99.99"}}), WriteCSV(&asCSV, run)); err != nil {
 		t.Fatal(err)
 	}
-	if row := strings.Fields(strings.Split(table.String(), "\n")[3]); !slices.Equal(row[3:7], []string{"117µs", "179µs", absent, absent}) {
+	if row := strings.Fields(strings.Split(shown.String(), "\n")[3]); !slices.Equal(row[3:7], []string{"117µs", "179µs", format.Absent, format.Absent}) {
 		t.Errorf("the table has %v", row)
 	}
 	rows, err := csv.NewReader(&asCSV).ReadAll()
@@ -201,7 +205,7 @@ func TestTooFewRequestsHaveNoPercentile(t *testing.T) {
 // that it knows.
 func TestBenchstatIsReadBack(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteBenchstat(&out, fixtureRun(t)); err != nil {
+	if err := export.WriteBenchstat(&out, fixtureRun(t).Summary, fixtureRun(t).Records); err != nil {
 		t.Fatal(err)
 	}
 	type trial struct {
@@ -258,7 +262,7 @@ func TestBenchstatTellsTheCPUTimeThatIsKnown(t *testing.T) {
 	user, system := int64(3_000_000), int64(2_000_000) // of 1,000 requests
 	run.Records[0].Server.UserNS, run.Records[0].Server.SystemNS = &user, &system
 	var out bytes.Buffer
-	if err := WriteBenchstat(&out, run); err != nil {
+	if err := export.WriteBenchstat(&out, run.Summary, run.Records); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), " 5000 server-cpu-ns\n") || strings.Contains(out.String(), " client-cpu-ns\n") {
@@ -273,7 +277,7 @@ func TestBenchstatTellsCellsApart(t *testing.T) {
 	run.Records = run.Records[:3]
 	run.Records[2].Cell.Connection = "shared"
 	var out bytes.Buffer
-	if err := WriteBenchstat(&out, run); err != nil {
+	if err := export.WriteBenchstat(&out, run.Summary, run.Records); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
@@ -289,7 +293,7 @@ func TestBenchstatTellsCellsApart(t *testing.T) {
 
 func TestHistogramLogIsReadBack(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteHistogramLog(&out, fixtureRun(t)); err != nil {
+	if err := export.WriteHistogramLog(&out, fixtureRun(t).Summary, fixtureRun(t).Records); err != nil {
 		t.Fatal(err)
 	}
 	const key = "matrix/tcp:buffers=pooled+inflight=50/echo/64B/c=50/per-worker/closed:limit=50/"

@@ -14,6 +14,8 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 func TestFleetIsSaidInOneLine(t *testing.T) {
@@ -90,7 +92,7 @@ func TestFleetInJSON(t *testing.T) {
 func TestFleetInTheTable(t *testing.T) {
 	run := fixtureFleet(t)
 	var out strings.Builder
-	if err := WriteTable(&out, run.Summary, Table{}); err != nil {
+	if err := table.WriteTable(&out, run.Summary, table.Table{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"100 clients, closed loop, from 4 agents of a fleet", "invalid, generator-bound: client-4: the client had 99 %"} {
@@ -120,8 +122,10 @@ func TestFleetDiffersFromOneMachine(t *testing.T) {
 // A run of one trial is shown by itself, with a line a client.
 func TestFleetOfAService(t *testing.T) {
 	run := fixtureFleet(t)
-	var text loadText
-	text.fleet(run)
+	var text strings.Builder
+	if err := table.WriteLoad(&text, run.Summary, nil, format.Terminal{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, line := range []string{"4 client agents (client-1, client-2, 2 more) against server-1; clocks ±38 µs, windows within", "client-1: 25 clients, 20,000/s, P99 149µs, 50% of its CPUs, ok", "client-4: 25 clients, 20,000/s, P99 273µs, 99% of its CPUs, invalid"} {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("the lines lack %q:\n%s", line, text.String())

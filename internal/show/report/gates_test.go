@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/gate"
 )
 
 // gatedRun is a run of which much was asked. Its figures decide nothing here.
@@ -30,7 +31,7 @@ func TestGatesArePrinted(t *testing.T) {
 	run := gatedRun(t)
 	run.Summary.Cells = run.Summary.Cells[:1]
 	var out bytes.Buffer
-	if err := WriteGates(&out, run); err != nil {
+	if err := gate.WriteGates(&out, run.Outcome()); err != nil {
 		t.Fatal(err)
 	}
 	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval holds the limit
@@ -46,7 +47,7 @@ open         mean>+10%: +12.0%, of 3 windows
 // In several cells a gate says of which it is.
 func TestGatesNameTheirCell(t *testing.T) {
 	run := gatedRun(t)
-	if got := run.SayGate(run.Gates[0]); !strings.HasPrefix(got, "p99>20ms in "+run.Summary.Cells[0].Key+": ") {
+	if got := run.Outcome().SayGate(run.Gates[0]); !strings.HasPrefix(got, "p99>20ms in "+run.Summary.Cells[0].Key+": ") {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -55,7 +56,7 @@ func TestLoadAsJUnit(t *testing.T) {
 	run := gatedRun(t)
 	run.Summary.Cells[0].Valid = 0
 	var out bytes.Buffer
-	if err := WriteLoadJUnit(&out, run); err != nil {
+	if err := gate.WriteLoadJUnit(&out, run.Outcome()); err != nil {
 		t.Fatal(err)
 	}
 	var suite struct {
@@ -83,7 +84,7 @@ func TestLoadAsMarkdown(t *testing.T) {
 	run.Since = aDiff(t, "mean > +10%")
 	run.Summary.Cells[1].Valid = 0
 	var out bytes.Buffer
-	if err := WriteLoadMarkdown(&out, run); err != nil {
+	if err := gate.WriteLoadMarkdown(&out, run.Outcome()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -10,7 +10,7 @@ import (
 	"io"
 	"slices"
 
-	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/show/report/table"
 	"wirelab.dev/web"
 )
 
@@ -48,7 +48,7 @@ func writeHTML(w io.Writer, run *Run, live template.JS) error {
 		Program: template.JS(web.Program),
 		Data:    template.JS(data.String()),
 		Advice:  slices.Concat(run.Answer, run.Advice),
-		Table:   newPlainTable(run.Summary),
+		Table:   table.NewPlain(run.Summary),
 		Live:    live,
 	})
 	if err != nil {
@@ -63,36 +63,6 @@ type pageContent struct {
 	Program template.JS
 	Data    template.JS
 	Advice  []string
-	Table   plainTable
+	Table   table.PlainTable
 	Live    template.JS // empty in a file
-}
-
-// plainTable is the terminal's table, for a reader without JavaScript.
-type plainTable struct {
-	Titles []string
-	Rows   [][]string
-	Notes  []string
-}
-
-func newPlainTable(summary *analysis.Summary) plainTable {
-	cells := ordered(summary.Cells)
-	if len(cells) == 0 {
-		return plainTable{}
-	}
-	notes := newNotes(cells)
-	lines := tableLines(summary, cells, notes)
-	table := plainTable{Rows: make([][]string, len(lines))}
-	for _, c := range withFigures(append(keyColumns(keys()), figureColumns()...), lines) {
-		if c.title == "" { // a mark
-			continue
-		}
-		table.Titles = append(table.Titles, c.title)
-		for i, l := range lines {
-			table.Rows[i] = append(table.Rows[i], c.value(l))
-		}
-	}
-	for i, note := range notes.list {
-		table.Notes = append(table.Notes, note.text(i))
-	}
-	return table
 }

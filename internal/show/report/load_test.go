@@ -10,6 +10,8 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // shortLoad returns a load of one trial in which the given number of requests was answered.
@@ -49,10 +51,10 @@ func TestLoadShowsThePercentilesThatAreKnown(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		run := shortLoad(t, c.requests)
-		if !IsLoad(run) {
+		if !table.IsLoad(run.Summary) {
 			t.Fatal("one trial of a service is no load")
 		}
-		if err := WriteLoad(&out, run, Terminal{}); err != nil {
+		if err := table.WriteLoad(&out, run.Summary, nil, format.Terminal{}); err != nil {
 			t.Fatal(err)
 		}
 		_, line, _ := strings.Cut(out.String(), "\nlatency ")

@@ -11,6 +11,8 @@ import (
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/gate"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // ObjectVersion is the form of the JSON object. It grows when a name changes
@@ -63,10 +65,10 @@ type Cell struct {
 
 	// Of a service of the user's own. Other cells have none of it.
 
-	Statuses []AnswerStatus `json:"statuses,omitempty"` // of the answers of a service of the user's own; absent of other cells
-	Said     string         `json:"-" page:"said"`      // what the service was asked, and over what
-	Name     string         `json:"-" page:"name"`      // the same with the number of clients
-	Checks   []JudgedCheck  `json:"-" page:"checks"`    // worst first
+	Statuses []table.AnswerStatus `json:"statuses,omitempty"` // of the answers of a service of the user's own; absent of other cells
+	Said     string               `json:"-" page:"said"`      // what the service was asked, and over what
+	Name     string               `json:"-" page:"name"`      // the same with the number of clients
+	Checks   []JudgedCheck        `json:"-" page:"checks"`    // worst first
 }
 
 // NewObject puts the run into the form that programs may rely on.
@@ -95,25 +97,12 @@ func NewObject(run *Run) *Object {
 }
 
 func newCell(c *matrix.Cell) Cell {
-	cell := Cell{Cell: *c, HasValid: c.IsValid(), Warnings: warnings(c), ResponseApart: c.Response != nil}
+	cell := Cell{Cell: *c, HasValid: c.IsValid(), Warnings: table.Warnings(c), ResponseApart: c.Response != nil}
 	cell.Response = c.ResponseTimes()
 	if c.Kind().InDetail {
-		cell.Statuses, cell.Said, cell.Name = namedStatuses(&c.Cell, c.Statuses), sayCall(&c.Cell), cellName(&c.Cell)
+		cell.Statuses, cell.Said, cell.Name = table.NamedStatuses(&c.Cell, c.Statuses), table.DescribeCall(&c.Cell), table.CellName(&c.Cell)
 	}
 	return cell
-}
-
-// warnings lists what is wrong with a cell, worst first.
-func warnings(c *matrix.Cell) []string {
-	var texts []string
-	for _, f := range troubles(c) {
-		text := headline(c, f)
-		if f.Trials > 0 && c.Trials > 1 {
-			text += fmt.Sprintf(" (%d of %d trials)", f.Trials, c.Trials)
-		}
-		texts = append(texts, text+": "+f.Detail)
-	}
-	return append(texts, c.Warnings...)
 }
 
 // WriteJSON prints the run as one [Object], indented.
@@ -134,3 +123,9 @@ func writeIndented(w io.Writer, object any) error {
 	_, err = w.Write(out.Bytes())
 	return err
 }
+
+// WriteDiffJSON writes one object.
+func WriteDiffJSON(w io.Writer, r *gate.DiffReport) error { return writeIndented(w, r) }
+
+// WriteReplicationJSON writes one object.
+func WriteReplicationJSON(w io.Writer, r *gate.Replication) error { return writeIndented(w, r) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/show/report/gate"
 )
 
 // Overlay is what there is to show of several runs that lie over each other, by their names.
@@ -22,7 +23,7 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 		if err != nil {
 			continue // a warning says so
 		}
-		for _, line := range NewDiffReport(d, nil).Answer {
+		for _, line := range gate.NewDiffReport(d, nil).Answer {
 			if len(runs) > 2 {
 				line = fmt.Sprintf("%s: %s", names[i+1], line)
 			}

@@ -7,6 +7,8 @@ import (
 
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // pageData is what the page reads: the object of --json, and what only a page
@@ -58,14 +60,14 @@ func newPageData(run *Run) *pageData {
 		}
 	}
 	data.Cells = nil
-	for _, cell := range ordered(s.Cells) {
+	for _, cell := range table.Ordered(s.Cells) {
 		shown := newCell(cell)
 		if cell.Kind().InDetail {
 			shown.Checks = verdictsOf(cell.Cell, run.Records)
 		}
 		data.Cells = append(data.Cells, shown)
 	}
-	data.ClosedTail = closedTail(ordered(s.Cells))
+	data.ClosedTail = table.ClosedTail(table.Ordered(s.Cells))
 	return data
 }
 
@@ -104,7 +106,7 @@ func machineLine(host map[string]any) string {
 	add("%v", host["cpu_model"])
 	add("%v cores", host["cores"])
 	if memory, ok := host["memory_bytes"].(float64); ok {
-		add("%s memory", byteSize(int(memory)))
+		add("%s memory", format.ByteSize(int(memory)))
 	}
 	add("%v", kernel(host))
 	add("%v", host["virtualisation"])

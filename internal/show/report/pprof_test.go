@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/show/report/export"
 )
 
 type closer struct{ *bytes.Buffer }
@@ -28,7 +29,7 @@ func TestProfilesForOtherTools(t *testing.T) {
 		Stacks:     []insight.ProfiledStack{{Frames: []int{0}, Weight: 0.25}, {Frames: []int{0, 1}, Category: 1, Weight: 0.75}},
 	}}
 	files := map[string]*bytes.Buffer{}
-	if err := WriteProfiles(run, func(name string) (io.WriteCloser, error) {
+	if err := export.WriteProfiles(run.Summary, func(name string) (io.WriteCloser, error) {
 		files[name] = &bytes.Buffer{}
 		return closer{files[name]}, nil
 	}); err != nil {

@@ -9,11 +9,13 @@ import (
 
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
 )
 
-func aReplication() *Replication {
-	r := &Replication{Quick: true, Host: "a machine"}
-	r.Add(Replicated{Name: "s", Title: "A study", Run: "s", Trials: 9, Valid: 8, Claims: []compare.Claim{
+func aReplication() *gate.Replication {
+	r := &gate.Replication{Quick: true, Host: "a machine"}
+	r.Add(gate.Replicated{Name: "s", Title: "A study", Run: "s", Trials: 9, Valid: 8, Claims: []compare.Claim{
 		{Row: "K4", Says: "one | two", ClaimedRatio: new(1.9), Ratio: new(fixtureFigure(2)), Outcome: compare.Compatible, Pairs: 3},
 		{
 			Row: "K5", Says: "where <they> cross", But: "its table says otherwise", AtLeast: new(1024.0), AtMost: new(2048.0), Ratio: new(fixtureFigure(4000)), Outcome: compare.Refuted, Pairs: 3,
@@ -22,14 +24,14 @@ func aReplication() *Replication {
 		{Row: "K6", Says: "open", Ratio: &matrix.Figure{Value: 1.1}, Outcome: compare.Underpowered, Pairs: 3, NeededPairs: new(20)},
 		{Row: "K7", Says: "unknown", Outcome: compare.Unmeasured, Reason: "no counters"},
 	}})
-	r.Add(Replicated{Name: "t", Title: "Another", Run: "t", Note: "interrupted before it", Claims: []compare.Claim{{Row: "F1", Says: "never", Outcome: compare.Unmeasured, Reason: "interrupted before it"}}})
+	r.Add(gate.Replicated{Name: "t", Title: "Another", Run: "t", Note: "interrupted before it", Claims: []compare.Claim{{Row: "F1", Says: "never", Outcome: compare.Unmeasured, Reason: "interrupted before it"}}})
 	r.Finish(90 * time.Second)
 	return r
 }
 
 func TestReplicationInWords(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteReplication(&out, aReplication(), Terminal{}); err != nil {
+	if err := gate.WriteReplication(&out, aReplication(), format.Terminal{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
@@ -53,7 +55,7 @@ func TestReplicationInWords(t *testing.T) {
 func TestReplicationAsFiles(t *testing.T) {
 	r := aReplication()
 	var page, markdown, junit, object bytes.Buffer
-	for _, err := range []error{WriteReplicationHTML(&page, r), WriteReplicationMarkdown(&markdown, r), WriteReplicationJUnit(&junit, r), WriteReplicationJSON(&object, r)} {
+	for _, err := range []error{gate.WriteReplicationHTML(&page, r), gate.WriteReplicationMarkdown(&markdown, r), gate.WriteReplicationJUnit(&junit, r), WriteReplicationJSON(&object, r)} {
 		if err != nil {
 			t.Fatal(err)
 		}

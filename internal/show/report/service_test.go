@@ -8,17 +8,19 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // pageCell is what the page of a service is given of a cell.
 type pageCell struct {
-	Said     string           `json:"said"`
-	Name     string           `json:"name"`
-	Requests int64            `json:"requests"`
-	Window   float64          `json:"window_seconds"`
-	Statuses []AnswerStatus   `json:"statuses"`
-	Checks   []JudgedCheck    `json:"checks"`
-	Course   []map[string]any `json:"course"`
+	Said     string               `json:"said"`
+	Name     string               `json:"name"`
+	Requests int64                `json:"requests"`
+	Window   float64              `json:"window_seconds"`
+	Statuses []table.AnswerStatus `json:"statuses"`
+	Checks   []JudgedCheck        `json:"checks"`
+	Course   []map[string]any     `json:"course"`
 	Spread   []struct {
 		Requests int64 `json:"requests"`
 	} `json:"spread"`
@@ -103,7 +105,7 @@ func TestPageDataOfOthersIsAsSmallAsBefore(t *testing.T) {
 
 func TestTableOfAServiceShowsItsWire(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteTable(&out, fixtureService(t, "steps").Summary, Table{Terminal: Terminal{Width: 100}}); err != nil {
+	if err := table.WriteTable(&out, fixtureService(t, "steps").Summary, table.Table{Terminal: format.Terminal{Width: 100}}); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -121,7 +123,7 @@ func TestVariantsOfServicesInWords(t *testing.T) {
 		"service:wire=something-unheard": {"something-unheard", "GET / over something-unheard"},
 	} {
 		cell := record.Cell{Stack: record.ServiceStack, Variant: variant, Place: record.Place{Workload: "GET /"}}
-		if short, said := cell.ShortVariant(), sayCall(&cell); short != want[0] || said != want[1] {
+		if short, said := cell.ShortVariant(), table.DescribeCall(&cell); short != want[0] || said != want[1] {
 			t.Errorf("%s is %q and %q, want %q", variant, short, said, want)
 		}
 	}

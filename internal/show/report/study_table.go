@@ -11,6 +11,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // StudyTableFile is the name that a study's own table has beside the run: what
@@ -81,7 +83,7 @@ func studyColumns() []studyColumn {
 		{"operation", func(r studyRow) string { return r.declared.Operation(r.Workload) }},
 		text("stack", func(c *matrix.Cell) string { return c.Variant }),
 		{"protocol", studyRow.protocol},
-		text("load", load),
+		text("load", table.DescribeLoad),
 		count("users", func(c *matrix.Cell) int64 { return int64(cmp.Or(c.Load.Burst, c.Clients)) }),
 		text("valid", func(c *matrix.Cell) string { return fmt.Sprintf("%d/%d", c.Valid, c.Trials) }),
 		count("requests", func(c *matrix.Cell) int64 { return c.Survival.Requests }),
@@ -127,7 +129,7 @@ func studyFigures() []studyColumn {
 		{"server_peak_mb", mega, "Server.Peak"},
 	} {
 		columns = append(columns, studyColumn{f.title, func(r studyRow) string {
-			figure := figureAt(r.Cell, f.field)
+			figure := table.FigureAt(r.Cell, f.field)
 			if figure == nil || !r.IsValid() {
 				return ""
 			}
@@ -142,7 +144,7 @@ const digits = 6
 
 // rounded shows a figure, and nothing where there is none.
 func rounded(value float64) string {
-	if !finite(value) {
+	if !format.Finite(value) {
 		return ""
 	}
 	return strconv.FormatFloat(value, 'g', digits, 64)

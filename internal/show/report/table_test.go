@@ -13,6 +13,8 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // fewCells keeps those cells of the fixture whose table shows all there is to
@@ -33,15 +35,15 @@ func fewCells(t *testing.T) *analysis.Summary {
 }
 
 func TestTable(t *testing.T) {
-	for name, table := range map[string]Table{
+	for name, as := range map[string]table.Table{
 		"piped":  {},
-		"narrow": {Terminal: Terminal{Width: 60}},
-		"colour": {Terminal: Terminal{Width: 160, Colour: true}},
-		"whole":  {Columns: []string{AllColumns}, Verbose: true},
+		"narrow": {Terminal: format.Terminal{Width: 60}},
+		"colour": {Terminal: format.Terminal{Width: 160, Colour: true}},
+		"whole":  {Columns: []string{table.AllColumns}, Verbose: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := WriteTable(&out, fewCells(t), table); err != nil {
+			if err := table.WriteTable(&out, fewCells(t), as); err != nil {
 				t.Fatal(err)
 			}
 			checkGolden(t, filepath.Join("testdata", "table-"+name+".txt"), out.Bytes())
@@ -54,7 +56,7 @@ func TestTableOfLoads(t *testing.T) {
 	summary := fixtureLoads(t).Summary
 	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool { return c.Part == "ping" })
 	var out bytes.Buffer
-	if err := WriteTable(&out, summary, Table{Terminal: Terminal{Width: 80}}); err != nil {
+	if err := table.WriteTable(&out, summary, table.Table{Terminal: format.Terminal{Width: 80}}); err != nil {
 		t.Fatal(err)
 	}
 	checkGolden(t, filepath.Join("testdata", "table-loads.txt"), out.Bytes())
@@ -65,7 +67,7 @@ func TestTableOfLifecycles(t *testing.T) {
 	summary := fixtureLifecycle(t).Summary
 	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool { return c.Clients != 10 && c.Clients != 500 })
 	var out bytes.Buffer
-	if err := WriteTable(&out, summary, Table{}); err != nil {
+	if err := table.WriteTable(&out, summary, table.Table{}); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -84,7 +86,7 @@ func TestTableFits(t *testing.T) {
 		usual.Cells[i].Failure, usual.Cells[i].Findings, usual.Cells[i].Errors = "", nil, 0
 	}
 	for _, width := range []int{0, 50, 60, 80, 100, 160} {
-		text := tableOf(t, usual, Table{Terminal: Terminal{Width: width}})
+		text := tableOf(t, usual, table.Table{Terminal: format.Terminal{Width: width}})
 		for line := range strings.Lines(text) {
 			isNote := width == 0 && strings.HasPrefix(line, "[")
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > cmp.Or(width, 80) && !isNote {
@@ -109,17 +111,17 @@ func TestALongNameLeavesRoomToOtherParts(t *testing.T) {
 			c.Variant = long
 		}
 	}
-	text := tableOf(t, summary, Table{})
+	text := tableOf(t, summary, table.Table{})
 	titles := regexp.MustCompile(`(?m)^stack .*`).FindAllString(text, -1)
 	if len(titles) != 2 || !strings.Contains(titles[0], "P99") || strings.Contains(titles[1], "P99") || !strings.Contains(text, long+" ") {
 		t.Errorf("titles %q in\n%s", titles, text)
 	}
 }
 
-func tableOf(t *testing.T, summary *analysis.Summary, table Table) string {
+func tableOf(t *testing.T, summary *analysis.Summary, as table.Table) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := WriteTable(&out, summary, table); err != nil {
+	if err := table.WriteTable(&out, summary, as); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -130,7 +132,7 @@ func tableOf(t *testing.T, summary *analysis.Summary, table Table) string {
 func TestSharedKeysAreSaidOnce(t *testing.T) {
 	summary := fixtureRun(t).Summary
 	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool { return c.Part == "tail" || c.Clients > 10 })
-	text := tableOf(t, summary, Table{})
+	text := tableOf(t, summary, table.Table{})
 	for _, want := range []string{"echo, closed loop\n", "\nmatrix\n", "\nsweep: 1 client\n", "stack   size   c "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -139,7 +141,7 @@ func TestSharedKeysAreSaidOnce(t *testing.T) {
 	summary.Cells = slices.DeleteFunc(summary.Cells, func(c matrix.Cell) bool {
 		return c.Part != "matrix" || c.Clients != 1 || c.RequestBytes != 64
 	})
-	if text := tableOf(t, summary, Table{}); !strings.HasPrefix(text, "echo, 64 B, 1 client, closed loop\nstack  ") {
+	if text := tableOf(t, summary, table.Table{}); !strings.HasPrefix(text, "echo, 64 B, 1 client, closed loop\nstack  ") {
 		t.Errorf("the heading is wrong:\n%s", text)
 	}
 }
@@ -148,37 +150,37 @@ func TestSharedKeysAreSaidOnce(t *testing.T) {
 // doubt.
 func TestTheFastestIsMarked(t *testing.T) {
 	summary := fewCells(t)
-	if text := tableOf(t, summary, Table{}); strings.Count(text, "µs* ") != 1 || !strings.Contains(text, "*: fastest of its group beyond doubt") {
+	if text := tableOf(t, summary, table.Table{}); strings.Count(text, "µs* ") != 1 || !strings.Contains(text, "*: fastest of its group beyond doubt") {
 		t.Errorf("want one mark and its meaning:\n%s", text)
 	}
-	if text := tableOf(t, summary, Table{Terminal: Terminal{Width: 80, Colour: true}}); !strings.Contains(text, "\x1b[1m95.3µs\x1b[0m\x1b[1m*\x1b[0m") {
+	if text := tableOf(t, summary, table.Table{Terminal: format.Terminal{Width: 80, Colour: true}}); !strings.Contains(text, "\x1b[1m95.3µs\x1b[0m\x1b[1m*\x1b[0m") {
 		t.Errorf("not bold:\n%q", text)
 	}
 	for i := range summary.Comparisons {
 		summary.Comparisons[i].Verdict = compare.Undecided
 	}
-	if text := tableOf(t, summary, Table{}); strings.Contains(text, "*") {
+	if text := tableOf(t, summary, table.Table{}); strings.Contains(text, "*") {
 		t.Errorf("marked in doubt:\n%s", text)
 	}
 }
 
 func TestColumnsThatAreAskedFor(t *testing.T) {
-	names, err := FindColumns([]string{"stack", "max", " p99.9", "MEAN", "mean", "load"})
+	names, err := table.FindColumns([]string{"stack", "max", " p99.9", "MEAN", "mean", "load"})
 	if err != nil || !slices.Equal(names, []string{"stack", "max", "P99.9", "mean", "load"}) {
 		t.Fatalf("%q, %v", names, err)
 	}
 	summary := fewCells(t)
-	text := tableOf(t, summary, Table{Terminal: Terminal{Width: 40}, Columns: names})
+	text := tableOf(t, summary, table.Table{Terminal: format.Terminal{Width: 40}, Columns: names})
 	if !regexp.MustCompile(`stack +size +c +load +max +P99.9 +mean +± +valid`).MatchString(text) {
 		t.Errorf("not as asked for:\n%s", text)
 	}
-	if _, err := FindColumns([]string{"P50", "p98"}); err == nil || !strings.Contains(err.Error(), `"p98": there are stack, workload, size`) || !strings.HasSuffix(err.Error(), ", all") {
+	if _, err := table.FindColumns([]string{"P50", "p98"}); err == nil || !strings.Contains(err.Error(), `"p98": there are stack, workload, size`) || !strings.HasSuffix(err.Error(), ", all") {
 		t.Errorf("of an unknown name: %v", err)
 	}
-	if text := tableOf(t, summary, Table{Columns: []string{"client"}}); strings.Contains(text, "└") {
+	if text := tableOf(t, summary, table.Table{Columns: []string{"client"}}); strings.Contains(text, "└") {
 		t.Errorf("lines of times without a time:\n%s", text)
 	}
-	text = tableOf(t, summary, Table{Columns: []string{AllColumns}})
+	text = tableOf(t, summary, table.Table{Columns: []string{table.AllColumns}})
 	for _, name := range []string{"workload", "load", "conn", "P95", "P99.99", "P99/P50", "CPU", "client", "server"} {
 		if !strings.Contains(text, " "+name+" ") {
 			t.Errorf("no %s among all:\n%s", name, text)
@@ -192,7 +194,7 @@ func TestTheLegendIsShort(t *testing.T) {
 		"kernel": fixtureRun(t).Summary, "loads": fixtureLoads(t).Summary, "lifecycle": fixtureLifecycle(t).Summary,
 	} {
 		for _, width := range []int{80, 120} {
-			text := tableOf(t, summary, Table{Terminal: Terminal{Width: width}})
+			text := tableOf(t, summary, table.Table{Terminal: format.Terminal{Width: width}})
 			text = text[strings.LastIndex(text, "\n\n")+2:]
 			legend, _, _ := strings.Cut(text, "\n[1]")
 			if lines := strings.Split(strings.TrimSpace(legend), "\n"); len(lines) > 3 {
@@ -200,7 +202,7 @@ func TestTheLegendIsShort(t *testing.T) {
 			}
 		}
 	}
-	if text := tableOf(t, fewCells(t), Table{Columns: []string{"P50"}}); !strings.Contains(text, "\nc: clients.\n") {
+	if text := tableOf(t, fewCells(t), table.Table{Columns: []string{"P50"}}); !strings.Contains(text, "\nc: clients.\n") {
 		t.Errorf("explains what is not shown:\n%s", text)
 	}
 }
@@ -208,82 +210,18 @@ func TestTheLegendIsShort(t *testing.T) {
 // Notes take a line each, but for why there is no measurement.
 func TestNotesAreCut(t *testing.T) {
 	summary := fewCells(t)
-	short, whole := tableOf(t, summary, Table{}), tableOf(t, summary, Table{Verbose: true})
+	short, whole := tableOf(t, summary, table.Table{}), tableOf(t, summary, table.Table{Verbose: true})
 	if !strings.Contains(short, "(limit 90…\n") || !strings.Contains(short, "…: the rest with --verbose, and in the report.\n") || !strings.Contains(short, "<at mmap> & gave up (grpc, 64KiB, c=500)\n") {
 		t.Errorf("short:\n%s", short)
 	}
 	if strings.Contains(whole, "…") || !strings.Contains(whole, "coordinated omission") || !strings.Contains(whole, "Connections: ") {
 		t.Errorf("verbose:\n%s", whole)
 	}
-	for length, want := range map[int]string{7: "one…", 8: "one, two", 50: "one, two"} {
-		if got := cut("one, two", length); got != want {
-			t.Errorf("cut to %d: %q, want %q", length, got, want)
-		}
-	}
-	if got := ranges([]int{1, 2, 4, 5, 6, 9}); got != "1,2,4-6,9" {
-		t.Errorf("ranges: %s", got)
-	}
-}
-
-func TestPlusMinus(t *testing.T) {
-	for want, f := range map[string]matrix.Figure{
-		"":      {Value: 10},
-		"±10%":  {Value: 10, Interval: &matrix.Interval{Low: 9, High: 11}},
-		"±0.5%": {Value: 10, Interval: &matrix.Interval{Low: 9.95, High: 10.05}},
-		"±1%":   {Value: 10, Interval: &matrix.Interval{Low: 9.904, High: 10.096}},
-		"±150%": {Value: 10, Interval: &matrix.Interval{Low: 5, High: 35}},
-	} {
-		if got := plusMinus(f); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
 }
 
 func TestTableOfNothing(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteTable(&out, &analysis.Summary{}, Table{}); err != nil || !strings.Contains(out.String(), "nothing to show") {
+	if err := table.WriteTable(&out, &analysis.Summary{}, table.Table{}); err != nil || !strings.Contains(out.String(), "nothing to show") {
 		t.Errorf("%q, %v", out.String(), err)
-	}
-}
-
-func TestWordsAreWrapped(t *testing.T) {
-	var out bytes.Buffer
-	if err := WriteWords(&out, []string{"one two three four five", "averyverylongwordthatstandsalone six"}, Terminal{Width: 14}); err != nil {
-		t.Fatal(err)
-	}
-	want := "• one two\n  three four\n  five\n• averyverylongwordthatstandsalone\n  six\n"
-	if out.String() != want {
-		t.Errorf("got:\n%swant:\n%s", out.String(), want)
-	}
-}
-
-func TestUnits(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{micros(0), "0"},
-		{micros(0.0421), "42.1ns"},
-		{micros(0.9994), "999ns"},
-		{micros(0.9996), "1.00µs"},
-		{micros(9.996), "10.0µs"},
-		{micros(999.4), "999µs"},
-		{micros(999.6), "1.00ms"},
-		{micros(51_500), "51.5ms"},
-		{micros(12_345_678), "12.3s"},
-		{byteSize(64), "64B"},
-		{byteSize(1000), "1000B"},
-		{byteSize(1536), "1.5KiB"},
-		{byteSize(64 << 10), "64KiB"},
-		{byteSize(20_800), "20.3KiB"},
-		{percent(1), "100%"},
-		{percent(0.99999), "99.99%"},
-		{percent(0.41), "41%"},
-		{perSecond(0.5), "0.50"},
-		{perSecond(99.96), "100"},
-		{perSecond(1234567.4), "1,234,567"},
-		{plain(44.04), "44.0"},
-		{plain(1081.6), "1,082"},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s, want %s", c.got, c.want)
-		}
 	}
 }

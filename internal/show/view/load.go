@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // A Load describes the load of a service to its view.
@@ -39,7 +39,7 @@ type Pauser interface {
 // are terminals. Close must be deferred, since it gives the terminal back.
 func NewLoad(w io.Writer, stdin *os.File, o Load) *View {
 	c := &loadContent{title: o.Title, duration: o.Duration, trials: o.Trials}
-	v := newView(w, report.TerminalOf(w).Width > 0, c)
+	v := newView(w, format.TerminalOf(w).Width > 0, c)
 	if o.End == nil {
 		o.End = interruptSelf
 	}
@@ -158,7 +158,7 @@ func (s *loadContent) progress(p live.Progress, at time.Time) string {
 	return ""
 }
 
-func (s *loadContent) lines(terminal report.Terminal, now time.Time) []string {
+func (s *loadContent) lines(terminal format.Terminal, now time.Time) []string {
 	lines := []string{styled(s.title, bold, terminal), styled(bar(s.fraction())+" "+s.progressed(now), "", terminal)}
 	if s.last != "" && (s.trials > 1 || !s.running) {
 		lines = append(lines, styled("last   "+s.last, faint, terminal))

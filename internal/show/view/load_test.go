@@ -10,7 +10,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // shownLoad is a load in the middle of its window.
@@ -31,7 +31,7 @@ func shownLoad() (loadContent, time.Time) {
 
 func TestLoadViewShowsTheLastSeconds(t *testing.T) {
 	s, now := shownLoad()
-	text := strings.Join(s.lines(report.Terminal{Width: 100}, now), "\n")
+	text := strings.Join(s.lines(format.Terminal{Width: 100}, now), "\n")
 	for _, want := range []string{
 		"GET http://127.0.0.1/",
 		"[■■■■■■■■················] 2.1s, 3.3s left",
@@ -59,7 +59,7 @@ func TestLoadViewFitsTheTerminal(t *testing.T) {
 		s.now.Live.Histogram = append(s.now.Live.Histogram, live.Bin{UpToNS: 1 << bin, Count: 1e12})
 	}
 	for _, width := range []int{0, 5, 40, 200} {
-		lines := s.lines(report.Terminal{Width: width}, now)
+		lines := s.lines(format.Terminal{Width: width}, now)
 		for _, line := range lines {
 			if n := len([]rune(line)); n > width || strings.Contains(line, "\n") {
 				t.Errorf("a line of %d in a terminal of %d: %q", n, width, line)
@@ -89,7 +89,7 @@ func TestLoadViewSaysWhatGoesOn(t *testing.T) {
 	} {
 		s, now := shownLoad()
 		change(&s)
-		if text := strings.Join(s.lines(report.Terminal{Width: 100}, now), "\n"); !strings.Contains(text, want) {
+		if text := strings.Join(s.lines(format.Terminal{Width: 100}, now), "\n"); !strings.Contains(text, want) {
 			t.Errorf("the view lacks %q:\n%s", want, text)
 		}
 	}

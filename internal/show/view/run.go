@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // A Run describes a run of trials to its view.
@@ -31,7 +31,7 @@ type Standing struct {
 
 // NewRun begins to show a run: on a terminal its table as it fills, elsewhere one line per trial.
 func NewRun(w io.Writer, o Run) *View {
-	v := newView(w, report.TerminalOf(w).Width > 0, newRunContent(o, time.Now()))
+	v := newView(w, format.TerminalOf(w).Width > 0, newRunContent(o, time.Now()))
 	go v.follow(nil) // ends with Close
 	return v
 }
@@ -103,7 +103,7 @@ func (c *runContent) plain(time.Time) string { return "" }
 
 func (c *runContent) toldToEnd(time.Time) string { return "" }
 
-func (c *runContent) lines(terminal report.Terminal, now time.Time) []string {
+func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 	var lines []string
 	if c.look != "" {
 		lines = append(lines, styled(c.look, bold, terminal))

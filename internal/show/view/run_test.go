@@ -7,7 +7,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // TestRunViewFitsTheTerminal holds the lines against the width, and a frame
@@ -15,13 +15,13 @@ import (
 func TestRunViewFitsTheTerminal(t *testing.T) {
 	view := runContent{look: "A title", at: Standing{Done: 1, Trials: 4}, cell: "cell/tcp", last: "a failure\nof two lines", now: live.Progress{Done: 7, Fraction: 0.5}, sparks: newSparks(nil, nil)}
 	for _, width := range []int{0, 5, 40, 200} {
-		for _, line := range view.lines(report.Terminal{Width: width}, time.Now()) {
+		for _, line := range view.lines(format.Terminal{Width: width}, time.Now()) {
 			if n := len([]rune(line)); n > width || strings.Contains(line, "\n") {
 				t.Errorf("a line of %d in a terminal of %d: %q", n, width, line)
 			}
 		}
 	}
-	lines := view.lines(report.Terminal{Width: 200, Colour: true}, time.Now())
+	lines := view.lines(format.Terminal{Width: 200, Colour: true}, time.Now())
 	text := strings.Join(lines, "\n")
 	for _, want := range []string{"\x1b[1mA title\x1b[m", "1 of 4 trials", "now   cell/tcp: 50 %, 7 requests", "\x1b[2mlast  a failure of two lines\x1b[m", "■"} {
 		if !strings.Contains(text, want) {
@@ -35,7 +35,7 @@ func TestRunViewFitsTheTerminal(t *testing.T) {
 
 // A run that has ended has no time left.
 func TestRunViewSaysThingsOnce(t *testing.T) {
-	terminal, now := report.Terminal{Width: 80}, time.Now()
+	terminal, now := format.Terminal{Width: 80}, time.Now()
 	view := runContent{at: Standing{Done: 1, Trials: 2}, ending: now.Add(time.Hour + time.Second), sparks: newSparks(nil, nil)}
 	if lines := view.lines(terminal, now); len(lines) != 2 || !strings.Contains(lines[0], "1 of 2 trials, about 1h0m") {
 		t.Errorf("before the end:\n%s", strings.Join(lines, "\n"))

@@ -21,7 +21,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 )
 
 const (
@@ -56,7 +56,7 @@ type content interface {
 	waits(w live.Waiting, now time.Time) string
 	plain(now time.Time) string     // once per plainEvery
 	toldToEnd(now time.Time) string // the run is to end
-	lines(terminal report.Terminal, now time.Time) []string
+	lines(terminal format.Terminal, now time.Time) []string
 }
 
 func newView(w io.Writer, draws bool, c content) *View {
@@ -104,7 +104,7 @@ func (v *View) draw() {
 	}
 	v.guard.Lock()
 	defer v.guard.Unlock()
-	lines := v.content.lines(report.TerminalOf(v.to), time.Now()) // its width may have changed
+	lines := v.content.lines(format.TerminalOf(v.to), time.Now()) // its width may have changed
 	_, _ = io.WriteString(v.to, frame(lines, v.drawn))
 	v.drawn = len(lines)
 }
@@ -162,7 +162,7 @@ func (v *View) Close() {
 const bold, faint = "1", "2" // of SGR (ECMA-48)
 
 // styled returns the text as one line that fits the terminal.
-func styled(text, style string, terminal report.Terminal) string {
+func styled(text, style string, terminal format.Terminal) string {
 	line := []rune(strings.ReplaceAll(text, "\n", " "))
 	text = string(line[:min(len(line), terminal.Width)])
 	if style == "" || !terminal.Colour {

@@ -1,0 +1,67 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+)
+
+// WriteHistogramLog prints the histograms of the valid trials in the log format
+// of HdrHistogram, which its tools plot and merge, in the order in which the
+// trials ran. A cell's trials share a tag, with a tag each for service time,
+// response time and the wait for a permit.
+func WriteHistogramLog(w io.Writer, s *analysis.Summary, records []*record.Record) error {
+	records = slices.Clone(records)
+	slices.SortStableFunc(records, func(a, b *record.Record) int { return a.Started.Compare(b.Started) })
+	log, err := latency.NewLogWriter(w, s.Started)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	for _, r := range records {
+		if !r.Valid() {
+			continue
+		}
+		if err := logTrial(log, r); err != nil {
+			return fmt.Errorf("report: trial %d: %w", r.Trial, err)
+		}
+	}
+	return nil
+}
+
+func logTrial(log *latency.LogWriter, r *record.Record) error {
+	for _, kind := range []struct {
+		name  string
+		times *latency.Distribution
+	}{{"service", &r.Service}, {"response", r.Response}, {"wait", r.Wait}} {
+		if kind.times == nil || kind.times.OnlyTotals() {
+			continue
+		}
+		histogram, err := kind.times.Decode()
+		if err != nil {
+			return err
+		}
+		err = log.Write(latency.Interval{
+			Tag:       histogramTag(&r.Cell, kind.name),
+			Start:     r.Started,
+			Length:    time.Duration(r.WindowNS),
+			Histogram: histogram,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// histogramTag names the cell. A tag holds no comma and no blank, so the
+// options of a variant are joined with a plus.
+func histogramTag(c *record.Cell, kind string) string {
+	parts := []string{c.Key(), c.Connection, loadKey(c.Load), kind}
+	return strings.NewReplacer(",", "+", " ", "_").Replace(strings.Join(parts, "/"))
+}

@@ -1,0 +1,109 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
+)
+
+// ProfilesFolder is where a run keeps its profiles in the forms of other tools.
+const ProfilesFolder = "profiles"
+
+// WriteProfiles writes each profile of a run twice: as pprof's (.pb.gz) for go tool pprof, and
+// as folded stacks (.folded) for speedscope and flamegraph.pl. The names are those of files in
+// ProfilesFolder.
+func WriteProfiles(s *analysis.Summary, create func(name string) (io.WriteCloser, error)) error {
+	for i := range s.Profiles {
+		p := &s.Profiles[i]
+		for _, form := range []struct {
+			ending string
+			write  func(io.Writer, *insight.Profile) error
+		}{{".pb.gz", writePprof}, {".folded", writeFolded}} {
+			name := profileName(p) + form.ending
+			file, err := create(name)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(form.write(file, p), file.Close()); err != nil {
+				return fmt.Errorf("write %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// profileName is such as compare-grpc-conns-4-echo-64B-c1.server.cpu.
+func profileName(p *insight.Profile) string {
+	cell := fmt.Sprintf("%s-%s-%s-%s-c%d", p.Part, p.Variant, p.Workload, p.Payload.Key(), p.Clients)
+	plain := func(r rune) rune {
+		if strings.ContainsRune("/:,= \\", r) {
+			return '-'
+		}
+		return r
+	}
+	return strings.Map(plain, cell) + "." + p.End + "." + p.Kind
+}
+
+// writePprof writes the form of github.com/google/pprof/proto/profile.proto. The category is a
+// label: go tool pprof -tagfocus category=allocation.
+func writePprof(w io.Writer, p *insight.Profile) error {
+	kind, unit := map[string]string{insight.CPUProfile: "cpu", insight.OffCPUProfile: "waiting", insight.AllocProfile: "alloc_space"}[p.Kind], "nanoseconds"
+	if p.Kind == insight.AllocProfile {
+		unit = "bytes"
+	}
+	out := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: kind, Unit: unit}},
+		Comments:   []string{"wirelab: " + profileName(p)},
+	}
+	mappings := map[string]*profile.Mapping{}
+	locations := make([]*profile.Location, len(p.Functions))
+	for i, f := range p.Functions {
+		in := mappings[f.In]
+		if in == nil {
+			in = &profile.Mapping{ID: uint64(len(mappings) + 1), File: f.In, HasFunctions: true}
+			mappings[f.In] = in
+			out.Mapping = append(out.Mapping, in)
+		}
+		function := &profile.Function{ID: uint64(i + 1), Name: f.Name, SystemName: f.Name}
+		locations[i] = &profile.Location{ID: uint64(i + 1), Mapping: in, Line: []profile.Line{{Function: function}}}
+		out.Function, out.Location = append(out.Function, function), append(out.Location, locations[i])
+	}
+	for _, s := range p.Stacks {
+		sample := &profile.Sample{
+			Value: []int64{int64(s.Weight*p.Total + 0.5)},
+			Label: map[string][]string{"category": {p.Categories[s.Category]}},
+		}
+		for i := len(s.Frames) - 1; i >= 0; i-- { // pprof has the innermost first
+			sample.Location = append(sample.Location, locations[s.Frames[i]])
+		}
+		out.Sample = append(out.Sample, sample)
+	}
+	return out.Write(w)
+}
+
+// writeFolded writes a line a stack: its functions from the outermost, and its weight. The
+// kernel's functions end in _[k], as the flame graph scripts have them.
+func writeFolded(w io.Writer, p *insight.Profile) error {
+	var text strings.Builder
+	for _, s := range p.Stacks {
+		for i, frame := range s.Frames {
+			if i > 0 {
+				text.WriteByte(';')
+			}
+			f := p.Functions[frame]
+			text.WriteString(strings.ReplaceAll(f.Name, ";", ":"))
+			if f.In == "kernel" {
+				text.WriteString("_[k]")
+			}
+		}
+		fmt.Fprintf(&text, " %.0f\n", s.Weight*p.Total)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}

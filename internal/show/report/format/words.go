@@ -1,0 +1,101 @@
+package format
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// UsualWidth is the width of a table that is not printed on a terminal.
+const UsualWidth = 80
+
+// WriteWords prints sentences as paragraphs, wrapped to the terminal.
+func WriteWords(w io.Writer, sentences []string, terminal Terminal) error {
+	var out strings.Builder
+	for _, sentence := range sentences {
+		Wrap(&out, sentence, Layout{Width: terminal.Width, Lead: "• ", Hang: 2})
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// A Layout says how a paragraph is set.
+type Layout struct {
+	Width int    // 0: never wrapped
+	Lead  string // begins the first line
+	Hang  int    // indent of the other lines
+	Paint func(string) string
+}
+
+// Wrap breaks a text between words. A word wider than the line runs over its end.
+func Wrap(out *strings.Builder, text string, as Layout) {
+	if as.Paint == nil {
+		as.Paint = func(s string) string { return s }
+	}
+	line, words := as.Lead, 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case words == 0:
+			line += word
+		case as.Width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > as.Width:
+			out.WriteString(as.Paint(line) + "\n")
+			line, words = strings.Repeat(" ", as.Hang)+word, 0
+		default:
+			line += " " + word
+		}
+		words++
+	}
+	out.WriteString(as.Paint(line) + "\n")
+}
+
+// A Style is an ANSI SGR sequence (ECMA-48 8.3.117).
+type Style string
+
+// The styles.
+const (
+	Usual   Style = ""
+	Bold    Style = "1"
+	Faint   Style = "2"
+	Refused Style = "31" // red
+)
+
+// Painter returns a function that puts a text into a style, or leaves it alone.
+func Painter(colour bool) func(Style, string) string {
+	return func(as Style, text string) string {
+		if !colour || as == Usual {
+			return text
+		}
+		return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
+	}
+}
+
+// Plural returns a number with its noun.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Grid sets rows of texts into columns of equal widths, two blanks apart.
+func Grid(rows [][]string, isLeft func(column int) bool) []string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, text := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
+	}
+	lines := make([]string, len(rows))
+	for at, row := range rows {
+		cells := make([]string, len(row))
+		for i, text := range row {
+			blank := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+			if cells[i] = blank + text; isLeft(i) {
+				cells[i] = text + blank
+			}
+		}
+		lines[at] = strings.TrimRight(strings.Join(cells, "  "), " ")
+	}
+	return lines
+}

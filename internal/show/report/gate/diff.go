@@ -1,0 +1,213 @@
+package gate
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+)
+
+// A DiffReport holds the differences of two runs, and the outcomes of gates on the later one.
+type DiffReport struct {
+	*analysis.Diff
+	Gates  []GateResult `json:"gates"`
+	Answer []string     `json:"answer"` // in a few short lines
+
+	findings []analysis.GateFinding
+}
+
+// A GateResult holds the outcomes of a gate in all cells.
+type GateResult struct {
+	Gate     string   `json:"gate"`
+	Breached []string `json:"breached"`           // cells
+	Open     []string `json:"open"`               // cells beyond the limit that may be so by chance
+	Unjudged []string `json:"unjudged,omitempty"` // cells that do not have the figure
+}
+
+// NewDiffReport sums the findings of gates up, by gate.
+func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffReport {
+	r := &DiffReport{Diff: d, findings: findings}
+	for _, f := range findings {
+		i := slices.IndexFunc(r.Gates, func(g GateResult) bool { return g.Gate == f.Gate })
+		if i < 0 {
+			i = len(r.Gates)
+			r.Gates = append(r.Gates, GateResult{Gate: f.Gate})
+		}
+		switch g := &r.Gates[i]; f.Outcome {
+		case analysis.Breached:
+			g.Breached = append(g.Breached, f.Cell)
+		case analysis.Open:
+			g.Open = append(g.Open, f.Cell)
+		case analysis.Unjudged:
+			g.Unjudged = append(g.Unjudged, f.Cell)
+		}
+	}
+	r.Answer = r.answer()
+	return r
+}
+
+// answer counts the verdicts of each figure, and says what the gates came to.
+func (r *DiffReport) answer() []string {
+	var lines []string
+	for _, of := range []struct{ metric, name string }{{matrix.Mean, "Mean"}, {matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
+		if line := r.count(of.metric, of.name); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	for _, g := range r.Gates {
+		switch {
+		case len(g.Breached) > 0:
+			lines = append(lines, fmt.Sprintf("BREACHED %s in %s: %s", g.Gate, format.Plural(len(g.Breached), "cell"), firstCells(g.Breached)))
+		case len(g.Unjudged) > 0:
+			lines = append(lines, fmt.Sprintf("unjudged %s in %s: %s", g.Gate, format.Plural(len(g.Unjudged), "cell"), firstCells(g.Unjudged)))
+		case len(g.Open) > 0:
+			lines = append(lines, fmt.Sprintf("kept     %s, but open in %s: %s", g.Gate, format.Plural(len(g.Open), "cell"), firstCells(g.Open)))
+		default:
+			lines = append(lines, "kept     "+g.Gate)
+		}
+	}
+	if only := len(r.OnlyInBefore) + len(r.OnlyInAfter); only > 0 {
+		lines = append(lines, fmt.Sprintf("Left out: %s that only one of the runs has.", format.Plural(only, "cell")))
+	}
+	if n := len(r.Invalid); n > 0 {
+		lines = append(lines, fmt.Sprintf("Without a valid trial in one of the runs: %s: %s", format.Plural(n, "cell"), firstCells(r.Invalid)))
+	}
+	if p := r.Power; p != nil && p.Findable > p.Difference && p.PairsForDifference != nil {
+		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to see a change of %.0f %%; these show one of %.0f %%.",
+			format.Plural(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
+	}
+	trust := "Trust: the runs were not made by turns: what else changed in between counts too."
+	if len(r.Doubts) > 0 {
+		trust = "Trust: " + strings.Join(r.Doubts, "; ") + "."
+	}
+	return append(lines, trust)
+}
+
+func firstCells(cells []string) string {
+	if more := len(cells) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", cells[0], more)
+	}
+	return cells[0]
+}
+
+// count is the verdicts of one figure; empty where it was not compared.
+func (r *DiffReport) count(metric, name string) string {
+	n, all := map[compare.Verdict]int{}, 0
+	for _, d := range r.Differences {
+		if d.Metric == metric {
+			n[d.Verdict]++
+			all++
+		}
+	}
+	var texts []string
+	for _, v := range []compare.Verdict{compare.Slower, compare.Faster, compare.More, compare.Less, compare.Equivalent, compare.Undecided} {
+		if n[v] > 0 {
+			texts = append(texts, fmt.Sprintf("%s in %d", v, n[v]))
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, of %s: %s.", name, format.Plural(all, "cell"), strings.Join(texts, ", "))
+}
+
+// shown are the differences of every cell's mean, and of other figures those that are real or
+// that a gate asks about.
+func (r *DiffReport) shown() []analysis.Difference {
+	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
+		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })
+		decided := d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
+		return d.Metric != matrix.Mean && !asked && !decided
+	})
+}
+
+var diffTitles = []string{"cell", "figure", "before", "after", "change", "verdict", "trials"}
+
+func diffRow(d analysis.Difference) []string {
+	return []string{d.Cell, d.Metric, diffFigure(d, d.Before), diffFigure(d, d.After), change(d.Ratio), string(d.Verdict), fmt.Sprintf("%d, %d", d.BeforeTrials, d.AfterTrials)}
+}
+
+func diffFigure(d analysis.Difference, v float64) string {
+	if d.Metric == matrix.Throughput {
+		return format.PerSecond(v) + "/s"
+	}
+	return format.Micros(v)
+}
+
+// change is a ratio as a percentage, with its interval.
+func change(ratio matrix.Figure) string {
+	percent := func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) }
+	if ratio.Interval == nil {
+		return percent(ratio.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", percent(ratio.Value), percent(ratio.Interval.Low), percent(ratio.Interval.High))
+}
+
+// WriteDiff prints a line a cell, and below it what came out.
+func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
+	differences := r.shown()
+	rows := [][]string{diffTitles}
+	for _, d := range differences {
+		rows = append(rows, diffRow(d))
+	}
+	lines := format.Grid(rows, func(column int) bool { return column < 2 || column > 3 })
+	paint := format.Painter(terminal.Colour)
+	var out strings.Builder
+	if len(differences) > 0 {
+		out.WriteString(paint(format.Bold, lines[0]) + "\n")
+	}
+	for i, d := range differences {
+		style := format.Usual
+		switch d.Verdict {
+		case compare.Slower, compare.More:
+			style = format.Refused
+		case compare.Faster, compare.Less:
+			style = format.Bold
+		}
+		out.WriteString(paint(style, lines[i+1]) + "\n")
+	}
+	if len(differences) > 0 {
+		out.WriteByte('\n')
+	}
+	out.WriteString(strings.Join(r.Answer, "\n") + "\n")
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// WriteDiffMarkdown writes the same for a pull request.
+func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
+	var out strings.Builder
+	for _, line := range r.Answer {
+		out.WriteString("- " + line + "\n")
+	}
+	out.WriteString("\n" + r.markdownTable())
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (r *DiffReport) markdownTable() string {
+	var rows [][]string
+	for _, d := range r.shown() {
+		rows = append(rows, diffRow(d))
+	}
+	return markdownTable(diffTitles, "llrrlll", rows)
+}
+
+// WriteDiffJUnit writes a test per gate and cell, for CI.
+func WriteDiffJUnit(w io.Writer, r *DiffReport) error {
+	return writeJUnit(w, "wirelab diff", gateTests(r.findings, func(f analysis.GateFinding) string {
+		text := sayFound(f)
+		if d := f.Change; d != nil {
+			text = fmt.Sprintf("%s %s: from %s to %s", d.Metric, change(d.Ratio), diffFigure(*d, d.Before), diffFigure(*d, d.After))
+		}
+		if f.Outcome == analysis.Open {
+			text = "open: " + text
+		}
+		return text
+	}))
+}

@@ -1,0 +1,183 @@
+// Package gate shows the outcomes of gates on a run, what changed since an earlier run, and what
+// came of the claims of studies: for a terminal, for CI as JUnit, and for pull requests.
+//
+// The outcomes come from package analysis; nothing is judged here.
+package gate
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
+)
+
+// A Run holds a run whose gates were judged.
+type Run struct {
+	Summary *analysis.Summary
+	Answer  []string // in a few short lines
+	Gates   []analysis.GateFinding
+	Since   *DiffReport // how it differs from an earlier run; nil without one
+}
+
+// WriteGates prints a line per gate and cell: what was asked, what was found, and what comes of it.
+func WriteGates(w io.Writer, run *Run) error {
+	var out strings.Builder
+	for _, f := range run.Gates {
+		outcome := string(f.Outcome)
+		if f.Outcome == analysis.Breached {
+			outcome = strings.ToUpper(outcome)
+		}
+		fmt.Fprintf(&out, "%-*s  %s\n", table.NameWidth, outcome, run.SayGate(f))
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// SayGate says what was asked and found, and of which cell where there are several.
+func (r *Run) SayGate(f analysis.GateFinding) string {
+	asked := f.Gate
+	if len(r.Summary.Cells) > 1 {
+		asked += " in " + f.Cell
+	}
+	return asked + ": " + sayFound(f)
+}
+
+// sayFound says what was found, or why nothing was.
+func sayFound(f analysis.GateFinding) string {
+	if !format.Finite(f.Found.Value) || f.Outcome == analysis.Unjudged {
+		return "could not be judged: " + f.Why
+	}
+	text := gateFigure(f.Unit, f.Found.Value)
+	if i := f.Found.Interval; i != nil {
+		text += fmt.Sprintf(" (%s to %s)", gateFigure(f.Unit, i.Low), gateFigure(f.Unit, i.High))
+	}
+	text += ", of " + format.Plural(f.Windows, "window")
+	if i := f.Found.Interval; i != nil && i.Low <= f.Limit && f.Limit <= i.High {
+		text += ", whose interval holds the limit"
+	}
+	return text
+}
+
+// gateFigure shows a figure that is held against a limit, with the digits that decide.
+func gateFigure(unit analysis.Unit, value float64) string {
+	const digits = 6
+	switch unit {
+	case analysis.Microseconds:
+		return format.Micros(value)
+	case analysis.PerSecond:
+		return format.PerSecond(value) + "/s"
+	case analysis.Requests:
+		return format.Plural(int(value), "request")
+	case analysis.Share:
+		return strconv.FormatFloat(100*value, 'g', digits, 64) + "%"
+	case analysis.Relative:
+		return change(matrix.Figure{Value: value})
+	default:
+		return format.Plain(value)
+	}
+}
+
+// WriteLoadJUnit writes a test a cell, which is whether it could be measured, and one a gate
+// in it.
+func WriteLoadJUnit(w io.Writer, run *Run) error {
+	var tests []junitTest
+	for i := range run.Summary.Cells {
+		c := &run.Summary.Cells[i]
+		one := junitTest{Name: c.Key, Class: "measurement"}
+		if !c.IsValid() {
+			one.Error = &junitMessage{whyNoTrial(c)}
+		}
+		tests = append(tests, one)
+	}
+	return writeJUnit(w, "wirelab load", append(tests, gateTests(run.Gates, sayFound)...))
+}
+
+// gateTests returns a test per gate and cell.
+func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) string) []junitTest {
+	var tests []junitTest
+	for _, f := range findings {
+		one := junitTest{Name: f.Cell, Class: f.Gate}
+		switch message := (&junitMessage{say(f)}); f.Outcome {
+		case analysis.Breached:
+			one.Failure = message
+		case analysis.Open:
+			one.Skipped = message
+		case analysis.Unjudged:
+			one.Error = message
+		}
+		tests = append(tests, one)
+	}
+	return tests
+}
+
+// whyNoTrial says why a cell has no valid trial.
+func whyNoTrial(c *matrix.Cell) string {
+	if c.Failure != "" {
+		return c.Failure
+	}
+	if all := table.Warnings(c); len(all) > 0 {
+		return all[0]
+	}
+	return "no trial has ended"
+}
+
+// loadTitles are the columns of a load in a pull request.
+var loadTitles = []string{"clients", "load", "req/s", "mean", "P50", "P99", "max", "errors", "client CPU", "service CPU", "valid"}
+
+// WriteLoadMarkdown writes the figures, the gates and what changed, for a pull request.
+func WriteLoadMarkdown(w io.Writer, run *Run) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "### %s\n\n", run.Summary.Title)
+	var rows [][]string
+	for _, c := range table.Ordered(run.Summary.Cells) {
+		rows = append(rows, loadRow(c))
+	}
+	out.WriteString(markdownTable(loadTitles, "rlrrrrrrrrl", rows))
+	for _, c := range table.Ordered(run.Summary.Cells) {
+		if !c.IsValid() {
+			fmt.Fprintf(&out, "\n**Invalid**, %s: %s\n", table.DescribeClients(c), whyNoTrial(c))
+		}
+	}
+	if len(run.Gates) > 0 {
+		rows = nil
+		for _, f := range run.Gates {
+			outcome := string(f.Outcome)
+			if f.Outcome != analysis.Kept {
+				outcome = "**" + outcome + "**"
+			}
+			rows = append(rows, []string{f.Gate, strconv.Itoa(f.Clients), sayFound(f), outcome})
+		}
+		out.WriteString("\n" + markdownTable([]string{"gate", "clients", "found", "outcome"}, "lrll", rows))
+	}
+	out.WriteByte('\n')
+	for _, line := range run.Answer {
+		out.WriteString("- " + line + "\n")
+	}
+	if run.Since != nil {
+		fmt.Fprintf(&out, "\n#### %s\n\n", run.SaySince())
+		if err := WriteDiffMarkdown(&out, run.Since); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func loadRow(c *matrix.Cell) []string {
+	return append([]string{table.ClientCount(c), table.DescribeLoad(c)},
+		table.Values(c, "req/s", "mean", "P50", "P99", "max", "err", "client", "server", "valid")...)
+}
+
+// SaySince names the earlier run, and the targets where they are not the same.
+func (r *Run) SaySince() string {
+	text := "Since " + r.Since.Before
+	if old, now := r.Since.Targets(); old != "" && old != now {
+		text += fmt.Sprintf(" (of %s then, and of %s now)", old, now)
+	}
+	return text
+}

@@ -1,0 +1,194 @@
+package gate
+
+import (
+	_ "embed" // for the page
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
+	"wirelab.dev/web"
+)
+
+// Replication is what studies claim, and what was found here.
+type Replication struct {
+	Started time.Time    `json:"started"`
+	Took    string       `json:"took"` // as Go writes a duration
+	Quick   bool         `json:"quick"`
+	Host    string       `json:"host"` // of processors and memory, in words
+	Studies []Replicated `json:"studies"`
+	Total   Outcomes     `json:"total"`
+	Answer  []string     `json:"answer"` // in a few short lines
+}
+
+// Replicated is a study.
+type Replicated struct {
+	Name   string          `json:"name"`
+	Title  string          `json:"title"`
+	Run    string          `json:"run"` // its directory, beside this file
+	Trials int             `json:"trials"`
+	Valid  int             `json:"valid"`
+	Note   string          `json:"note"` // why there is less than was planned; else empty
+	Claims []compare.Claim `json:"claims"`
+	Total  Outcomes        `json:"total"`
+}
+
+// Outcomes counts claims.
+type Outcomes struct {
+	Claims       int `json:"claims"`
+	Compatible   int `json:"compatible"`
+	Larger       int `json:"larger"`
+	Smaller      int `json:"smaller"`
+	Refuted      int `json:"refuted"`
+	Underpowered int `json:"underpowered"`
+	Unmeasured   int `json:"not_measured"`
+}
+
+func (o *Outcomes) of(outcome compare.Outcome) *int {
+	return map[compare.Outcome]*int{
+		compare.Compatible: &o.Compatible, compare.Larger: &o.Larger, compare.Smaller: &o.Smaller,
+		compare.Refuted: &o.Refuted, compare.Underpowered: &o.Underpowered, compare.Unmeasured: &o.Unmeasured,
+	}[outcome]
+}
+
+// String is the count in words.
+func (o Outcomes) String() string {
+	var texts []string
+	for _, outcome := range compare.Outcomes {
+		if n := *o.of(outcome); n > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
+		}
+	}
+	return fmt.Sprintf("%s: %s.", format.Plural(o.Claims, "claim"), strings.Join(texts, ", "))
+}
+
+// Add adds a study.
+func (r *Replication) Add(study Replicated) {
+	for i := range study.Claims {
+		outcome := study.Claims[i].Outcome
+		*study.Total.of(outcome)++
+		*r.Total.of(outcome)++
+		study.Total.Claims++
+		r.Total.Claims++
+	}
+	r.Studies = append(r.Studies, study)
+}
+
+// Finish says what came out.
+func (r *Replication) Finish(took time.Duration) {
+	r.Took = took.Round(time.Second).String()
+	r.Answer = []string{r.Total.String()}
+	trials, valid := 0, 0
+	var notes []string
+	for _, s := range r.Studies {
+		trials, valid = trials+s.Trials, valid+s.Valid
+		if s.Note != "" {
+			notes = append(notes, s.Name+": "+s.Note)
+		}
+	}
+	switch open := r.Total.Underpowered; {
+	case open > 0 && r.Quick:
+		r.Answer = append(r.Answer, fmt.Sprintf("Do: without --quick, longer windows and more repeats may decide the %d that are open.", open))
+	case open > 0:
+		r.Answer = append(r.Answer, fmt.Sprintf("Do: the %d that are open say in their study's report how many repeats would tell.", open))
+	}
+	r.Answer = append(r.Answer, fmt.Sprintf("Trust: %d of %d trials valid; ratios and shapes are compared, since machines differ.", valid, trials))
+	for _, note := range notes {
+		r.Answer = append(r.Answer, "Partial: "+note)
+	}
+}
+
+// WriteReplication prints a line a claim, study by study, and what came out.
+func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) error {
+	for _, s := range r.Studies {
+		if _, err := fmt.Fprintf(w, "\n%s\n", format.Painter(terminal.Colour)(format.Bold, s.Title)); err != nil {
+			return err
+		}
+		if err := table.WriteClaims(w, s.Claims, terminal); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(r.Answer, "\n"))
+	return err
+}
+
+// WriteReplicationMarkdown writes the same for a page on the web.
+func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
+	var out strings.Builder
+	for _, line := range r.Answer {
+		out.WriteString("- " + line + "\n")
+	}
+	safe := func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+	for _, s := range r.Studies {
+		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| | row | claim | claimed | here | verdict |\n| --- | --- | --- | ---: | ---: | --- |\n", s.Title, s.Total)
+		for i := range s.Claims {
+			c := &s.Claims[i]
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", table.ClaimMarks[c.Outcome], c.Row, safe(c.Says), c.Claimed(), table.ClaimHere(c), safe(claimVerdict(c)))
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// claimVerdict is the outcome, why, what moves the effect, and what stands against the claim.
+func claimVerdict(c *compare.Claim) string {
+	text := string(c.Outcome)
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	if factors := c.FactorsInWords(); factors != "" {
+		text += "; " + factors
+	}
+	if c.But != "" {
+		text += "; but " + c.But
+	}
+	return text
+}
+
+// WriteReplicationJUnit writes a test a claim: refuted ones have failed, and what could not be
+// decided was skipped.
+func WriteReplicationJUnit(w io.Writer, r *Replication) error {
+	var tests []junitTest
+	for _, s := range r.Studies {
+		for i := range s.Claims {
+			c := &s.Claims[i]
+			one := junitTest{Name: strings.TrimSpace(c.Row + " " + c.Says), Class: s.Name}
+			message := &junitMessage{fmt.Sprintf("%s (here %s, claimed %s)", claimVerdict(c), table.ClaimHere(c), c.Claimed())}
+			switch c.Outcome {
+			case compare.Refuted, compare.Smaller:
+				one.Failure = message
+			case compare.Underpowered, compare.Unmeasured:
+				one.Skipped = message
+			}
+			tests = append(tests, one)
+		}
+	}
+	return writeJUnit(w, "wirelab replicate", tests)
+}
+
+//go:embed replication.html
+var replicationText string
+
+// WriteReplicationHTML writes one page, which leads to each study's own report.
+func WriteReplicationHTML(w io.Writer, r *Replication) error {
+	page, err := template.New("replication").Funcs(template.FuncMap{
+		"here": table.ClaimHere, "claimed": (*compare.Claim).Claimed, "mark": func(o compare.Outcome) string { return table.ClaimMarks[o] },
+		"factors": (*compare.Claim).FactorsInWords, "class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
+		"at": func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] },
+	}).Parse(replicationText)
+	if err != nil {
+		return fmt.Errorf("report: reading the page's template: %w", err)
+	}
+	// The style is ours.
+	if err := page.Execute(w, struct {
+		*Replication
+		Style template.CSS
+	}{r, template.CSS(web.Style)}); err != nil {
+		return fmt.Errorf("report: writing the page: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package table
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+)
+
+// block is the parts that stand below one line of titles. A part has one of its own where
+// it has other columns, or a longer name that leaves less room for them.
+type block struct {
+	lines   []line
+	said    []key // in the heading of each part
+	columns []column
+	left    []string // titles of the columns that there is no room for
+}
+
+// blocks lays the parts out: with the CPU time of each end if all then have room for all
+// columns, and otherwise with that of both ends together.
+func (t Table) blocks(varying []key, lines []line) []block {
+	// Whether there is a figure at all is asked of all lines, so that parts that differ in
+	// nothing else stand together.
+	figures := withFigures(figureColumns(), lines)
+	var all []block
+	for _, without := range [][]string{{cpuTitle}, {clientTitle, serverTitle}} {
+		if len(t.Columns) > 0 {
+			without = nil
+		}
+		all = arrangement{table: t, keys: varying, figures: figures, without: without}.blocks(lines)
+		if !slices.ContainsFunc(all, func(b block) bool { return len(b.left) > 0 }) {
+			break
+		}
+	}
+	return all
+}
+
+// arrangement is what blocks are made of.
+type arrangement struct {
+	table   Table
+	keys    []key // that cells differ in
+	figures []column
+	without []string // titles of columns that are not to be shown
+}
+
+func (a arrangement) blocks(lines []line) (all []block) {
+	first, end := 0, 0 // of the last block's lines
+	for _, part := range runs(lines, func(a, b line) bool { return a.cell.Part == b.cell.Part }) {
+		begin := end
+		end += len(part)
+		own := a.block(part)
+		if len(all) > 0 {
+			both := a.block(lines[first:end])
+			if last := &all[len(all)-1]; both.looksLike(last) && both.looksLike(&own) {
+				*last = both
+				continue
+			}
+		}
+		all, first = append(all, own), begin
+	}
+	return all
+}
+
+// block chooses the columns of some parts.
+func (a arrangement) block(lines []line) block {
+	b := block{lines: lines}
+	var shown []key
+	for _, k := range a.keys {
+		if b.hasPartWith(k) {
+			shown = append(shown, k)
+		} else {
+			b.said = append(b.said, k)
+		}
+	}
+	if names := a.table.Columns; len(names) > 0 {
+		b.columns = measured(asked(shown, a.figures, names), lines)
+		return b
+	}
+	b.columns = append(keyColumns(shown), a.usual(lines)...)
+	b.columns[0].title = lines[0].cell.Kind().VariantTitle
+	b.columns = measured(b.columns, lines)
+	b.fit(a.table.room())
+	return b
+}
+
+// usual are the figures that are shown without being asked for.
+func (a arrangement) usual(lines []line) []column {
+	return slices.DeleteFunc(slices.Clone(a.figures), func(c column) bool {
+		isUsual := c.usual == nil || slices.ContainsFunc(lines, func(l line) bool { return c.usual(l.cell) })
+		return c.priority == 0 || !isUsual || slices.Contains(a.without, c.title)
+	})
+}
+
+func (b *block) looksLike(other *block) bool {
+	return slices.EqualFunc(b.columns, other.columns, func(x, y column) bool { return x.title == y.title && x.of == y.of })
+}
+
+// hasPartWith reports whether the cells of a part differ in a key.
+func (b *block) hasPartWith(k key) bool {
+	of := k.compare()
+	for i := 1; i < len(b.lines); i++ {
+		if last, next := b.lines[i-1].cell, b.lines[i].cell; last.Part == next.Part && of(last) != of(next) {
+			return true
+		}
+	}
+	return false
+}
+
+// print prints the block. The headings name the parts, unless there is only one.
+func (b *block) print(out *strings.Builder, table Table, headings bool) {
+	paint := format.Painter(table.Colour)
+	out.WriteString(paint(format.Bold, row(b.columns, func(c column) string { return c.pad(c.title) })) + "\n")
+	for i, l := range b.lines {
+		begins := i == 0
+		if !begins {
+			begins = b.lines[i-1].cell.Part != l.cell.Part
+			if !compared(b.lines[i-1].cell, l.cell) {
+				out.WriteByte('\n')
+			}
+		}
+		if begins && headings {
+			b.printHeading(out, table, l.cell)
+		}
+		out.WriteString(l.print(b.columns, paint) + "\n")
+	}
+}
+
+func (b *block) printHeading(out *strings.Builder, table Table, c *matrix.Cell) {
+	paint := format.Painter(table.Colour)
+	also := say(b.said, c)
+	if also == "" {
+		out.WriteString(paint(format.Bold, c.Part) + "\n")
+		return
+	}
+	var text strings.Builder
+	format.Wrap(&text, also, format.Layout{Width: table.room(), Lead: c.Part + ": ", Hang: 2})
+	out.WriteString(paint(format.Bold, c.Part) + strings.TrimPrefix(text.String(), c.Part))
+}
+
+// withFigures leaves out the columns that have nothing to show.
+func withFigures(all []column, lines []line) []column {
+	return slices.DeleteFunc(all, func(c column) bool {
+		return !slices.ContainsFunc(lines, func(l line) bool { text := c.value(l); return text != "" && text != format.Absent })
+	})
+}
+
+func keyColumns(keys []key) []column {
+	all := []column{{title: stackTitle, left: true, priority: stays, value: func(l line) string {
+		if l.label != "" {
+			return l.label
+		}
+		return l.cell.ShortVariant()
+	}}}
+	for _, k := range keys {
+		all = append(all, k.column())
+	}
+	return all
+}
+
+// measured sets the columns' widths.
+func measured(all []column, lines []line) []column {
+	for i := range all {
+		all[i].width = utf8.RuneCountInString(all[i].title)
+		for _, l := range lines {
+			all[i].width = max(all[i].width, utf8.RuneCountInString(all[i].value(l)))
+		}
+	}
+	return all
+}
+
+// fit leaves out what does not fit into width: first the columns that have nothing to show,
+// then those of the lowest priority.
+func (b *block) fit(width int) {
+	if lineWidth(b.columns) > width {
+		b.columns = withFigures(b.columns, b.lines)
+	}
+	for lineWidth(b.columns) > width {
+		least := slices.MinFunc(b.columns, func(x, y column) int { return x.priority - y.priority })
+		if least.priority == stays {
+			return
+		}
+		b.left = append(b.left, least.title)
+		b.columns = slices.DeleteFunc(b.columns, func(c column) bool { return c.title == least.title })
+	}
+}
+
+func lineWidth(shown []column) (width int) {
+	for i, c := range shown {
+		if width += c.width; i > 0 {
+			width += len(c.gap())
+		}
+	}
+	return width
+}
+
+// gap is what separates a column from the one before.
+func (c column) gap() string {
+	switch {
+	case c.of == "":
+		return "  "
+	case c.title == "": // a mark
+		return ""
+	}
+	return " "
+}
+
+// row joins the columns' texts, which are padded to the columns' widths.
+func row(shown []column, text func(column) string) string {
+	var out strings.Builder
+	for i, c := range shown {
+		if i > 0 {
+			out.WriteString(c.gap())
+		}
+		out.WriteString(text(c))
+	}
+	return strings.TrimRight(out.String(), " ")
+}
+
+func (c column) pad(text string) string {
+	blank := strings.Repeat(" ", max(0, c.width-utf8.RuneCountInString(text)))
+	if c.left {
+		return text + blank
+	}
+	return blank + text
+}

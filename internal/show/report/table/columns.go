@@ -1,0 +1,200 @@
+package table
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+)
+
+// column is one value of every line. Those with a priority are shown unless others are
+// asked for; where there is no room the lowest is left out first.
+type column struct {
+	title    string
+	of       string // the column that it stands close to, and is shown with
+	left     bool
+	priority int
+	usual    func(*matrix.Cell) bool // of which cells it is shown without being asked for; nil: all
+	legend   string
+	value    func(line) string
+	width    int
+}
+
+// stays is the priority of a column that is never left out.
+const stays = 9
+
+// The columns that others refer to.
+const (
+	stackTitle  = "stack"
+	meanTitle   = "mean"
+	keptTitle   = "kept"
+	cpuTitle    = "CPU"
+	clientTitle = "client"
+	serverTitle = "server"
+	validTitle  = "valid"
+)
+
+// figureColumns are all but those that say which cell a line is of.
+func figureColumns() []column {
+	hasSearch := func(c *matrix.Cell) bool { return c.Search != nil }
+	all := []column{
+		{title: keptTitle, priority: stays, usual: hasSearch, legend: "kept: highest rate that kept the goal", value: ofFigure("Search.Kept", format.PerSecond)},
+		bestOf(keptTitle),
+		{title: "missed", legend: "missed: lowest rate above it that did not", value: ofFigure("Search.Missed", format.PerSecond)},
+		{title: "req/s", priority: 5, usual: func(c *matrix.Cell) bool { return !hasSearch(c) }, value: ofFigure("Throughput", format.PerSecond)},
+	}
+	all = append(all, latencyColumns()...)
+	return append(all, []column{
+		{title: "P99/P50", value: ofFigure("P99OverP50", format.Plain)},
+		{title: "drain", priority: 6, usual: func(c *matrix.Cell) bool { return c.Drain != nil }, legend: "drain: until a burst's last answer", value: ofFigure("Drain", format.Micros)},
+		{title: "answered", value: ofCell(answered)},
+		{title: "ok", priority: 7, usual: losesConnections, legend: "ok: requests answered", value: ofCell(answeredShare)},
+		{title: "handshake", legend: "handshake: its P50", value: ofFigure("Connections.Handshake.P50", format.Micros)},
+		{title: "err", priority: 7, usual: hasErrors, value: ofCell(func(c *matrix.Cell) string { return units.Thousands(c.Errors) })},
+		{title: cpuTitle, priority: 2, legend: "CPU: a request, both ends", value: ofCell(bothCPU)},
+		{title: clientTitle, priority: 2, legend: "client, server: CPU a request", value: ofFigure("ClientCPU", format.Micros)},
+		{title: serverTitle, priority: 2, value: ofFigure("ServerCPU", format.Micros)},
+		{title: validTitle, left: true, priority: stays, value: validity},
+	}...)
+}
+
+// Values returns the figures of a cell in the columns with the given titles.
+func Values(c *matrix.Cell, titles ...string) []string {
+	var texts []string
+	all := figureColumns()
+	for _, title := range titles {
+		i := slices.IndexFunc(all, func(f column) bool { return f.title == title })
+		texts = append(texts, all[i].value(line{cell: c, latencies: c.ResponseTimes()}))
+	}
+	return texts
+}
+
+func losesConnections(c *matrix.Cell) bool {
+	return c.Connections.PerRequest && c.Survival.Share != nil && *c.Survival.Share < 1
+}
+
+func hasErrors(c *matrix.Cell) bool { return c.Errors > 0 && !c.Connections.PerRequest }
+
+// bestOf marks the fastest of each group behind the figure that says so.
+func bestOf(title string) column {
+	return column{of: title, priority: stays, legend: "*: fastest of its group beyond doubt", value: func(l line) string {
+		if l.best == title {
+			return "*"
+		}
+		return ""
+	}}
+}
+
+// latencyColumns are the figures of latencies with a tag `column`.
+func latencyColumns() []column {
+	var columns []column
+	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
+		title, text, _ := strings.Cut(field.Tag.Get("column"), ",")
+		if title == "" {
+			continue
+		}
+		priority, _ := strconv.Atoi(text) // none: only where it is asked for
+		columns = append(columns, column{title: title, priority: priority, value: func(l line) string {
+			if !l.cell.HasFigures() {
+				return format.Absent
+			}
+			return format.Micros(FigureAt(l.latencies, field.Name).Value)
+		}})
+		if title == meanTitle {
+			columns = append(columns, bestOf(meanTitle),
+				column{title: "±", of: meanTitle, priority: 3, legend: "±: 95 % interval", value: func(l line) string { return plusMinus(l.latencies.Mean) }})
+		}
+	}
+	return columns
+}
+
+// plusMinus is half of a figure's interval.
+func plusMinus(f matrix.Figure) string {
+	share, known := f.HalfWidth()
+	switch {
+	case !known || !format.Finite(share):
+		return ""
+	case share < 0.0095:
+		return fmt.Sprintf("±%.1f%%", 100*share)
+	}
+	return fmt.Sprintf("±%.0f%%", 100*share)
+}
+
+// FigureAt is the figure in a field, as in "Response.P99"; nil where it, or what it is
+// a part of, was not measured.
+func FigureAt(in any, path string) *matrix.Figure {
+	v := reflect.ValueOf(in).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		if v = v.FieldByName(name); v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return nil
+			}
+			v = v.Elem()
+		}
+	}
+	return v.Addr().Interface().(*matrix.Figure)
+}
+
+// mustAnswerAll reports whether every request of the load must be answered.
+func mustAnswerAll(c *matrix.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
+
+func answered(c *matrix.Cell) string {
+	if !mustAnswerAll(c) || c.Survival.Requests == 0 {
+		return format.Absent
+	}
+	return units.Thousands(c.Survival.Succeeded) + " of " + units.Thousands(c.Survival.Requests)
+}
+
+func ofCell(show func(*matrix.Cell) string) func(line) string {
+	return func(l line) string {
+		if l.label != "" {
+			return ""
+		}
+		return show(l.cell)
+	}
+}
+
+func ofFigure(path string, show func(float64) string) func(line) string {
+	return ofCell(func(c *matrix.Cell) string {
+		if f := FigureAt(c, path); f != nil && c.HasFigures() {
+			return show(f.Value)
+		}
+		return format.Absent
+	})
+}
+
+func bothCPU(c *matrix.Cell) string {
+	if f := c.BothCPU(); f != nil && c.HasFigures() {
+		return format.Micros(f.Value)
+	}
+	return format.Absent
+}
+
+func validity(l line) string {
+	if l.label != "" {
+		return ""
+	}
+	text := fmt.Sprintf("%d/%d", l.cell.Valid, l.cell.Trials)
+	switch {
+	case l.cell.IsValid():
+	case l.cell.Capacity != nil:
+		text = "beyond capacity"
+	default:
+		text = "INVALID"
+	}
+	return strings.TrimSpace(text + " " + l.marks)
+}
+
+// answeredShare is the share of requests that were answered. Cells that are not valid
+// have it too.
+func answeredShare(c *matrix.Cell) string {
+	if c.Survival.Share == nil {
+		return format.Absent
+	}
+	return format.Percent(*c.Survival.Share)
+}

@@ -1,0 +1,205 @@
+package table
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis/insight"
+)
+
+// shownParts is the number of lines of a list.
+const shownParts = 14
+
+// WriteExplanation prints what the words of an explanation rest on.
+func WriteExplanation(w io.Writer, e *insight.Explanation) error {
+	var out strings.Builder
+	for _, s := range e.Stages {
+		writeExplained(&out, e, "Where a call's time goes, by stage"+lifeCost(e.Of), s, true)
+		writeMeasured(&out, e)
+	}
+	for _, cpu := range e.CPU {
+		title := fmt.Sprintf("CPU time a call, %s, by category (%d samples%s)", cpu.End, samplesOf(e.Of, cpu.End), depth(e.Of, cpu.End))
+		writeExplained(&out, e, title, cpu, false)
+	}
+	for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
+		writeChanges(&out, e, "System calls a call, "+end, end, e.Syscalls)
+		writeChanges(&out, e, "Counted a call, "+end, end, e.Counters)
+	}
+	writePasses(&out, e.Of)
+	if e.Against != nil {
+		writePasses(&out, e.Against)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func writeExplained(out *strings.Builder, e *insight.Explanation, title string, what insight.Explained, inOrder bool) {
+	fmt.Fprintf(out, "\n%s\n", title)
+	table := newPairTable(out, e)
+	parts := what.Parts
+	if inOrder && e.Against == nil {
+		parts = stageOrder(e.Of.Life, parts)
+	}
+	shown := parts[:min(len(parts), shownParts)]
+	var others insight.Change
+	for _, p := range shown {
+		table.time(p.Name, p)
+	}
+	for _, p := range parts[len(shown):] {
+		others.A, others.B = others.A+p.A, others.B+p.B
+	}
+	if len(parts) > len(shown) {
+		table.time(fmt.Sprintf("%d others", len(parts)-len(shown)), others)
+	}
+	if what.Rest != 0 {
+		rest := insight.Change{}
+		for _, p := range what.Parts {
+			rest.A, rest.B = rest.A+p.A, rest.B+p.B
+		}
+		table.time("rest: what looking on costs, and noise", insight.Change{A: what.Whole.A - rest.A, B: what.Whole.B - rest.B})
+	}
+	table.time("= "+what.Whole.Name, what.Whole)
+	table.end()
+}
+
+// writeMeasured prints the means of the trials that were measured, which are others than
+// those that were looked into.
+func writeMeasured(out *strings.Builder, e *insight.Explanation) {
+	if e.Of.Mean == nil || (e.Against != nil && e.Against.Mean == nil) {
+		return
+	}
+	text := ""
+	if e.Against != nil {
+		text = fmt.Sprintf("%s %s, ", e.Against.Variant, units.Time(e.Against.Mean.Value*1e3))
+	}
+	fmt.Fprintf(out, "(measured, in trials of their own: %s%s %s)\n", text, e.Of.Variant, units.Time(e.Of.Mean.Value*1e3))
+}
+
+// stageOrder puts the stages into the order of a call.
+func stageOrder(life *insight.Life, parts []insight.Change) []insight.Change {
+	ordered := make([]insight.Change, 0, len(parts))
+	for _, stage := range life.Stages {
+		for _, p := range parts {
+			if p.Name == stage.Name {
+				ordered = append(ordered, p)
+			}
+		}
+	}
+	return ordered
+}
+
+func writeChanges(out *strings.Builder, e *insight.Explanation, title, end string, all []insight.Change) {
+	var of []insight.Change
+	for _, c := range all {
+		const least = 0.005 // shows as 0.01
+		if c.End == end && (c.A >= least || c.B >= least) {
+			of = append(of, c)
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%s\n", title)
+	table := newPairTable(out, e)
+	for _, c := range of[:min(len(of), shownParts)] {
+		table.row(c.Name, func(v float64) string { return units.Number(v) }, c)
+	}
+	table.end()
+}
+
+// writePasses says what looking on cost, and what could not be seen.
+func writePasses(out *strings.Builder, i *insight.Insight) {
+	fmt.Fprintf(out, "\nHow it was seen: %s\n", i.Key())
+	for _, p := range i.Passes {
+		cost := ""
+		switch {
+		case p.Cost != nil:
+			cost = fmt.Sprintf("; a call took %s times as long meanwhile", units.Number(p.Cost.Value))
+		case p.Probe == "life" && i.Life != nil && i.Life.Cost != nil:
+			cost = fmt.Sprintf("; a call took %s times as long meanwhile", units.Number(*i.Life.Cost))
+		}
+		fmt.Fprintf(out, "  %s: %s%s\n", p.Probe, orNothing(p.Method), cost)
+		for _, missing := range p.Missing {
+			fmt.Fprintf(out, "    not seen: %s\n", missing)
+		}
+	}
+}
+
+func orNothing(method string) string {
+	if method == "" {
+		return "nothing was seen"
+	}
+	return method
+}
+
+func lifeCost(i *insight.Insight) string {
+	if i.Life == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" (%d calls", i.Life.Calls)
+	if i.Life.Untold > 0 {
+		text += fmt.Sprintf(", %d more whose stages could not be told", i.Life.Untold)
+	}
+	return text + ")"
+}
+
+func insideOf(i *insight.Insight, end string) *insight.Inside {
+	if end == insight.ClientEnd {
+		return &i.Client
+	}
+	return &i.Server
+}
+
+func samplesOf(i *insight.Insight, end string) int64 { return insideOf(i, end).CPU.Samples }
+
+func depth(i *insight.Insight, end string) string {
+	cpu, text := insideOf(i, end).CPU, ""
+	if cpu.Depth != nil {
+		text += fmt.Sprintf("; %.1f functions above the kernel", *cpu.Depth)
+	}
+	if d := cpu.Decoding; d != nil {
+		text += fmt.Sprintf("; messages decoded at depth %.1f, %.1f %%", d.Depth, 100*d.Share)
+	}
+	return text
+}
+
+// pairTable is a table of one cell, or of two and their difference.
+type pairTable struct {
+	out  *strings.Builder
+	to   *tabwriter.Writer
+	both bool
+}
+
+func newPairTable(out *strings.Builder, e *insight.Explanation) pairTable {
+	c := pairTable{out: out, to: tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight), both: e.Against != nil}
+	if c.both {
+		fmt.Fprintf(c.to, "\t%s\t%s\tdifference\t\n", e.Against.Variant, e.Of.Variant)
+	}
+	return c
+}
+
+func (c pairTable) time(name string, change insight.Change) {
+	c.row(name, func(us float64) string {
+		if us < 0 {
+			return "−" + units.Time(-us*1e3)
+		}
+		return units.Time(us * 1e3)
+	}, change)
+}
+
+func (c pairTable) row(name string, show func(float64) string, change insight.Change) {
+	if !c.both {
+		fmt.Fprintf(c.to, "%s\t%s\t\n", name, show(change.B))
+		return
+	}
+	sign := ""
+	if change.Difference() > 0 {
+		sign = "+"
+	}
+	fmt.Fprintf(c.to, "%s\t%s\t%s\t%s%s\t\n", name, show(change.A), show(change.B), sign, show(change.Difference()))
+}
+
+func (c pairTable) end() { _ = c.to.Flush() } // a strings.Builder does not fail

@@ -1,0 +1,207 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+)
+
+// IsLoad reports whether a run is one trial of a service of the user's own, which is shown
+// by itself, and not as a line of a table.
+func IsLoad(s *analysis.Summary) bool {
+	cells := s.Cells
+	return len(cells) == 1 && cells[0].Kind().Alone && cells[0].Trials == 1 && cells[0].HasFigures()
+}
+
+// WriteLoad shows the trial of a service: how fast, how it failed, what it cost. The warnings
+// are the trial's own.
+func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal format.Terminal) error {
+	c := &s.Cells[0]
+	var out loadText
+	out.line("load", "%s", c.Target+", "+loadOfService(c))
+	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(c.Requests), wholeTime(c.WindowSeconds), format.PerSecond(c.Throughput.Value), failedOf(c.Errors, c.Requests))
+	if c.Errors < c.Requests { // otherwise there is no time of an answer
+		out.times(c)
+	}
+	for i := range c.Named {
+		out.named(&c.Named[i])
+	}
+	for _, s := range NamedStatuses(&c.Cell, c.Statuses) {
+		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
+	}
+	for _, e := range c.ErrorKinds {
+		class := e.Class
+		if e.Code != "" && e.Code != codes.Unknown.String() { // which HTTP does not have
+			class += " (" + e.Code + ")"
+		}
+		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, shortLine(e.Example))
+	}
+	if k := c.Checking; k != nil {
+		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",
+			format.Micros(float64(k.TookNS)/1e3/float64(k.Answers)), format.Percent(float64(k.Whole)/float64(k.Answers)))
+	}
+	out.line("connections", "%d opened, %d of them in the window", int64(c.Opened.Value), c.Connections.During)
+	if s := c.Search; s != nil {
+		out.line("goal", "%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value))
+	}
+	out.fleet(s)
+	out.line("client", "%s", cost(c.ClientCPU, &c.Client))
+	out.line("service", "%s", cost(c.ServerCPU, &c.Server))
+	out.checks(c, warnings, terminal)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// loadText has a line a fact, with its name before it.
+type loadText struct {
+	strings.Builder
+	last string
+}
+
+// NameWidth is that of the longest name.
+const NameWidth = len("connections")
+
+func (t *loadText) line(name, format string, args ...any) {
+	shown := name
+	if name == t.last {
+		shown = ""
+	}
+	t.last = name
+	fmt.Fprintf(t, "%-*s  %s\n", NameWidth, shown, fmt.Sprintf(format, args...))
+}
+
+// checks says what to think of the figures: what makes them invalid, and what is to be known.
+func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Terminal) {
+	for _, f := range c.Findings {
+		switch text := f.Name + ": " + f.Detail; f.Level {
+		case record.Invalid:
+			t.paragraph("INVALID", text, terminal)
+		case record.Warning:
+			t.paragraph("note", text, terminal)
+		}
+	}
+	for _, text := range warnings {
+		t.paragraph("note", text, terminal)
+	}
+}
+
+// paragraph is a fact of several lines.
+func (t *loadText) paragraph(name, text string, terminal format.Terminal) {
+	var wrapped strings.Builder
+	format.Wrap(&wrapped, text, format.Layout{Width: cmp.Or(terminal.Width, format.UsualWidth) - NameWidth - 2})
+	for line := range strings.Lines(wrapped.String()) {
+		t.line(name, "%s", strings.TrimSuffix(line, "\n"))
+	}
+	t.last = ""
+}
+
+// loadOfService is how the service was loaded, in words.
+func loadOfService(c *matrix.Cell) string {
+	text := fmt.Sprintf("%s (%s)", CellName(&c.Cell), c.Connection)
+	switch l := c.Load; {
+	case l.RampTo > 0:
+		text += fmt.Sprintf(", %s to %s/s", format.PerSecond(l.RatePerSecond), format.PerSecond(l.RampTo))
+	case l.RatePerSecond > 0:
+		text += fmt.Sprintf(", %s/s, %s", format.PerSecond(l.RatePerSecond), l.Arrivals)
+	}
+	if c.WarmUp.Value > 0 {
+		text += fmt.Sprintf(", after %v of warm-up", wholeTime(c.WarmUp.Value/1e3))
+	}
+	return text
+}
+
+func wholeTime(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds * 1e9)).Round(10 * time.Millisecond)
+}
+
+func failedOf(failed, requests int64) string {
+	if failed > 0 {
+		return fmt.Sprintf("%s failed (%s)", units.Thousands(failed), format.Percent(float64(failed)/float64(max(1, requests))))
+	}
+	return "none failed"
+}
+
+// times shows the response time, from when a request was due, and in an open loop the
+// service time below it, and how the times are spread.
+func (t *loadText) times(c *matrix.Cell) {
+	if c.Response != nil {
+		t.line("response", "%s", percentiles(c.Response))
+	}
+	t.line("latency", "%s", percentiles(&c.Service))
+	if c.Messages != nil {
+		t.line("messages", "%s answered: each %s", units.Thousands(c.Messages.Requests), percentiles(&c.Messages.Times))
+	}
+	t.spread(c.Spread)
+}
+
+// named shows the calls of one name.
+func (t *loadText) named(calls *matrix.CallTimes) {
+	t.line("step", "%s", calls.Name)
+	t.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), format.PerSecond(calls.Throughput.Value), failedOf(calls.Failed, calls.Requests))
+	t.line("step", "    %s", percentiles(&calls.Times))
+}
+
+// percentiles lists the times, without those that too few requests lie beyond.
+func percentiles(l *matrix.Latencies) string {
+	if l.Max.Value == 0 {
+		return "none was answered"
+	}
+	parts := []string{"mean " + format.Micros(l.Mean.Value)}
+	for _, q := range matrix.Quantiles {
+		if value := q.Of(l).Value; format.Finite(value) {
+			parts = append(parts, q.Tag.Get("label")+" "+format.Micros(value))
+		}
+	}
+	return strings.Join(append(parts, "max "+format.Micros(l.Max.Value)), ", ")
+}
+
+// spread draws how many requests took how long, in steps of a factor.
+func (t *loadText) spread(steps []matrix.SpreadStep) {
+	const rows, widest = 10, 40
+	if len(steps) == 0 {
+		return
+	}
+	each := len(steps) / rows
+	counts := make([]int64, rows)
+	for i, step := range steps {
+		counts[i/each] += step.Requests
+	}
+	most := slices.Max(counts)
+	for i, n := range counts {
+		bar := strings.Repeat("■", int(float64(widest)*float64(n)/float64(most)))
+		t.line("spread", "up to %7s %s %s", format.Micros(steps[(i+1)*each-1].Until), bar, units.Thousands(n))
+	}
+}
+
+// cost says what an end took.
+func cost(cpu *matrix.Figure, end *matrix.End) string {
+	if cpu == nil || end.Cores == nil {
+		return "its cost is not known: it does not run here, or cannot be seen"
+	}
+	text := fmt.Sprintf("%s of CPU a request, %s CPUs", format.Micros(cpu.Value), format.Significant(end.Cores.Value))
+	if end.RSS != nil {
+		text += ", " + format.ByteSize(int(end.RSS.Value)) + " of memory"
+	}
+	return text
+}
+
+func shortLine(text string) string {
+	const longest = 160
+	line := []rune(strings.ReplaceAll(text, "\n", " "))
+	if len(line) > longest {
+		return string(line[:longest]) + "…"
+	}
+	return string(line)
+}

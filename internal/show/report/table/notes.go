@@ -1,0 +1,227 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+)
+
+// notes explain the marks in the table. Cells with the same finding share one note,
+// with the detail of the first cell, so that a table of 75 lines has few notes.
+type notes struct {
+	list []*note
+}
+
+type note struct {
+	matrix.Finding
+	cells []*matrix.Cell
+}
+
+// The names of findings that are not from a check: trials without a measurement, and
+// connections that are not as asked for. The latter is also the name of a check.
+const (
+	failed          = "failed"
+	connectionsNote = "connections"
+)
+
+func newNotes(cells []*matrix.Cell) *notes {
+	n := &notes{}
+	for _, cell := range cells {
+		for _, f := range troubles(cell) {
+			n.add(cell, f)
+		}
+		for _, f := range cell.Survival.Failures {
+			n.add(cell, matrix.Finding{Name: failureName(f), Level: record.Warning, Detail: failureText(f)})
+		}
+	}
+	return n
+}
+
+// troubles are a cell's failure, its findings, and how its connections differ from what
+// was asked for.
+func troubles(c *matrix.Cell) []matrix.Finding {
+	var all []matrix.Finding
+	if c.Failure != "" {
+		all = append(all, matrix.Finding{Name: failed, Level: record.Invalid, Detail: c.Failure})
+	}
+	all = append(all, c.Findings...)
+	if text, differs := unachievedMode(c); differs {
+		all = append(all, matrix.Finding{Name: connectionsNote, Level: record.Warning, Detail: text})
+	}
+	return all
+}
+
+func (n *notes) add(cell *matrix.Cell, found matrix.Finding) {
+	for _, known := range n.list {
+		if known.Name == found.Name && known.Level == found.Level {
+			if !slices.Contains(known.cells, cell) {
+				known.cells = append(known.cells, cell)
+			}
+			return
+		}
+	}
+	n.list = append(n.list, &note{found, []*matrix.Cell{cell}})
+}
+
+// marks refer to the notes that speak of the cell.
+func (n *notes) marks(cell *matrix.Cell) string {
+	var places []int
+	for i, note := range n.list {
+		if slices.Contains(note.cells, cell) {
+			places = append(places, i+1)
+		}
+	}
+	if len(places) == 0 {
+		return ""
+	}
+	return "[" + ranges(places) + "]"
+}
+
+// ranges lists rising numbers, and three or more in a row by their ends: a cell of a storm
+// has so many notes that there were no room for its figures.
+func ranges(numbers []int) string {
+	var texts []string
+	for len(numbers) > 0 {
+		in := 1
+		for in < len(numbers) && numbers[in] == numbers[0]+in {
+			in++
+		}
+		if in < 3 {
+			in = 1
+			texts = append(texts, strconv.Itoa(numbers[0]))
+		} else {
+			texts = append(texts, fmt.Sprintf("%d-%d", numbers[0], numbers[in-1]))
+		}
+		numbers = numbers[in:]
+	}
+	return strings.Join(texts, ",")
+}
+
+// shortNote is how long a note is at most in a table that is not verbose.
+const shortNote = 100
+
+// print prints the notes, each in one line unless the table is verbose. Why there is no
+// measurement is always told whole: the table has nothing else of it.
+func (n *notes) print(out *strings.Builder, table Table) {
+	paint := format.Painter(table.Colour)
+	isCut := false
+	for i, note := range n.list {
+		style := format.Usual
+		if note.Level == record.Invalid {
+			style = format.Refused
+		}
+		if table.Verbose || note.Name == failed {
+			format.Wrap(out, note.text(i), format.Layout{Width: table.Width, Hang: 4, Paint: func(s string) string { return paint(style, s) }})
+			continue
+		}
+		text := cut(note.withoutPlace(i), min(shortNote, cmp.Or(table.Width, shortNote)))
+		isCut = isCut || strings.HasSuffix(text, ellipsis)
+		out.WriteString(paint(style, text) + "\n")
+	}
+	if isCut {
+		out.WriteString(ellipsis + ": the rest with --verbose, and in the report.\n")
+	}
+}
+
+const ellipsis = "…"
+
+// cut shortens a text between words to a length.
+func cut(text string, length int) string {
+	if utf8.RuneCountInString(text) <= length {
+		return text
+	}
+	whole := string([]rune(text)[:length-1])
+	return strings.TrimRight(whole[:max(strings.LastIndexByte(whole, ' '), 1)], " ,;:(") + ellipsis
+}
+
+// text is the note as it stands beneath the table, with the mark that refers
+// to it.
+func (n *note) text(place int) string {
+	return fmt.Sprintf("%s (%s)", n.withoutPlace(place), n.where())
+}
+
+func (n *note) withoutPlace(place int) string {
+	return fmt.Sprintf("[%d] %s: %s", place+1, headline(n.cells[0], n.Finding), strings.TrimSuffix(n.Detail, "."))
+}
+
+// headline names a finding, and how bad it is.
+func headline(c *matrix.Cell, f matrix.Finding) string {
+	switch {
+	case f.Name == failed && c.IsValid():
+		return "a trial gave no measurement"
+	case f.Name == failed:
+		return "no measurement"
+	case f.Level == record.Invalid:
+		return "invalid, " + f.Name
+	case f.Level == record.Unknown:
+		return "not known, " + f.Name
+	}
+	return f.Name
+}
+
+// where names the first cell, whose detail is shown, and counts the others.
+func (n *note) where() string {
+	first := n.cells[0]
+	text := first.ShortVariant()
+	if first.Payload != (record.Payload{}) { // else the workload has no sizes
+		text += ", " + first.Payload.Text(format.ByteSize, "→")
+	}
+	text += fmt.Sprintf(", c=%d", first.Clients)
+	switch more := len(n.cells) - 1; more {
+	case 0:
+		return text
+	case 1:
+		return text + " and one more cell"
+	default:
+		return fmt.Sprintf("%s and %d more cells", text, more)
+	}
+}
+
+// failureName is the class of a failure, or the code of one that has none.
+func failureName(failure record.ErrorCount) string {
+	return "failed, " + cmp.Or(failure.Class, failure.Code)
+}
+
+func failureText(failure record.ErrorCount) string {
+	code := ""
+	if failure.Class != "" {
+		code = " (" + failure.Code + ")"
+	}
+	return fmt.Sprintf("%s requests%s, first: %q", units.Thousands(failure.Count), code, failure.Example)
+}
+
+// unachievedMode describes how the connections differ from the mode that was asked
+// for. A check of the trials may have reported that already.
+func unachievedMode(c *matrix.Cell) (text string, differs bool) {
+	made := &c.Connections
+	if !made.Differs || slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == connectionsNote }) {
+		return "", false
+	}
+	if made.Achieved == nil {
+		return fmt.Sprintf("asked for %s, %d at once: %s opened from the start on, %s of them in the window",
+			c.Connection, made.Want, format.Plain(c.Opened.Value), units.Thousands(made.During)), true
+	}
+	return fmt.Sprintf("asked for %s, achieved for %s of the connections: %s opened, %s full handshakes, %s resumed, %s with early data",
+		c.Connection, format.Percent(*made.Achieved), units.Thousands(made.During), units.Thousands(made.Full), units.Thousands(made.Resumed), units.Thousands(made.Early)), true
+}
+
+// Warnings lists what is wrong with a cell, worst first.
+func Warnings(c *matrix.Cell) []string {
+	var texts []string
+	for _, f := range troubles(c) {
+		text := headline(c, f)
+		if f.Trials > 0 && c.Trials > 1 {
+			text += fmt.Sprintf(" (%d of %d trials)", f.Trials, c.Trials)
+		}
+		texts = append(texts, text+": "+f.Detail)
+	}
+	return append(texts, c.Warnings...)
+}
