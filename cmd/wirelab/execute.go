@@ -89,7 +89,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	}
 	words := a.wordsOf(j)
 	for _, step := range []func() error{
-		func() error { return j.gates.judge(a, seen, status) },
+		func() error { return j.gates.judge(seen, status) },
 		func() error { return a.publish(seen, j.output, words) },
 		func() error { return j.gates.write(a, seen, words) },
 	} {

@@ -198,21 +198,16 @@ func (g *gates) ownsOutput() bool { return g != nil && g.files[standardOutput] !
 
 // judge judges the gates, and finds what changed. A run that was interrupted may have nothing
 // to compare.
-func (g *gates) judge(a *app, seen *report.Run, status record.Status) error {
+func (g *gates) judge(seen *report.Run, status record.Status) error {
 	if g == nil {
 		return nil
 	}
 	var since *analysis.Diff
 	if g.baseline != nil {
-		before, err := a.readRun(g.baseline.run)
-		if err == nil {
-			since, err = analysis.Differ(before.Summary, seen.Summary)
-		}
-		switch {
-		case err != nil && status == record.Interrupted:
-		case err != nil:
+		var err error
+		if since, err = analysis.Differ(g.baseline.seen, seen.Summary); err != nil && status != record.Interrupted {
 			return err
-		default:
+		} else if err == nil {
 			since.Before, since.After = g.baseline.run, seen.Directory
 		}
 	}

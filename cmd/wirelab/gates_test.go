@@ -39,7 +39,7 @@ func concludedOf(t *testing.T, run string, flags gateLoadFlags, alone error) (wo
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := errors.Join(gates.judge(a, seen, record.Done), gates.write(a, seen, &out)); err != nil {
+	if err := errors.Join(gates.judge(seen, record.Done), gates.write(a, seen, &out)); err != nil {
 		t.Fatal(err)
 	}
 	return out.String(), exit(seen, alone)

@@ -2,14 +2,13 @@ package service
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Vocabulary returns what the scenario of a load may name: the wires, and a limit of the
-// requests in flight. The workload is whatever the service serves.
+// Vocabulary returns what the scenario of a load may name. Targets are parsed before, so only the
+// limit of the requests in flight is checked; the workload is whatever the service serves.
 func Vocabulary() scenario.Vocabulary {
 	return scenario.Vocabulary{
 		CheckVariant:  checkVariant,
@@ -19,9 +18,6 @@ func Vocabulary() scenario.Vocabulary {
 }
 
 func checkVariant(v scenario.Variant, _ scenario.Part) error {
-	if wire, _ := v.Get("wire"); v.Stack != Stack || !slices.Contains([]Wire{HTTP1, HTTP2, HTTP3, GRPC, GRPCH3}, Wire(wire)) {
-		return fmt.Errorf("variant %s: want %s with one of the wires h1, h2, h3, grpc and grpc-h3", v, Stack)
-	}
 	if limit, limited := v.Get("inflight"); limited {
 		if n, err := strconv.Atoi(limit); err != nil || n < 1 {
 			return fmt.Errorf("found %s requests in flight: want 1 or more", limit)

@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -27,36 +28,21 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	if len(claims) == 0 {
 		return nil
 	}
-	shown := []column{{title: "", left: true}, {title: "row", left: true}, {title: "claim", left: true}, {title: "here"}, {title: "claimed"}, {title: "what is claimed", left: true}}
-	rows := make([][]string, 0, len(claims))
+	const last = "what is claimed"
+	rows := [][]string{{"", "row", "claim", "here", "claimed", last}}
 	for i := range claims {
 		c := &claims[i]
 		rows = append(rows, []string{ClaimMarks[c.Outcome], c.Row, string(c.Outcome), ClaimHere(c), c.Claimed(), claimSays(c)})
 	}
-	for place := range shown {
-		shown[place].width = utf8.RuneCountInString(shown[place].title)
-		for _, r := range rows {
-			shown[place].width = max(shown[place].width, utf8.RuneCountInString(r[place]))
-		}
-	}
+	lines := format.Grid(rows, func(column int) bool { return column < 3 || column == 5 })
+	width := math.MaxInt
 	if terminal.Width > 0 {
-		last := &shown[len(shown)-1]
-		before := lineWidth(shown) - last.width
-		last.width = max(20, terminal.Width-before)
+		width = max(terminal.Width, utf8.RuneCountInString(lines[0])-len(last)+20)
 	}
 	var out strings.Builder
-	paint := format.Painter(terminal.Colour)
-	line := func(texts []string) string {
-		i := -1
-		return row(shown, func(c column) string { i++; return c.pad(cutTo(texts[i], c.width)) })
-	}
-	titles := make([]string, len(shown))
-	for i, c := range shown {
-		titles[i] = c.title
-	}
-	out.WriteString("\n" + paint(format.Bold, line(titles)) + "\n")
-	for _, r := range rows {
-		out.WriteString(line(r) + "\n")
+	out.WriteString("\n" + format.Painter(terminal.Colour)(format.Bold, lines[0]) + "\n")
+	for _, line := range lines[1:] {
+		out.WriteString(cutTo(line, width) + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -13,6 +13,8 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
@@ -204,4 +206,56 @@ func shortLine(text string) string {
 		return string(line[:longest]) + "…"
 	}
 	return string(line)
+}
+
+// fleet says which agents measured, and what each client did.
+func (t *loadText) fleet(s *analysis.Summary) {
+	f := s.Fleet
+	if f == nil {
+		return
+	}
+	t.line("fleet", "%s", advice.FleetLine(f, words.LongestLine))
+	for i := range s.Cells {
+		for _, c := range s.Cells[i].FleetClients {
+			t.line("fleet", "%s", fleetClientLine(&c))
+		}
+	}
+}
+
+func fleetClientLine(c *matrix.FleetClient) string {
+	text := fmt.Sprintf("%s: %s, %s/s", c.Agent, sayCount(c.Clients), format.PerSecond(c.Throughput))
+	if c.P99 != nil {
+		text += ", P99 " + format.Micros(*c.P99)
+	}
+	if c.Busy != nil {
+		text += ", " + format.Percent(*c.Busy) + " of its CPUs"
+	}
+	return text + ", " + string(c.Level)
+}
+
+// WriteTraces names the traces of the slowest requests, so that they can be found in a tracing
+// system; nothing where none was sent.
+func WriteTraces(w io.Writer, s *analysis.Summary) error {
+	const most = 5 // the others are in the JSON
+	var out loadText
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		if c.Traced == 0 {
+			continue
+		}
+		of := ""
+		if len(s.Cells) > 1 {
+			of = " with " + DescribeClients(c)
+		}
+		out.line("traces", "%s of %s requests%s carry one; the slowest of them:", units.Thousands(c.Traced), units.Thousands(c.Requests), of)
+		for _, t := range c.Traces[:min(len(c.Traces), most)] {
+			failed := ""
+			if t.Failed {
+				failed = ", failed"
+			}
+			out.line("traces", "%s %s%s", t.ID, format.Micros(t.LatencyUS), failed)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
@@ -153,4 +154,64 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 		table.Notes = append(table.Notes, note.text(i))
 	}
 	return table
+}
+
+// Ordered returns the cells as they are read: what is compared stands
+// together, from small to large. Parts keep the order of the scenario.
+func Ordered(cells []matrix.Cell) []*matrix.Cell {
+	place := make(map[string]int)
+	sorted := make([]*matrix.Cell, len(cells))
+	for i := range cells {
+		sorted[i] = &cells[i]
+		if _, seen := place[cells[i].Part]; !seen {
+			place[cells[i].Part] = len(place)
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b *matrix.Cell) int {
+		return cmp.Or(
+			cmp.Compare(place[a.Part], place[b.Part]),
+			cmp.Compare(a.Workload, b.Workload),
+			a.Place.Compare(b.Place),
+			cmp.Compare(a.Load.RatePerSecond, b.Load.RatePerSecond),
+		)
+	})
+	return sorted
+}
+
+// compared reports whether two cells stand in the same group: the same work,
+// done in different ways.
+func compared(a, b *matrix.Cell) bool {
+	return a.Part == b.Part && a.Place == b.Place && loadOf(a) == loadOf(b)
+}
+
+// loadOf leaves out the limit, which is the variant's.
+func loadOf(c *matrix.Cell) record.Load {
+	load := c.Load
+	load.InFlightLimit = 0
+	return load
+}
+
+// whose says above a table whose figures stand in it.
+func whose(s *analysis.Summary) string {
+	return fmt.Sprintf("Imported: figures of %s, not of wirelab.", strings.Join(s.Foreign, ", "))
+}
+
+// writeForeign says below a table what the figures of other programs are of, and what is not
+// known of them.
+func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
+	if len(s.Foreign) == 0 {
+		return
+	}
+	said := slices.Clone(s.Warnings)
+	for _, c := range s.Cells {
+		for _, text := range c.Warnings {
+			if text = fmt.Sprintf("%s: %s", c.Key, text); len(s.Cells) == 1 {
+				text = strings.TrimPrefix(text, c.Key+": ")
+			}
+			said = append(said, text)
+		}
+	}
+	for _, text := range said {
+		format.Wrap(out, text+".", format.Layout{Width: table.room(), Lead: "• ", Hang: 2})
+	}
 }

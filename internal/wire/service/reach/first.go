@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -128,4 +130,169 @@ func (f *First) meetExpectations(answer expect.Answer) error {
 		}
 	}
 	return nil
+}
+
+// rounds goes one round of each kind of users. A failure in one keeps the load from starting.
+func (f *First) rounds(ctx context.Context, client service.Client) error {
+	d := f.Definition
+	expected, err := d.Expectations()
+	if err != nil {
+		return err
+	}
+	for i, kind := range f.Script.Kinds() {
+		source := f.Script.Source(journey.User{Client: i, Clients: 1, Kind: i, Seed: f.Seed, Header: d.Requests[0].Header})
+		round := firstRound{First: f, kind: kind, source: source, caller: d.NewCaller(client, source)}
+		round.caller.Expect(expected, f.Seed)
+		if err := round.walk(ctx, client); err != nil {
+			return fmt.Errorf("%s: %w: nothing was loaded", Name(d), err)
+		}
+	}
+	return nil
+}
+
+// A firstRound is the first round of a kind of users.
+type firstRound struct {
+	*First
+	kind   string
+	source *journey.Source
+	caller *service.Caller
+}
+
+func (r *firstRound) walk(ctx context.Context, client service.Client) error {
+	first, cancel := context.WithTimeout(ctx, r.Limit)
+	defer cancel()
+	if err := r.source.Begin(first, client); err != nil {
+		return fmt.Errorf("the first %s: %w", r.kind, nameCondition(err))
+	}
+	for !r.source.RoundEnded() {
+		err := r.call(ctx)
+		if unmet, is := errors.AsType[*expect.Unmet](err); is && isAboutLatency(unmet) {
+			r.note("note: the first round: %s does not meet %s: %v", r.caller.Name(), unmet.Condition, unmet)
+			return nil // the next may be sooner
+		}
+		if err != nil {
+			return fmt.Errorf("the first round: %s: %w", r.caller.Name(), nameCondition(err))
+		}
+	}
+	return nil
+}
+
+func (r *firstRound) call(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Limit)
+	defer cancel()
+	sent := time.Now()
+	err := r.caller.Call(ctx)
+	took := time.Since(sent)
+	if status, answered := r.caller.Status(); answered {
+		r.note("first round: %s: %s, %v", r.caller.Name(), (&service.StatusError{Status: status}).Said(), took.Round(10*time.Microsecond))
+	}
+	if err != nil {
+		return err
+	}
+	return r.caller.Check()
+}
+
+func isAboutLatency(unmet *expect.Unmet) bool {
+	condition, err := expect.Parse(unmet.Condition, expect.HTTP)
+	return err == nil && condition.Uses().Latency
+}
+
+// nameCondition adds to an error the condition that an answer does not meet.
+func nameCondition(err error) error {
+	if unmet, is := errors.AsType[*expect.Unmet](err); is {
+		return fmt.Errorf("%s: %w", unmet.Condition, err)
+	}
+	return err
+}
+
+// mostRedirects bounds the redirects that the first call follows, as browsers and curl do.
+const mostRedirects = 10
+
+// A redirectError is an answer that leads to where this load must not go by itself.
+type redirectError struct{ text string }
+
+func (e *redirectError) Error() string { return e.text }
+
+// follow makes the first call. Where its answer leads elsewhere on the same server, that is
+// called, and loaded: the answers to be measured are seldom redirects. Where --expect says what
+// a right answer is, a redirect may be just that, and stays.
+func (f *First) follow(ctx context.Context, client service.Client, answer *service.Answer) error {
+	d, request := f.Definition, f.Request
+	for followed := 0; ; followed++ {
+		if err := client.Call(ctx, request, answer); err != nil {
+			return err
+		}
+		if d.Wire.IsGRPC() || len(d.Expect) > 0 || !leadsElsewhere(answer) {
+			if followed > 0 {
+				f.note("first call: a redirect leads to %s %s: that is loaded", request.Method, request.Path)
+			}
+			return nil
+		}
+		to, err := leadsTo(d, answer)
+		switch {
+		case err != nil:
+			return err
+		case len(d.Requests) > 1 || d.Feed != nil:
+			f.note("first call: %d, leads to %s; of several requests none is led elsewhere: the window counts them by status", answer.Status, to)
+			return nil
+		case followed == mostRedirects:
+			return &redirectError{fmt.Sprintf("it leads elsewhere more than %d times, the last time to %s: name the URL that answers itself", mostRedirects, to)}
+		}
+		redirect(request, to, answer.Status)
+	}
+}
+
+// leadsElsewhere reports whether an answer names another URL to ask (RFC 9110, section 15.4).
+func leadsElsewhere(answer *service.Answer) bool {
+	switch answer.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return answer.Header.Get("Location") != ""
+	}
+	return false
+}
+
+// leadsTo returns the URL to which an answer leads, if it is on the same server.
+func leadsTo(d *service.Definition, answer *service.Answer) (*url.URL, error) {
+	here := &url.URL{Scheme: scheme(d, d.TLS != nil), Host: d.Authority}
+	asked, err := here.Parse(d.Requests[0].Path)
+	if err != nil {
+		return nil, err
+	}
+	location := answer.Header.Get("Location")
+	to, err := asked.Parse(location)
+	if err != nil {
+		return nil, &redirectError{fmt.Sprintf("it answers %d, and leads to %q, which is no URL", answer.Status, location)}
+	}
+	address := withPort(&url.URL{Scheme: here.Scheme, Host: d.Address})
+	if to.Scheme != here.Scheme || withPort(to) != withPort(here) && withPort(to) != address {
+		return nil, &redirectError{fmt.Sprintf("it answers %d, and leads to %s: that is another server, which is not loaded unless you name it: wirelab load '%s'", answer.Status, to, to)}
+	}
+	return to, nil
+}
+
+// withPort returns the host of a URL with its port, or with the usual one.
+func withPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// redirect changes the request to the one that an answer asks for. As in browsers, POST becomes
+// GET, unless the status says that the method stays.
+func redirect(request *service.Request, to *url.URL, status int) {
+	request.Path = to.RequestURI()
+	stays := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
+	if stays || request.Method == http.MethodGet || request.Method == http.MethodHead {
+		return
+	}
+	request.Method, request.Body = http.MethodGet, nil
+	var kept []service.Field
+	for _, f := range request.Header {
+		if f.Name != "Content-Type" {
+			kept = append(kept, f)
+		}
+	}
+	request.Header = kept
 }
