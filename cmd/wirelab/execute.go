@@ -141,7 +141,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 		defer controller.Close()
 		workshop.Fleet = controller
 	}
-	if err := j.gates.since().check(workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
+	if err := j.gates.checkCells(workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
 	if j.load == nil { // whose target was tried already

@@ -58,8 +58,9 @@ func (g *gateFlags) conditions(load string) ([]analysis.Condition, error) {
 // with.
 type gates struct {
 	conditions []analysis.Condition
-	baseline   *baseline // nil: none
-	strict     bool      // a change that cannot be judged does not pass
+	baseline   string            // the directory of the earlier run; empty: none
+	before     *analysis.Summary // of the earlier run
+	strict     bool              // a change that cannot be judged does not pass
 	files      map[string]func(io.Writer, *gate.Run) error
 }
 
@@ -80,34 +81,20 @@ func (g *gateFlags) read(a *app, load string) (*gates, error) {
 	if err != nil {
 		return nil, usage(fmt.Errorf("--baseline: %w", err))
 	}
-	all.baseline = &baseline{g.baseline, seen.Summary}
+	all.baseline, all.before = g.baseline, seen.Summary
 	return all, nil
 }
 
-// A baseline is an earlier run that could be read.
-type baseline struct {
-	run  string
-	seen *analysis.Summary
-}
-
-// check finds before anything is measured that there would be nothing to compare.
-func (b *baseline) check(planned []record.Cell) error {
-	if b == nil {
+// checkCells finds before anything is measured that there would be nothing to compare.
+func (g *gates) checkCells(planned []record.Cell) error {
+	if g == nil || g.before == nil || slices.ContainsFunc(planned, g.before.Has) {
 		return nil
 	}
-	for _, c := range planned {
-		if b.seen.Has(c) {
-			return nil
-		}
+	has := "none"
+	if len(g.before.Cells) > 0 {
+		has = g.before.Cells[0].Key
 	}
-	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", b.run, firstCell(b.seen)))
-}
-
-func firstCell(s *analysis.Summary) string {
-	if len(s.Cells) == 0 {
-		return "none"
-	}
-	return s.Cells[0].Key
+	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", g.baseline, has))
 }
 
 // gateLoadFlags holds what load has besides: files for CI.
@@ -155,9 +142,9 @@ func (g *gates) checkWindows(repeats int) error {
 	if repeats < matrix.LeastTrials {
 		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
 	}
-	for i := range g.baseline.seen.Cells {
-		if c := &g.baseline.seen.Cells[i]; c.Valid < matrix.LeastTrials {
-			return fmt.Errorf("%s, and %s has %d valid ones of %s: measure it again with --repeat %d", needs, g.baseline.run, c.Valid, c.Key, matrix.LeastTrials)
+	for i := range g.before.Cells {
+		if c := &g.before.Cells[i]; c.Valid < matrix.LeastTrials {
+			return fmt.Errorf("%s, and %s has %d valid ones of %s: measure it again with --repeat %d", needs, g.baseline, c.Valid, c.Key, matrix.LeastTrials)
 		}
 	}
 	return nil
@@ -184,14 +171,6 @@ func (g *gateLoadFlags) readFiles(into *gates) error {
 	return nil
 }
 
-// since returns the earlier run, or nil.
-func (g *gates) since() *baseline {
-	if g == nil {
-		return nil
-	}
-	return g.baseline
-}
-
 // ownsOutput reports whether one of the files is standard output. Words then go to standard
 // error.
 func (g *gates) ownsOutput() bool { return g != nil && g.files[standardOutput] != nil }
@@ -203,12 +182,12 @@ func (g *gates) judge(seen *report.Run, status record.Status) error {
 		return nil
 	}
 	var since *analysis.Diff
-	if g.baseline != nil {
+	if g.before != nil {
 		var err error
-		if since, err = analysis.Differ(g.baseline.seen, seen.Summary); err != nil && status != record.Interrupted {
+		if since, err = analysis.Differ(g.before, seen.Summary); err != nil && status != record.Interrupted {
 			return err
 		} else if err == nil {
-			since.Before, since.After = g.baseline.run, seen.Directory
+			since.Before, since.After = g.baseline, seen.Directory
 		}
 	}
 	seen.Gates = g.find(seen.Summary, since)

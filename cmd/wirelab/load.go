@@ -271,17 +271,24 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 		Title: "Load of " + t.String(), Question: "How does " + t.String() + " stand?",
 		Parts: []scenario.Part{part}, Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}
-	err = s.Check(service.Vocabulary())
+	err = s.Check(anyService)
 	if flag := loadFlags[scenario.KeyOf(err)]; flag != "" {
 		err = fmt.Errorf("%s: %w", flag, err)
 	}
 	return s, err
 }
 
+// anyService allows every name in the scenario of a load: the target was parsed before.
+var anyService = scenario.Vocabulary{
+	CheckVariant:  func(scenario.Variant, scenario.Part) error { return nil },
+	CheckWorkload: func(string) error { return nil },
+	CheckPayload:  func(scenario.Part, scenario.Payload) error { return nil },
+}
+
 // loadFlags names the flags by the keys of the scenario that they set.
 var loadFlags = map[string]string{
 	"clients": "-c", "total-requests": "-n", "requests": "--burst", "rate": "--rps", "to": "--ramp-to",
-	"arrivals": "--arrivals", "stacks": "--inflight", "repeats": "--repeat", "parts": "--repeat",
+	"arrivals": "--arrivals", "repeats": "--repeat", "parts": "--repeat",
 }
 
 // checkNumbers refuses values of flags that a scenario cannot hold, or takes for left out.
@@ -291,6 +298,8 @@ func (l *loading) checkNumbers() error {
 		return fmt.Errorf("--timeout: found %v: want 0s, for none, or more", l.timeout)
 	case l.duration <= 0:
 		return fmt.Errorf("-z: found %v: want more than 0s, as in 10s", l.duration)
+	case l.inFlight < 0:
+		return fmt.Errorf("--inflight: found %d: want 1 or more", l.inFlight)
 	case l.warmUp < 0:
 		return fmt.Errorf("--warm-up: found %v: want 0s, for none, or more", l.warmUp)
 	case l.requests == 0 && l.given("requests"):

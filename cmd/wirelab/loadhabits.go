@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // asLoad reads what stands behind load as users of other load generators type it: what they
@@ -21,10 +22,10 @@ func (a *app) asLoad(args []string) ([]string, error) {
 		return args, nil
 	}
 	rest := args[1:]
-	if !isFrom(rest) {
+	if fromAt(rest) < 0 {
 		taken, told, err := foreign.Commands.Typed(rest)
 		a.sayLines(told)
-		if err != nil || !isFrom(taken) {
+		if err != nil || fromAt(taken) < 0 {
 			return append([]string{"load"}, taken...), err
 		}
 		rest = taken // a typed line of ghz names its file
@@ -35,7 +36,7 @@ func (a *app) asLoad(args []string) ([]string, error) {
 			return nil, err
 		}
 		if from == nil {
-			fmt.Fprintf(a.stderr, "wirelab load %s\n", quoted(withoutSecrets(rest)))
+			fmt.Fprintf(a.stderr, "wirelab load %s\n", format.Command(withoutSecrets(rest)))
 			return append([]string{"load"}, rest...), nil
 		}
 		taken, told, err := foreign.Commands.From(from.tool, from.text)
@@ -52,8 +53,9 @@ func (a *app) asLoad(args []string) ([]string, error) {
 // names its configuration.
 const mostFrom = 2 + 1
 
-func isFrom(args []string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool { return arg == "--from" || strings.HasPrefix(arg, "--from=") })
+// fromAt returns the place of --from among the arguments, or -1.
+func fromAt(args []string) int {
+	return slices.IndexFunc(args, func(arg string) bool { return arg == "--from" || strings.HasPrefix(arg, "--from=") })
 }
 
 func (a *app) sayLines(lines []string) {
@@ -68,7 +70,7 @@ type foreignCommand struct{ tool, text string }
 // splitFrom finds --from among the arguments: --from TOOL COMMAND, or --from COMMAND where
 // its first word says the tool. COMMAND may be a file.
 func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
-	at := slices.IndexFunc(args, func(arg string) bool { return arg == "--from" || strings.HasPrefix(arg, "--from=") })
+	at := fromAt(args)
 	if at < 0 {
 		return args, nil, nil
 	}
@@ -107,16 +109,13 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 
 var errFrom = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
 
-// quoted formats arguments for a shell.
-func quoted(args []string) string { return strings.Join(each(args, flags.Quote), " ") }
-
 // withoutSecrets returns a command line as a run may keep it, and show to whoever reads its
 // report. The command behind --from is a line of its own.
 func withoutSecrets(args []string) []string {
 	if _, from, err := splitFrom(args); err != nil || from == nil {
 		return secret.HideIn(args)
 	}
-	at := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--from") })
+	at := fromAt(args)
 	if args[at] == "--from" {
 		at++
 	}
@@ -131,7 +130,7 @@ func withoutSecrets(args []string) []string {
 	if words, err := flags.Split(command); err != nil {
 		command = secret.Hidden
 	} else if len(words) > 1 {
-		command = quoted(secret.HideIn(words))
+		command = format.Command(secret.HideIn(words))
 	}
 	kept[at] = flag + command
 	return kept

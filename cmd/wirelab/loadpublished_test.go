@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/wire/secure"
 )
 
@@ -237,7 +238,7 @@ func (w *publishedWorld) try(p publishedCommand, how string) error {
 	command := w.local(published)
 	line := "wirelab load " + strings.TrimPrefix(strings.TrimPrefix(command, "./dist/"), p.tool+" ")
 	if how == "pasted" {
-		line = "wirelab load --from " + p.tool + " " + quoted([]string{command})
+		line = "wirelab load --from " + p.tool + " " + format.Command([]string{command})
 	}
 	if p.requests == 0 && !longTimes.MatchString(published) {
 		line += " --duration=100ms --warm-up=0s"

@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // No text of a run, whoever wrote it, may become markup or end the element that
@@ -69,7 +70,7 @@ func TestPageOfNothing(t *testing.T) {
 }
 
 func TestCommandLineIsReadByAShell(t *testing.T) {
-	got := commandLine([]string{"wirelab", "run", "it's", "a b", "", "$HOME", "tcp:buffers=pooled", "-c", "1,50"})
+	got := format.Command([]string{"wirelab", "run", "it's", "a b", "", "$HOME", "tcp:buffers=pooled", "-c", "1,50"})
 	want := `wirelab run 'it'\''s' 'a b' '' '$HOME' tcp:buffers=pooled -c 1,50`
 	if got != want {
 		t.Errorf("%s, want %s", got, want)

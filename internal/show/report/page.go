@@ -39,7 +39,7 @@ func newPageData(run *Run) *pageData {
 		Title:    s.Title,
 		Question: s.Question,
 		Started:  s.Started.UTC().Format("2 January 2006, 15:04:05 UTC"),
-		Command:  commandLine(s.Command),
+		Command:  format.Command(s.Command),
 		Computer: machineLine(s.Host),
 		Host:     s.Host,
 		Choices:  map[string]string{compare.ByConnection: "connection"},
@@ -48,7 +48,7 @@ func newPageData(run *Run) *pageData {
 	}
 	if len(s.Overlaid) > 0 {
 		data.Seed, data.Started = "", ""
-		data.Command = joined(s.Overlaid, "\n", func(run *analysis.Summary) string { return commandLine(run.Command) })
+		data.Command = joined(s.Overlaid, "\n", func(run *analysis.Summary) string { return format.Command(run.Command) })
 		data.Computer = joined(s.Overlaid, " | ", func(run *analysis.Summary) string { return machineLine(run.Host) })
 	}
 	for _, stack := range s.Declared.Stacks {
@@ -80,18 +80,6 @@ func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summa
 		}
 	}
 	return strings.Join(texts, separator)
-}
-
-// commandLine writes the arguments such that a POSIX shell reads them back.
-func commandLine(arguments []string) string {
-	quoted := make([]string, len(arguments))
-	for i, argument := range arguments {
-		quoted[i] = argument
-		if argument == "" || strings.ContainsAny(argument, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
-			quoted[i] = "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
 }
 
 // machineLine says in one line where a run was made. The names are those of

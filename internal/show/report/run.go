@@ -1,6 +1,10 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/show/report/gate"
@@ -27,4 +31,68 @@ type Run struct {
 // Outcome returns what the gates of the run came to, for those who write that alone.
 func (r *Run) Outcome() *gate.Run {
 	return &gate.Run{Summary: r.Summary, Answer: r.Answer, Gates: r.Gates, Since: r.Since}
+}
+
+// Overlay is what there is to show of several runs that lie over each other, by their names.
+func Overlay(names []string, runs []*Run) (*Run, error) {
+	summaries := make([]*analysis.Summary, len(runs))
+	for i, run := range runs {
+		summaries[i] = run.Summary
+	}
+	over, err := analysis.Overlay(names, summaries)
+	if err != nil {
+		return nil, err
+	}
+	both := &Run{Summary: over}
+	for i, later := range summaries[1:] {
+		d, err := analysis.Differ(summaries[0], later)
+		if err != nil {
+			continue // a warning says so
+		}
+		for _, line := range gate.NewDiffReport(d, nil).Answer {
+			if len(runs) > 2 {
+				line = fmt.Sprintf("%s: %s", names[i+1], line)
+			}
+			both.Answer = append(both.Answer, line)
+		}
+	}
+	return both, nil
+}
+
+// JudgedCheck is a check of a cell's trials, at its worst.
+type JudgedCheck struct {
+	Name   string       `json:"name"`
+	Level  record.Level `json:"level"`
+	Trials int          `json:"trials"` // in which it came out so
+	Detail string       `json:"detail"` // of the first of them
+}
+
+// levels are those of a check, worst first.
+var levels = []record.Level{record.Invalid, record.Warning, record.Unknown, record.OK}
+
+// verdictsOf are the checks of a cell's trials, worst first.
+func verdictsOf(cell record.Cell, records []*record.Record) []JudgedCheck {
+	var all []JudgedCheck
+	for _, r := range records {
+		if r.Cell != cell {
+			continue
+		}
+		for _, check := range r.Checks {
+			i := slices.IndexFunc(all, func(v JudgedCheck) bool { return v.Name == check.Name })
+			if i < 0 {
+				i = len(all)
+				all = append(all, JudgedCheck{Name: check.Name, Level: record.OK})
+			}
+			switch v := &all[i]; {
+			case v.Trials == 0 || slices.Index(levels, check.Level) < slices.Index(levels, v.Level):
+				v.Level, v.Trials, v.Detail = check.Level, 1, check.Detail
+			case check.Level == v.Level:
+				v.Trials++
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b JudgedCheck) int {
+		return cmp.Compare(slices.Index(levels, a.Level), slices.Index(levels, b.Level))
+	})
+	return all
 }

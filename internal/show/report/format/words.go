@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"wirelab.dev/internal/foreign/flags"
 )
 
 // UsualWidth is the width of a table that is not printed on a terminal.
@@ -98,4 +100,13 @@ func Grid(rows [][]string, isLeft func(column int) bool) []string {
 		lines[at] = strings.TrimRight(strings.Join(cells, "  "), " ")
 	}
 	return lines
+}
+
+// Command writes arguments such that a POSIX shell reads them back.
+func Command(arguments []string) string {
+	quoted := make([]string, len(arguments))
+	for i, argument := range arguments {
+		quoted[i] = flags.Quote(argument)
+	}
+	return strings.Join(quoted, " ")
 }

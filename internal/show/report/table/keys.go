@@ -106,13 +106,10 @@ func ClientCount(c *matrix.Cell) string {
 
 // DescribeClients returns the number of clients with its noun.
 func DescribeClients(c *matrix.Cell) string {
-	switch c.Clients {
-	case 0:
+	if c.Clients == 0 {
 		return "clients not told"
-	case 1:
-		return "1 client"
 	}
-	return units.Thousands(int64(c.Clients)) + " clients"
+	return sayCount(c.Clients)
 }
 
 func sayLoad(c *matrix.Cell) string {

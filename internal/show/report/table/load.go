@@ -48,7 +48,7 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 		if e.Code != "" && e.Code != codes.Unknown.String() { // which HTTP does not have
 			class += " (" + e.Code + ")"
 		}
-		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, shortLine(e.Example))
+		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, cutTo(strings.ReplaceAll(e.Example, "\n", " "), longestExample))
 	}
 	if k := c.Checking; k != nil {
 		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",
@@ -65,6 +65,9 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	_, err := io.WriteString(w, out.String())
 	return err
 }
+
+// longestExample is the length at which the example of an error is cut.
+const longestExample = 161
 
 // loadText has a line a fact, with its name before it.
 type loadText struct {
@@ -197,15 +200,6 @@ func cost(cpu *matrix.Figure, end *matrix.End) string {
 		text += ", " + format.ByteSize(int(end.RSS.Value)) + " of memory"
 	}
 	return text
-}
-
-func shortLine(text string) string {
-	const longest = 160
-	line := []rune(strings.ReplaceAll(text, "\n", " "))
-	if len(line) > longest {
-		return string(line[:longest]) + "…"
-	}
-	return string(line)
 }
 
 // fleet says which agents measured, and what each client did.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"wirelab.dev/internal/base/failure"
@@ -143,43 +144,30 @@ func http1(beginning []byte) string {
 // A Look finds out what listens at an address, but only if a call there fails or takes long: a
 // server must not get strange requests from a client that calls it well.
 type Look struct {
-	wanted chan struct{}
-	over   chan struct{}
-	found  chan Listening
+	find func() Listening
+	late *time.Timer
 }
 
 // lookAfter is the time after which a call counts as slow, and Look begins.
 const lookAfter = 500 * time.Millisecond
 
-// LookMeanwhile waits for a reason to look. The caller must call Stop at the end.
+// LookMeanwhile waits for a reason to look. The caller must call Stop at the end; a look that has
+// begun then ends by itself, since its questions are limited.
 func LookMeanwhile(ctx context.Context, network, address string) *Look {
-	l := &Look{make(chan struct{}), make(chan struct{}), make(chan Listening, 1)}
-	go func() { // ends with Stop, or with its questions, which are limited
-		late := time.NewTimer(lookAfter)
-		defer late.Stop()
-		select {
-		case <-l.over:
-			return
-		case <-l.wanted:
-		case <-late.C:
-		}
+	find := sync.OnceValue(func() Listening {
 		if network != "tcp" {
-			l.found <- Listening{}
-			return
+			return Listening{}
 		}
-		l.found <- LookAt(context.WithoutCancel(ctx), address)
-	}()
-	return l
+		return LookAt(context.WithoutCancel(ctx), address)
+	})
+	return &Look{find: find, late: time.AfterFunc(lookAfter, func() { find() })}
 }
 
-// Result returns what listens there. It may be called once.
-func (l *Look) Result() Listening {
-	close(l.wanted)
-	return <-l.found
-}
+// Result returns what listens there.
+func (l *Look) Result() Listening { return l.find() }
 
 // Stop ends the wait for a reason.
-func (l *Look) Stop() { close(l.over) }
+func (l *Look) Stop() { l.late.Stop() }
 
 // lookUpAtMost bounds the time to look up a name.
 const lookUpAtMost = 4 * time.Second
