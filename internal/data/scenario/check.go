@@ -33,10 +33,10 @@ func (s *Scenario) Check(words Vocabulary) error {
 	return nil
 }
 
-// at is a place in a scenario: keys, and numbers of list elements.
+// An at is a place in a scenario: keys, and numbers of list elements.
 type at []any
 
-// problem is an error at a place, or at the nearest enclosing place that the file
+// problem returns an error at a place, or at the nearest enclosing place that the file
 // has.
 func (c *checker) problem(place at, format string, args ...any) *problem {
 	var node ast.Node = c.tree
@@ -103,7 +103,7 @@ func (c *checker) scenario(s *Scenario) *problem {
 	return c.report(s.Report)
 }
 
-// trials is the number of a part's trials, or maxTrials+1 if there are more than
+// trials returns the number of a part's trials, or maxTrials+1 if there are more than
 // maxTrials.
 func (p Part) trials() int {
 	n := 1

@@ -70,7 +70,7 @@ func (c *Claim) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Factor is what could cause an effect.
+// A Factor is a possible cause of an effect.
 type Factor struct {
 	// What is changed, as a noun.
 	Name string `json:"name" jsonschema:"required"`
@@ -78,7 +78,7 @@ type Factor struct {
 	Stack Variant `json:"stack" jsonschema:"required"`
 }
 
-// Quoted is a number or an expression over published figures.
+// A Quoted is a number or an expression over published figures.
 type Quoted string
 
 // MarshalText writes the text as it is.
@@ -158,7 +158,7 @@ func (c *Claim) Variants() []string {
 	return variants
 }
 
-// Needs are the figures that a claim is answered by. The cells of some may not be in the
+// Needs returns the figures that answer a claim. The cells of some may not be in the
 // scenario: a smaller one has fewer sizes and clients.
 func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
 	expression, err := claim.Parse(c.Find, c.IsCause())
@@ -243,7 +243,7 @@ func (s *shape) Figure(name string, of claim.Cell) float64 {
 	return 1
 }
 
-// Sizes are those of the part.
+// Sizes returns the sizes of the part.
 func (s *shape) Sizes(of claim.Cell) []int {
 	part, _ := s.part(of)
 	if part == nil {
@@ -257,7 +257,7 @@ func (s *shape) Sizes(of claim.Cell) []int {
 	return slices.Compact(sizes)
 }
 
-// Clients are those of the part.
+// Clients returns the numbers of clients of the part.
 func (s *shape) Clients(of claim.Cell) []int {
 	part, _ := s.part(of)
 	if part == nil {

@@ -40,7 +40,7 @@ func ConnectionModes() []string {
 // PerRequest reports whether every request opens a connection of its own.
 func (m ConnectionMode) PerRequest() bool { return m == New || m == Resumed || m == Early }
 
-// Connection is a connection mode and its size. The zero value stands for the
+// A Connection is a connection mode and its size. The zero value stands for the
 // stack's own default.
 type Connection struct {
 	Mode ConnectionMode
@@ -77,7 +77,7 @@ func (c Connection) String() string {
 	return string(c.Mode)
 }
 
-// Want is the number of connections that this mode means for so many clients. If
+// Want returns the number of connections that this mode means for a number of clients. If
 // every request has its own, it is how many there may be at once.
 func (c Connection) Want(clients int) int {
 	switch {

@@ -167,7 +167,7 @@ func keyOf(entry *ast.MappingValueNode) string {
 	return entry.Key.String()
 }
 
-// scalar is the text of a node that is one value.
+// scalar returns the text of a node that is one value.
 func scalar(node ast.Node) (string, bool) {
 	switch n := node.(type) {
 	case *ast.StringNode:

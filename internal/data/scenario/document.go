@@ -7,7 +7,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Document is a file of YAML of another kind than a scenario, read as strictly.
+// A Document is a YAML file of another kind than a scenario, read as strictly.
 type Document struct {
 	source source
 	tree   *ast.MappingNode
@@ -44,7 +44,7 @@ func (d *Document) Has(path ...any) bool {
 	return whole
 }
 
-// Errorf is an error at a path, or at what there is of it.
+// Errorf returns an error at a path, or at the part of it that the file has.
 func (d *Document) Errorf(path []any, format string, args ...any) error {
 	node, _ := d.find(path)
 	return d.source.locate(problemf(node, format, args...))

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Cell is one point of a part's matrix: all that a trial needs to know.
+// A Cell is one point of a part's matrix, with everything that a trial needs.
 type Cell struct {
 	Part       string
 	Variant    Variant
@@ -21,7 +21,7 @@ type Cell struct {
 	Definition string // what the workload needs that no option holds
 }
 
-// Planned is one repeat of a cell. Repeats count from 1.
+// A Planned is one repeat of a cell. Repeats count from 1.
 type Planned struct {
 	Cell   Cell
 	Repeat int

@@ -48,7 +48,7 @@ func (l Limit) Percent() (float64, bool) {
 	return value / 100, is && err == nil
 }
 
-// Goal is the limit of a percentile of the response time, written `p99<10ms`.
+// A Goal is the limit of a percentile of the response time, written `p99<10ms`.
 type Goal struct {
 	Percentile float64
 	Limit      Duration

@@ -83,7 +83,7 @@ func (l *Load) SetDefaultArrivals() {
 	}
 }
 
-// loadKey is a key of a load in the file, and what its value may be.
+// A loadKey is a key of a load in the file, with a check of its value.
 type loadKey struct {
 	name  string
 	set   bool

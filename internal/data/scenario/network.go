@@ -60,7 +60,7 @@ type Path struct {
 	Queue Size `json:"queue,omitempty"`
 }
 
-// Ways are what the network does from client to server, and back.
+// Ways returns the paths from client to server, and back.
 func (n Network) Ways() (up, down Path) {
 	if n.Up == (Path{}) && n.Down == (Path{}) {
 		return n.Path, n.Path
@@ -74,7 +74,7 @@ func (n Network) Linked() bool {
 	return n.Emulated || n.MTU != 0 || up != (Path{}) || down != (Path{})
 }
 
-// RoundTrip is how long a packet and its answer take at least, where all that happens is
+// RoundTrip returns the time that a packet and its answer take at least, where all that happens is
 // the link's delay.
 func (n Network) RoundTrip() time.Duration {
 	up, down := n.Ways()
@@ -96,7 +96,7 @@ func (n Network) String() string {
 	return strings.Join(slices.Concat(texts, n.Up.texts("up."), n.Down.texts("down.")), ",")
 }
 
-// texts are the keys that the path has.
+// texts returns the keys that the path has.
 func (p Path) texts(prefix string) (texts []string) {
 	values := reflect.ValueOf(p)
 	for i, key := range pathKeys {
@@ -108,7 +108,7 @@ func (p Path) texts(prefix string) (texts []string) {
 	return texts
 }
 
-// pathKeys are the keys of a Path, in the order of its fields.
+// pathKeys lists the keys of a Path, in the order of its fields.
 var pathKeys = func() (keys []string) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Path]()) {
 		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -177,10 +177,10 @@ func (b BurstLoss) MarshalText() ([]byte, error) { return []byte(b.String()), ni
 // UnmarshalText reads what parseBurstLoss reads.
 func (b *BurstLoss) UnmarshalText(text []byte) error { return parseInto(b, text, parseBurstLoss) }
 
-// BitRate is a number of bits a second, written as `50Mbit/s`.
+// A BitRate is a number of bits per second, written as `50Mbit/s`.
 type BitRate int64
 
-// bitUnits are the units of a rate, the largest first.
+// bitUnits lists the units of a rate, the largest first.
 var bitUnits = []struct {
 	name string
 	bits int64

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// Option is one key that may be set behind the name of a stack or a workload.
+// An Option is a key that may be set behind the name of a stack or a workload.
 // It is declared once; help texts, checks and typed reading follow from it.
 type Option struct {
 	Key     string   `json:"key"`
@@ -26,7 +26,7 @@ type Option struct {
 	Contrast *Contrast `json:"contrast,omitempty"`
 }
 
-// Role is what an option decides.
+// A Role says what an option decides.
 type Role string
 
 // The roles that a report knows.
@@ -107,7 +107,7 @@ func BytesUpTo(most int) func(string) (any, error) {
 	}
 }
 
-// Options are the values of declared options. Reading them never fails; Err has
+// Options holds the values of declared options. Reading them never fails; Err has
 // the first thing that was wrong.
 type Options struct {
 	what   string // "variant" or "workload"
@@ -153,7 +153,7 @@ func (o *Options) Fail(err error) {
 	}
 }
 
-// Err is the first error.
+// Err returns the first error.
 func (o *Options) Err() error { return o.err }
 
 // Has reports whether the key is set.
@@ -162,7 +162,7 @@ func (o *Options) Has(key string) bool {
 	return set
 }
 
-// Value is what the key's Parse returned, or the zero value if the key has no
+// Value returns the result of the key's Parse, or the zero value if the key has no
 // value or a wrong one. It panics if the key is not declared or has another type.
 func Value[T any](o *Options, key string) T {
 	value, declared := o.values[key]
@@ -176,13 +176,13 @@ func Value[T any](o *Options, key string) T {
 	return value.(T)
 }
 
-// Text is the value of an option without Parse.
+// Text returns the value of an option without Parse.
 func (o *Options) Text(key string) string { return Value[string](o, key) }
 
 // On reports whether an option of the values off and on is on.
 func (o *Options) On(key string) bool { return o.Text(key) == "on" }
 
-// Declarations are what stacks and workloads say of themselves for the report.
+// Declarations holds what stacks and workloads declare for the report.
 // A run's manifest keeps them, so that a reader of records need not know any stack
 // or workload.
 type Declarations struct {
@@ -193,7 +193,7 @@ type Declarations struct {
 	Protocols map[string]string `json:"protocols"`
 }
 
-// Declaration is of a stack or a workload.
+// A Declaration describes a stack or a workload.
 type Declaration struct {
 	Name string `json:"name"`
 	// Sweep says that a workload's calls ask for nothing.
@@ -231,7 +231,7 @@ func (d Declaration) Has(role Role) bool {
 // Stack finds a declaration by its name. An unknown stack has only a name.
 func (d *Declarations) Stack(name string) Declaration { return find(d.Stacks, name) }
 
-// Workload is the declaration of a cell's workload.
+// Workload returns the declaration of a cell's workload.
 func (d *Declarations) Workload(text string) Declaration {
 	w, err := ParseWorkload(text)
 	if err != nil {
@@ -249,7 +249,7 @@ func find(among []Declaration, name string) Declaration {
 	return Declaration{Name: name}
 }
 
-// Operation is what the calls of a cell's workload do if its options choose that,
+// Operation returns what the calls of a cell's workload do if its options choose that,
 // and otherwise the workload's name.
 func (d *Declarations) Operation(text string) string {
 	declared := d.Workload(text)

@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/internal/data/claim"
 )
 
-// Vocabulary answers what a scenario may name: stacks, workloads and columns. Its
-// errors say what is wrong.
+// A Vocabulary checks the names in a scenario: stacks, workloads and columns.
 type Vocabulary struct {
 	// CheckVariant checks that a part can be measured over a variant: that the
 	// variant exists, has the connection mode, carries the workload's calls, and
@@ -37,7 +36,7 @@ type Vocabulary struct {
 	CheckColumn func(name string) error
 }
 
-// file is a scenario as it is written.
+// A file is a scenario as it is written.
 type file struct {
 	Scenario
 	// What all parts have unless they say otherwise: the same keys as a
@@ -200,7 +199,7 @@ func inherit(to, from ast.Node) {
 	}
 }
 
-// value is the value of a mapping's key, or nil.
+// value returns the value of a mapping's key, or nil.
 func value(mapping *ast.MappingNode, key string) ast.Node {
 	for _, entry := range mapping.Values {
 		if keyOf(entry) == key {

@@ -59,7 +59,7 @@ func (p *Probe) UnmarshalText(text []byte) error {
 // lifeWindow has thousands of calls of one client.
 const lifeWindow = time.Second
 
-// passes are the trials of a part that have a probe, by the repeat that they belong to,
+// passes returns the trials of a part that have a probe, by the repeat that they belong to,
 // from 1. They are about as many as the trials that have none, so that a run takes twice
 // as long at most, but each probe has one of every cell at least.
 func (p Part) passes() map[int][]Cell {

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Error is what is wrong with a scenario file, and where.
+// An Error says what is wrong with a scenario file, and where.
 type Error struct {
 	File         string
 	Line, Column int // from 1
@@ -16,7 +16,7 @@ type Error struct {
 	Excerpt      string // the line, its neighbours, and a mark below the place
 }
 
-// Error is FILE:LINE:COLUMN: text, and the excerpt below.
+// Error returns FILE:LINE:COLUMN: text, and the excerpt below.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s\n%s", e.File, e.Line, e.Column, e.Text, e.Excerpt)
 }
@@ -42,7 +42,7 @@ func KeyOf(err error) string {
 	return ""
 }
 
-// source is a file that errors are shown in.
+// A source is a file whose lines errors show.
 type source struct {
 	name string
 	data []byte
@@ -70,8 +70,8 @@ func (s source) locate(p *problem) *Error {
 	return s.errorAt(line, column, p.text)
 }
 
-// start is where a node begins. The parser says of a mapping where its first
-// colon is, which is not where a reader would look.
+// start returns the place where a node begins. The parser gives the place of a mapping's first
+// colon, where no reader would look.
 func start(node ast.Node) (line, column int) {
 	token := node.GetToken()
 	if m, ok := node.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {

@@ -23,12 +23,12 @@ type NamedNetwork struct {
 	Network
 }
 
-// profilesYAML are the profiles that wirelab knows, each with its source.
+// profilesYAML holds the profiles that wirelab knows, each with its source.
 //
 //go:embed profiles.yaml
 var profilesYAML []byte
 
-// Profiles are the conditions of links that wirelab knows by name.
+// Profiles returns the conditions of links that wirelab knows by name.
 func Profiles() []NamedNetwork {
 	var list []NamedNetwork
 	if p := decode(mustParse(profilesYAML), reflect.ValueOf(&list).Elem()); p != nil {
@@ -45,10 +45,10 @@ func mustParse(yaml []byte) ast.Node {
 	return parsed.Docs[0].Body
 }
 
-// profiles are mappings by name.
+// profiles holds mappings by name.
 type profiles map[string]*ast.MappingNode
 
-// ownProfiles are those that wirelab knows.
+// ownProfiles returns the profiles that wirelab knows.
 func ownProfiles() profiles {
 	known := profiles{}
 	if p := known.add(mustParse(profilesYAML)); p != nil {
@@ -123,7 +123,7 @@ func resolveNetworks(tree *ast.MappingNode) *problem {
 	return nil
 }
 
-// eachNetwork is the part once for each of its networks, or the part itself.
+// eachNetwork returns the part once for each of its networks, or the part itself.
 func eachNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
 	list, ok := value(part, "networks").(*ast.SequenceNode)
 	switch {
@@ -241,7 +241,7 @@ func ParseLink(line string) (Network, error) {
 	return n, nil
 }
 
-// linkKeys are the keys of a Network.
+// linkKeys lists the keys of a Network.
 var linkKeys = func() (keys []string) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Network]()) {
 		if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" {
@@ -255,7 +255,7 @@ var linkKeys = func() (keys []string) {
 // who bound them.
 var plain = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
-// ProfileNames are the names of the profiles that wirelab knows.
+// ProfileNames returns the names of the profiles that wirelab knows.
 func ProfileNames() []string {
 	var names []string
 	for _, p := range Profiles() {
@@ -275,7 +275,7 @@ func clone(node ast.Node) *ast.MappingNode {
 	return &copied
 }
 
-// only is a mapping of those of another's entries that have one of the keys.
+// only returns a mapping of another's entries that have one of the keys.
 func only(mapping *ast.MappingNode, keys []string) *ast.MappingNode {
 	some := clone(mapping)
 	some.Values = slices.DeleteFunc(some.Values, func(entry *ast.MappingValueNode) bool { return !slices.Contains(keys, keyOf(entry)) })
@@ -290,7 +290,7 @@ func set(mapping *ast.MappingNode, key string, to ast.Node) {
 	mapping.Values = append(mapping.Values, ast.MappingValue(nil, text(nil, key), to))
 }
 
-// text is a node of one word, at another's place.
+// text returns a node of one word, at another's place.
 func text(at ast.Node, word string) *ast.StringNode {
 	node := ast.String(token.New(word, word, &token.Position{Line: 1, Column: 1}))
 	if at != nil && at.GetToken() != nil {

@@ -52,7 +52,7 @@ func (c Choice) is(other Choice) bool {
 	return c.Stack.String() == other.Stack.String() && c.Size == other.Size && c.Clients == other.Clients
 }
 
-// cellsOf are the cells that a claim needs, by part, as far as the scenario measures them,
+// cellsOf returns the cells that a claim needs, by part, as far as the scenario measures them,
 // and the parts in which it needs system calls.
 func (s *Scenario) cellsOf(c *Claim) (cells map[string][]Choice, counted map[string]bool, err error) {
 	needs, err := s.Needs(c)

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/base/units"
 )
 
-// Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and
+// A Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and
 // MB are read as KiB and MiB, as in the published studies: in their figures
 // 64 KB is 65,536 bytes.
 type Size int
@@ -51,7 +51,7 @@ func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText reads what parseSize reads.
 func (s *Size) UnmarshalText(text []byte) error { return parseInto(s, text, parseSize) }
 
-// Payload is how many bytes of payload a request and its response carry, written
+// A Payload holds the sizes of a request and its response, written
 // as one size where they are the same and else as `64/4KiB`.
 type Payload struct{ Request, Response Size }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Variant is a stack with options, written `stack:key=value,key=value`. Without
+// A Variant is a stack with options, written `stack:key=value,key=value`. Without
 // options it is the stack as people usually write it. Variants with equal String
 // are equal.
 type Variant struct {
@@ -14,7 +14,7 @@ type Variant struct {
 	Options []Setting // sorted by key, each key once
 }
 
-// Setting is one option of a variant.
+// A Setting is one option of a variant.
 type Setting struct{ Key, Value string }
 
 // ParseVariant reads `stack` or `stack:key=value,key=value`.
