@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/show/report/table"
 )
 
-// csvColumn is one value of every row, with the unit in its title.
+// A csvColumn is one value of every row, with the unit in its title.
 type csvColumn[Row any] struct {
 	title string
 	value func(Row) string
@@ -47,7 +47,7 @@ func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error
 	return nil
 }
 
-// csvColumns are what identifies a cell, its counts, and the figures that have the
+// csvColumns returns what identifies a cell, its counts, and the figures that have the
 // tag `csv`.
 func csvColumns() []csvColumn[*Cell] {
 	columns := []csvColumn[*Cell]{
@@ -73,7 +73,7 @@ func csvColumns() []csvColumn[*Cell] {
 	return append(columns, csvFields(reflect.TypeFor[Cell](), "*", reflect.Value.Elem)...)
 }
 
-// csvFields are the columns of the fields that are tagged `csv`. The tag of a
+// csvFields returns the columns of the fields that are tagged `csv`. The tag of a
 // struct is a pattern for the titles of its fields, with a star for theirs. The
 // columns get at their struct by the function given, from a pointer to the
 // cell; it returns the zero Value where there is none.
@@ -126,7 +126,7 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 	return columns
 }
 
-// bounded is a figure and the ends of its interval, each empty where there is none.
+// bounded returns the columns of a figure and the ends of its interval, each empty where there is none.
 func bounded[Row any](title string, show func(float64) string, of func(Row) *matrix.Figure) []csvColumn[Row] {
 	column := func(suffix string, pick func(*matrix.Figure) float64) csvColumn[Row] {
 		return csvColumn[Row]{title + suffix, func(row Row) string {

@@ -37,7 +37,7 @@ func encode(value any, reader reader) ([]byte, error) {
 	return e.out.Bytes(), e.err
 }
 
-// reader is for whom the JSON is written. A field tagged `page` is for the page only.
+// A reader says for whom the JSON is written. A field tagged `page` is for the page only.
 type reader string
 
 const (
@@ -55,7 +55,7 @@ type encoder struct {
 	err    error
 }
 
-// place is where a value stands.
+// A place says where a value stands.
 type place struct {
 	path      string           // from the object that has the intervals, with a dot at its end
 	intervals IntervalsByField // nil outside of objects with figures
@@ -194,7 +194,7 @@ func (e *encoder) separate(open byte, count int) {
 	e.out.WriteByte(open)
 }
 
-// member is one field of a struct as the JSON has it.
+// A member is one field of a struct as the JSON has it.
 type member struct {
 	reflect.StructField
 	name     string

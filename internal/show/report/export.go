@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/show/report/export"
 )
 
-// Format is a form that other tools read.
+// A Format is a file format that other tools read.
 type Format struct {
 	Name  string // as the user gives it
 	File  string // the usual name of the file

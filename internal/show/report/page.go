@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/show/report/table"
 )
 
-// pageData is what the page reads: the object of --json, and what only a page
-// shows of a run. Fields here hide those of the same name there.
+// pageData holds the data of the page: the object of --json, and figures that only a page
+// shows. Fields here hide those of the same name there.
 type pageData struct {
 	Object
 	Seed     string         `json:"seed"` // as text: JavaScript's numbers end at 53 bits
@@ -71,7 +71,7 @@ func newPageData(run *Run) *pageData {
 	return data
 }
 
-// joined is what is to be said of several runs, each text once.
+// joined returns the texts about several runs, each once.
 func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summary) string) string {
 	var texts []string
 	for _, run := range runs {

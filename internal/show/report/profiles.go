@@ -64,7 +64,7 @@ func packStacks(stacks []insight.ProfiledStack) []int {
 	return packed
 }
 
-// places is a list without repetitions.
+// A places is a list without repetitions.
 type places[T comparable] struct {
 	list []T
 	at   map[T]int

@@ -10,30 +10,30 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// Run is all that there is to show of a run.
+// A Run holds everything that can be shown of a run.
 type Run struct {
 	Summary *analysis.Summary
 	// Records are the trials, in the order of the plan. Only the formats with
 	// a line a trial need them.
 	Records []*record.Record
-	// Answer is what package advice has for somebody who reads a few lines.
+	// Answer is the short answer of package advice.
 	Answer []string
-	// Advice is what package advice says of the summary, most important first.
+	// Advice holds all sentences of package advice, most important first.
 	Advice []string
-	// Directory is where the run lies; empty where it is not on disk.
+	// Directory is the run's directory; empty if it is not on disk.
 	Directory string
-	// Gates are what was asked of the run, cell by cell.
+	// Gates holds the outcomes of gates, cell by cell.
 	Gates []analysis.GateFinding
-	// Since is how it differs from an earlier run; nil where it was held against none.
+	// Since holds the differences from an earlier run; nil if there is none.
 	Since *gate.DiffReport
 }
 
-// Outcome returns what the gates of the run came to, for those who write that alone.
+// Outcome returns the part of the run that package gate writes.
 func (r *Run) Outcome() *gate.Run {
 	return &gate.Run{Summary: r.Summary, Answer: r.Answer, Gates: r.Gates, Since: r.Since}
 }
 
-// Overlay is what there is to show of several runs that lie over each other, by their names.
+// Overlay joins several runs, by their names, into one that is shown.
 func Overlay(names []string, runs []*Run) (*Run, error) {
 	summaries := make([]*analysis.Summary, len(runs))
 	for i, run := range runs {
@@ -67,10 +67,10 @@ type JudgedCheck struct {
 	Detail string       `json:"detail"` // of the first of them
 }
 
-// levels are those of a check, worst first.
+// levels lists the levels of a check, worst first.
 var levels = []record.Level{record.Invalid, record.Warning, record.Unknown, record.OK}
 
-// verdictsOf are the checks of a cell's trials, worst first.
+// verdictsOf returns the checks of a cell's trials, worst first.
 func verdictsOf(cell record.Cell, records []*record.Record) []JudgedCheck {
 	var all []JudgedCheck
 	for _, r := range records {

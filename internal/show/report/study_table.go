@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/show/report/table"
 )
 
-// StudyTableFile is the name that a study's own table has beside the run: what
+// StudyTableFile returns the file name of a study's own table beside the run: what
 // the study calls it, and the minute in which the run began. Most have none.
 func StudyTableFile(s *analysis.Summary) (name string, has bool) {
 	file := s.Report.Table.File
@@ -34,7 +34,7 @@ func CheckStudyColumn(name string) error {
 	return fmt.Errorf("column %q: %s", name, spelling.Suggest(name, names))
 }
 
-// studyRow is a cell with the one of the first stack at the same point.
+// A studyRow is a cell, compared with the first stack's cell at the same point.
 type studyRow struct {
 	*Cell
 	declared *scenario.Declarations
@@ -139,7 +139,7 @@ func studyFigures() []studyColumn {
 	return columns
 }
 
-// digits are more than any figure here is sure of.
+// digits is more than the precision of any figure here.
 const digits = 6
 
 // rounded shows a figure, and nothing where there is none.
@@ -150,11 +150,11 @@ func rounded(value float64) string {
 	return strconv.FormatFloat(value, 'g', digits, 64)
 }
 
-// versions are the names of negotiated protocols in the words of the studies.
+// versions names the negotiated protocols as the studies do.
 var versions = map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "tcp-plain": "TCP", "tcp-calls": "TCP"}
 
-// protocol is the one that was negotiated; in records that are older than that, the
-// one that the stack declares.
+// protocol returns the negotiated protocol; in older records, which lack it, the one that
+// the stack declares.
 func (r studyRow) protocol() string {
 	negotiated := r.Connections.Negotiated
 	if !negotiated.Recorded {

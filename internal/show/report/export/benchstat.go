@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// WriteBenchstat prints a line a valid trial in the Go benchmark format
+// WriteBenchstat prints a line per valid trial in the Go benchmark format
 // (golang.org/design/14313-benchmark-format), so that benchstat sees the unit
 // of replication and can compare for itself, as in
 //
@@ -61,14 +61,14 @@ func WriteBenchstat(w io.Writer, s *analysis.Summary, records []*record.Record) 
 	return err
 }
 
-// benchstatUnit is a figure of a trial; its value is nil where that was not measured, or
+// A benchstatUnit is a figure of a trial; its value is nil if it was not measured, or if
 // too few requests lie beyond a percentile.
 type benchstatUnit struct {
 	name, better string
 	value        func(measuredTrial) any
 }
 
-// measuredTrial is a record with its response times; times is nil where the record has
+// A measuredTrial is a record with its response times; times is nil where the record has
 // only totals.
 type measuredTrial struct {
 	*record.Record
@@ -122,7 +122,7 @@ func benchmarkLine(name string, r *record.Record) (string, error) {
 	return line + "\n", nil
 }
 
-// byVariant are the trials in the order of the plan's parts, and in a part by where
+// byVariant returns the trials in the order of the plan's parts, and in a part by where
 // the scenario has their variants.
 func byVariant(s *analysis.Summary, records []*record.Record) []*record.Record {
 	parts, variants := map[string]int{}, map[string]int{}
@@ -169,7 +169,7 @@ func ambiguousNames(records []*record.Record) map[string]bool {
 	return ambiguous
 }
 
-// loadKey is the load as part of a name, which holds no blank and no slash.
+// loadKey returns the load as part of a name, which holds no blank and no slash.
 func loadKey(l record.Load) string {
 	key := l.Model
 	if l.RatePerSecond > 0 {

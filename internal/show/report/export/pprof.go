@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
-// ProfilesFolder is where a run keeps its profiles in the forms of other tools.
+// ProfilesFolder is the folder of a run with its profiles in the formats of other tools.
 const ProfilesFolder = "profiles"
 
 // WriteProfiles writes each profile of a run twice: as pprof's (.pb.gz) for go tool pprof, and
@@ -38,7 +38,7 @@ func WriteProfiles(s *analysis.Summary, create func(name string) (io.WriteCloser
 	return nil
 }
 
-// profileName is such as compare-grpc-conns-4-echo-64B-c1.server.cpu.
+// profileName returns a name such as compare-grpc-conns-4-echo-64B-c1.server.cpu.
 func profileName(p *insight.Profile) string {
 	cell := fmt.Sprintf("%s-%s-%s-%s-c%d", p.Part, p.Variant, p.Workload, p.Payload.Key(), p.Clients)
 	plain := func(r rune) rune {

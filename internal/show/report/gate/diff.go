@@ -95,7 +95,7 @@ func firstCells(cells []string) string {
 	return cells[0]
 }
 
-// count is the verdicts of one figure; empty where it was not compared.
+// count counts the verdicts of one figure; it is empty if the figure was not compared.
 func (r *DiffReport) count(metric, name string) string {
 	n, all := map[compare.Verdict]int{}, 0
 	for _, d := range r.Differences {
@@ -116,8 +116,8 @@ func (r *DiffReport) count(metric, name string) string {
 	return fmt.Sprintf("%s, of %s: %s.", name, format.Plural(all, "cell"), strings.Join(texts, ", "))
 }
 
-// shown are the differences of every cell's mean, and of other figures those that are real or
-// that a gate asks about.
+// shown returns the differences of every cell's mean, and those of other figures that are real
+// or that a gate asks about.
 func (r *DiffReport) shown() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
 		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })
@@ -139,7 +139,7 @@ func diffFigure(d analysis.Difference, v float64) string {
 	return format.Micros(v)
 }
 
-// change is a ratio as a percentage, with its interval.
+// change writes a ratio as a percentage, with its interval.
 func change(ratio matrix.Figure) string {
 	percent := func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) }
 	if ratio.Interval == nil {
@@ -148,7 +148,7 @@ func change(ratio matrix.Figure) string {
 	return fmt.Sprintf("%s (%s to %s)", percent(ratio.Value), percent(ratio.Interval.Low), percent(ratio.Interval.High))
 }
 
-// WriteDiff prints a line a cell, and below it what came out.
+// WriteDiff prints a line per difference, and the answer below.
 func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 	differences := r.shown()
 	rows := [][]string{diffTitles}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// junitTest is one test for CI.
+// A junitTest is one test for CI.
 type junitTest struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
@@ -54,7 +54,7 @@ func writeJUnit(w io.Writer, name string, tests []junitTest) error {
 	return err
 }
 
-// markdownTable is a table for a pull request. Sides has a letter a column: l for texts, r for
+// markdownTable returns a table for a pull request. Sides has a letter per column: l for texts, r for
 // numbers.
 func markdownTable(titles []string, sides string, rows [][]string) string {
 	var out strings.Builder

@@ -82,8 +82,8 @@ func gateFigure(unit analysis.Unit, value float64) string {
 	}
 }
 
-// WriteLoadJUnit writes a test a cell, which is whether it could be measured, and one a gate
-// in it.
+// WriteLoadJUnit writes a test per cell, which says whether it could be measured, and one per
+// gate in it.
 func WriteLoadJUnit(w io.Writer, run *Run) error {
 	var tests []junitTest
 	for i := range run.Summary.Cells {
@@ -126,7 +126,7 @@ func whyNoTrial(c *matrix.Cell) string {
 	return "no trial has ended"
 }
 
-// loadTitles are the columns of a load in a pull request.
+// loadTitles lists the columns of a load in a pull request.
 var loadTitles = []string{"clients", "load", "req/s", "mean", "P50", "P99", "max", "errors", "client CPU", "service CPU", "valid"}
 
 // WriteLoadMarkdown writes the figures, the gates and what changed, for a pull request.

@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/web"
 )
 
-// Replication is what studies claim, and what was found here.
+// A Replication holds the claims of studies, and what was found here.
 type Replication struct {
 	Started time.Time    `json:"started"`
 	Took    string       `json:"took"` // as Go writes a duration
@@ -25,7 +25,7 @@ type Replication struct {
 	Answer  []string     `json:"answer"` // in a few short lines
 }
 
-// Replicated is a study.
+// A Replicated is one study.
 type Replicated struct {
 	Name   string          `json:"name"`
 	Title  string          `json:"title"`
@@ -55,7 +55,7 @@ func (o *Outcomes) of(outcome compare.Outcome) *int {
 	}[outcome]
 }
 
-// String is the count in words.
+// String returns the counts in words.
 func (o Outcomes) String() string {
 	var texts []string
 	for _, outcome := range compare.Outcomes {
@@ -102,7 +102,7 @@ func (r *Replication) Finish(took time.Duration) {
 	}
 }
 
-// WriteReplication prints a line a claim, study by study, and what came out.
+// WriteReplication prints a line per claim, study by study, and the totals.
 func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) error {
 	for _, s := range r.Studies {
 		if _, err := fmt.Fprintf(w, "\n%s\n", format.Painter(terminal.Colour)(format.Bold, s.Title)); err != nil {
@@ -134,7 +134,7 @@ func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	return err
 }
 
-// claimVerdict is the outcome, why, what moves the effect, and what stands against the claim.
+// claimVerdict returns the outcome, why, what moves the effect, and what stands against the claim.
 func claimVerdict(c *compare.Claim) string {
 	text := string(c.Outcome)
 	if c.Reason != "" {
@@ -149,7 +149,7 @@ func claimVerdict(c *compare.Claim) string {
 	return text
 }
 
-// WriteReplicationJUnit writes a test a claim: refuted ones have failed, and what could not be
+// WriteReplicationJUnit writes a test per claim: refuted ones have failed, and what could not be
 // decided was skipped.
 func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 	var tests []junitTest

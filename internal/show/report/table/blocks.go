@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// block is the parts that stand below one line of titles. A part has one of its own where
+// A block holds the parts that stand below one line of titles. A part has its own block if
 // it has other columns, or a longer name that leaves less room for them.
 type block struct {
 	lines   []line
@@ -37,7 +37,7 @@ func (t Table) blocks(varying []key, lines []line) []block {
 	return all
 }
 
-// arrangement is what blocks are made of.
+// An arrangement makes blocks.
 type arrangement struct {
 	table   Table
 	keys    []key // that cells differ in
@@ -85,7 +85,7 @@ func (a arrangement) block(lines []line) block {
 	return b
 }
 
-// usual are the figures that are shown without being asked for.
+// usual returns the figures that are shown without being asked for.
 func (a arrangement) usual(lines []line) []column {
 	return slices.DeleteFunc(slices.Clone(a.figures), func(c column) bool {
 		isUsual := c.usual == nil || slices.ContainsFunc(lines, func(l line) bool { return c.usual(l.cell) })
@@ -195,7 +195,7 @@ func lineWidth(shown []column) (width int) {
 	return width
 }
 
-// gap is what separates a column from the one before.
+// gap returns the text between a column and the one before.
 func (c column) gap() string {
 	switch {
 	case c.of == "":

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// ClaimMarks are for the eye; the word stands beside each.
+// ClaimMarks marks outcomes for the eye; the word stands beside each.
 var ClaimMarks = map[compare.Outcome]string{
 	compare.Compatible:   "✓",
 	compare.Larger:       ">",
@@ -22,7 +22,7 @@ var ClaimMarks = map[compare.Outcome]string{
 	compare.Unmeasured:   "–",
 }
 
-// WriteClaims prints a line a claim: whether it holds here, what was measured and what is
+// WriteClaims prints a line per claim: whether it holds here, what was measured and what is
 // claimed. What is claimed is cut to a terminal's line, if it must be.
 func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) error {
 	if len(claims) == 0 {
@@ -48,7 +48,7 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	return err
 }
 
-// ClaimHere is what the claim comes to here, or nothing. Between bounds it may be a place
+// ClaimHere returns the claim's figure here, if there is one. Between bounds it may be a place
 // and not a ratio.
 func ClaimHere(c *compare.Claim) string {
 	if c.Ratio == nil {
@@ -64,7 +64,7 @@ func ClaimHere(c *compare.Claim) string {
 	return text
 }
 
-// claimSays is what is claimed, and why nothing is known of it.
+// claimSays returns what is claimed, and why it could not be measured.
 func claimSays(c *compare.Claim) string {
 	if c.Ratio == nil && c.Reason != "" {
 		return c.Says + " (" + c.Reason + ")"

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// column is one value of every line. Those with a priority are shown unless others are
+// A column is one value of every line. Those with a priority are shown unless others are
 // asked for; where there is no room the lowest is left out first.
 type column struct {
 	title    string
@@ -39,7 +39,7 @@ const (
 	validTitle  = "valid"
 )
 
-// figureColumns are all but those that say which cell a line is of.
+// figureColumns returns all columns but those that name a line's cell.
 func figureColumns() []column {
 	hasSearch := func(c *matrix.Cell) bool { return c.Search != nil }
 	all := []column{
@@ -90,7 +90,7 @@ func bestOf(title string) column {
 	}}
 }
 
-// latencyColumns are the figures of latencies with a tag `column`.
+// latencyColumns returns the figures of latencies with a tag `column`.
 func latencyColumns() []column {
 	var columns []column
 	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
@@ -113,7 +113,7 @@ func latencyColumns() []column {
 	return columns
 }
 
-// plusMinus is half of a figure's interval.
+// plusMinus returns half of a figure's interval.
 func plusMinus(f matrix.Figure) string {
 	share, known := f.HalfWidth()
 	switch {
@@ -125,8 +125,8 @@ func plusMinus(f matrix.Figure) string {
 	return fmt.Sprintf("±%.0f%%", 100*share)
 }
 
-// FigureAt is the figure in a field, as in "Response.P99"; nil where it, or what it is
-// a part of, was not measured.
+// FigureAt returns the figure in a field, as in "Response.P99"; nil if it, or the struct
+// that holds it, was not measured.
 func FigureAt(in any, path string) *matrix.Figure {
 	v := reflect.ValueOf(in).Elem()
 	for name := range strings.SplitSeq(path, ".") {
@@ -190,7 +190,7 @@ func validity(l line) string {
 	return strings.TrimSpace(text + " " + l.marks)
 }
 
-// answeredShare is the share of requests that were answered. Cells that are not valid
+// answeredShare returns the share of requests that were answered. Cells that are not valid
 // have it too.
 func answeredShare(c *matrix.Cell) string {
 	if c.Survival.Share == nil {
@@ -232,7 +232,7 @@ func FindColumns(names []string) ([]string, error) {
 	return found, nil
 }
 
-// asked are the columns that tell the cells apart, those that were asked for, in that
+// asked returns the columns that tell the cells apart, those that were asked for, in that
 // order, and the validity, without which no figure is shown. None is left out for want of
 // room.
 func asked(varying []key, figures []column, names []string) []column {

@@ -166,7 +166,7 @@ func depth(i *insight.Insight, end string) string {
 	return text
 }
 
-// pairTable is a table of one cell, or of two and their difference.
+// A pairTable is a table of one cell, or of two and their difference.
 type pairTable struct {
 	out  *strings.Builder
 	to   *tabwriter.Writer

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// key is a part of what tells cells apart. It is a column only where a part has cells
+// A key is a property by which cells differ. It is a column only where a part has cells
 // that differ in it; otherwise it is said once, above its part or the whole table.
 type key struct {
 	title  string
@@ -36,7 +36,7 @@ func keys() []key {
 	}
 }
 
-// column is the key as a column.
+// column returns the key as a column.
 func (k key) column() column {
 	return column{title: k.title, left: k.left, priority: stays, legend: k.legend, value: ofCell(k.text)}
 }
@@ -64,7 +64,7 @@ func say(keys []key, c *matrix.Cell) string {
 	return strings.Join(texts, ", ")
 }
 
-// compare is what cells differ in. Each stack has its own way to keep connections,
+// compare returns the text by which cells are compared. Each stack has its own way to keep connections,
 // which a verbose legend lists: here it is the ways not to keep them that count.
 func (k key) compare() func(*matrix.Cell) string {
 	if k.title == "conn" {
@@ -123,7 +123,7 @@ func sayLoad(c *matrix.Cell) string {
 	}
 }
 
-// link is what the link between the ends was asked to do.
+// link returns what the link between the ends was asked to do.
 func link(c *matrix.Cell) string {
 	switch n := c.Network; {
 	case n.Link != "":
@@ -141,7 +141,7 @@ func sayLink(c *matrix.Cell) string {
 	return "over a link with " + link(c)
 }
 
-// agents is over how many machines of a fleet the clients are spread.
+// agents returns the number of machines of a fleet that the clients are spread over.
 func agents(c *matrix.Cell) string {
 	if c.Agents == 0 {
 		return format.Absent

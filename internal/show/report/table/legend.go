@@ -102,7 +102,7 @@ func tailTexts(cells []*matrix.Cell) []string {
 	return texts
 }
 
-// ClosedTail is empty where no load is a closed loop.
+// ClosedTail says what tails of a closed loop cannot show; it is empty if no load is one.
 func ClosedTail(cells []*matrix.Cell) string {
 	if !slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Load.Model == "closed" }) {
 		return ""

@@ -69,13 +69,13 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 // longestExample is the length at which the example of an error is cut.
 const longestExample = 161
 
-// loadText has a line a fact, with its name before it.
+// A loadText has a line per fact, with its name before it.
 type loadText struct {
 	strings.Builder
 	last string
 }
 
-// NameWidth is that of the longest name.
+// NameWidth is the width of the longest name.
 const NameWidth = len("connections")
 
 func (t *loadText) line(name, format string, args ...any) {
@@ -102,7 +102,7 @@ func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Ter
 	}
 }
 
-// paragraph is a fact of several lines.
+// paragraph adds a fact of several lines.
 func (t *loadText) paragraph(name, text string, terminal format.Terminal) {
 	var wrapped strings.Builder
 	format.Wrap(&wrapped, text, format.Layout{Width: cmp.Or(terminal.Width, format.UsualWidth) - NameWidth - 2})
@@ -112,7 +112,7 @@ func (t *loadText) paragraph(name, text string, terminal format.Terminal) {
 	t.last = ""
 }
 
-// loadOfService is how the service was loaded, in words.
+// loadOfService says how the service was loaded.
 func loadOfService(c *matrix.Cell) string {
 	text := fmt.Sprintf("%s (%s)", CellName(&c.Cell), c.Connection)
 	switch l := c.Load; {
@@ -202,7 +202,7 @@ func cost(cpu *matrix.Figure, end *matrix.End) string {
 	return text
 }
 
-// fleet says which agents measured, and what each client did.
+// fleet adds the agents that measured, and what each client did.
 func (t *loadText) fleet(s *analysis.Summary) {
 	f := s.Fleet
 	if f == nil {

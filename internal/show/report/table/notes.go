@@ -45,7 +45,7 @@ func newNotes(cells []*matrix.Cell) *notes {
 	return n
 }
 
-// troubles are a cell's failure, its findings, and how its connections differ from what
+// troubles returns a cell's failure, its findings, and how its connections differ from what
 // was asked for.
 func troubles(c *matrix.Cell) []matrix.Finding {
 	var all []matrix.Finding
@@ -105,7 +105,7 @@ func ranges(numbers []int) string {
 	return strings.Join(texts, ",")
 }
 
-// shortNote is how long a note is at most in a table that is not verbose.
+// shortNote bounds the length of a note in a table that is not verbose.
 const shortNote = 100
 
 // print prints the notes, each in one line unless the table is verbose. Why there is no
@@ -142,7 +142,7 @@ func cut(text string, length int) string {
 	return strings.TrimRight(whole[:max(strings.LastIndexByte(whole, ' '), 1)], " ,;:(") + ellipsis
 }
 
-// text is the note as it stands beneath the table, with the mark that refers
+// text returns the note as it stands beneath the table, with the mark that refers
 // to it.
 func (n *note) text(place int) string {
 	return fmt.Sprintf("%s (%s)", n.withoutPlace(place), n.where())
@@ -185,7 +185,7 @@ func (n *note) where() string {
 	}
 }
 
-// failureName is the class of a failure, or the code of one that has none.
+// failureName returns the class of a failure, or the code of one that has none.
 func failureName(failure record.ErrorCount) string {
 	return "failed, " + cmp.Or(failure.Class, failure.Code)
 }

@@ -19,7 +19,7 @@ type AnswerStatus struct {
 	Bad   bool   `json:"bad"` // calls with it count as failed unless their user says otherwise
 }
 
-// wireNames are the wires of services in words.
+// wireNames names the wires of services in words.
 var wireNames = map[string]string{
 	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
 }

@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// Table is how the table is printed.
+// A Table says how the table is printed.
 type Table struct {
 	format.Terminal
 	Columns []string // as [FindColumns] gives them; none: the usual ones
@@ -27,8 +27,8 @@ type Table struct {
 
 func (t Table) room() int { return cmp.Or(t.Width, format.UsualWidth) }
 
-// WriteTable prints a line a cell, those that are compared together, and below
-// them why some of the figures must not be believed. Where there is no room for all of
+// WriteTable prints a line per cell, with cells that are compared next to each other, and below
+// why some of the figures must not be believed. Where there is no room for all of
 // the usual columns it leaves some out, and says which.
 func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	cells := Ordered(summary.Cells)
@@ -72,7 +72,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 
 func partOf(c *matrix.Cell) string { return c.Part }
 
-// line is a row of the table. A cell whose response time is not its service time has
+// A line is a row of the table. A cell whose response time is not its service time has
 // a line for each kind of time, with a label in place of the stack.
 type line struct {
 	cell      *matrix.Cell
@@ -156,7 +156,7 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 	return table
 }
 
-// Ordered returns the cells as they are read: what is compared stands
+// Ordered returns the cells in the order of the table: cells that are compared stand
 // together, from small to large. Parts keep the order of the scenario.
 func Ordered(cells []matrix.Cell) []*matrix.Cell {
 	place := make(map[string]int)
