@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// diffForms are what diff can write.
+// diffForms lists the formats of diff.
 var diffForms = map[string]func(io.Writer, *gate.DiffReport) error{
 	"json":     report.WriteDiffJSON,
 	"markdown": gate.WriteDiffMarkdown,

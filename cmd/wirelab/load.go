@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/wire/service/reach"
 )
 
-// loading is what the flags of load say.
+// loading holds the flags of load.
 type loading struct {
 	clients    int
 	steps      []int
@@ -49,7 +49,7 @@ type loading struct {
 	given func(flag string) bool
 }
 
-// loadName is that of every load's run.
+// loadName is the name of every load's run.
 const loadName = "load"
 
 // The defaults are small: a load that nobody thought about must not hurt a service.
@@ -223,7 +223,7 @@ func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
 	return nil
 }
 
-// scenario is the load as one part.
+// scenario returns the load as a scenario of one part.
 func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	clients := []int{l.clients}
 	switch {
@@ -311,8 +311,8 @@ func (l *loading) checkNumbers() error {
 	return nil
 }
 
-// warmUpBefore is how long it may take to warm up. So many requests are no more; and before a
-// burst or a ramp it would be a closed loop, which sends more than anyone asked for.
+// warmUpBefore returns the longest warm-up. A number of requests has none, and neither has a
+// burst or a ramp: it would be a closed loop, which sends more than anyone asked for.
 func (l *loading) warmUpBefore(load scenario.Load) time.Duration {
 	switch {
 	case l.given("warm-up"):
@@ -323,13 +323,13 @@ func (l *loading) warmUpBefore(load scenario.Load) time.Duration {
 	return l.warmUp
 }
 
-// isCounted reports whether so many requests are sent at a constant rate.
+// isCounted reports whether a number of requests is sent at a constant rate.
 func (l *loading) isCounted() bool {
 	s := &l.shape
 	return l.requests > 0 && s.rate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
 }
 
-// timeOfRequests is how long so many requests take at the rate, or -z if that is less.
+// timeOfRequests returns the time that the requests of -n take at the rate, or -z if that is less.
 func (l *loading) timeOfRequests() (time.Duration, error) {
 	seconds := float64(l.requests) / l.shape.rate
 	if seconds > mostLoadTime.Seconds() {
@@ -342,7 +342,7 @@ func (l *loading) timeOfRequests() (time.Duration, error) {
 	return takes, nil
 }
 
-// mostLoadTime bounds a load of so many requests at a rate.
+// mostLoadTime bounds the time of a number of requests at a rate.
 const mostLoadTime = 24 * time.Hour
 
 func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) {

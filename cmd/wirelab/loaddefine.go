@@ -23,7 +23,7 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// define makes of the target and the flags what a worker needs, and the first request.
+// define turns the target and the flags into the definition for a worker, and the first request.
 func (l *loading) define(ctx context.Context, t service.Target) (*service.Definition, *service.Request, error) {
 	d, err := l.describe(ctx, t)
 	if err != nil {
@@ -43,7 +43,7 @@ func (l *loading) define(ctx context.Context, t service.Target) (*service.Defini
 	return d, first, err
 }
 
-// describe is the definition, whose requests are as they are sent or as templates.
+// describe returns the definition. Its requests are as they are sent, or templates.
 func (l *loading) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
 	d := &service.Definition{
 		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
@@ -135,7 +135,7 @@ func (r *requestFlags) connect(request *service.Request) {
 	}
 }
 
-// feed is what makes requests while calls are sent; nil where they are all known before.
+// feed returns what makes requests while calls are sent; nil if they are all known before.
 func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
 	f := &service.Feed{Requests: []service.Request{request}, Random: r.random}
 	if r.rows != "" {
@@ -159,7 +159,7 @@ func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
 	return f, nil
 }
 
-// fields are those of the header.
+// fields returns the fields of the header.
 func (r *requestFlags) fields(t service.Target) ([]service.Field, error) {
 	var fields []service.Field
 	for _, text := range r.headers {
@@ -196,7 +196,7 @@ func (r *requestFlags) fields(t service.Target) ([]service.Field, error) {
 // mostBody bounds what is read as a body.
 const mostBody = 64 << 20
 
-// body is what -d or -D says.
+// body returns the body of -d or -D.
 func (r *requestFlags) body() ([]byte, error) {
 	switch file, isFile := strings.CutPrefix(r.data, "@"); {
 	case r.data != "" && r.file != "":

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/wire/service/reach"
 )
 
-// methodFlags say where a method of gRPC is described.
+// methodFlags says where a method of gRPC is described.
 type methodFlags struct {
 	reach.Method
 	call      string
@@ -43,7 +43,7 @@ func (m *methodFlags) isGRPC() bool {
 	return m.call != "" || m.Proto != "" || m.Protoset != "" || m.plaintext
 }
 
-// usualScheme is that of a target that has none.
+// usualScheme returns the scheme of a target that has none.
 func (m *methodFlags) usualScheme() string {
 	switch {
 	case m.isGRPC() && m.plaintext:
@@ -76,7 +76,7 @@ func (m *methodFlags) apply(t *service.Target) error {
 	return nil
 }
 
-// expectFlags say what a right answer is.
+// expectFlags holds the conditions of a right answer.
 type expectFlags struct {
 	conditions []string
 	share      float64
@@ -145,7 +145,7 @@ func refuseLink(links []string) error {
 		netem, links[wanted])
 }
 
-// netemOf is what a path asks for in the words of tc-netem(8), as far as it has them.
+// netemOf writes a path in the words of tc-netem(8), as far as it has them.
 func netemOf(p scenario.Path) string {
 	var words []string
 	if p.Delay > 0 {
@@ -166,7 +166,7 @@ func netemOf(p scenario.Path) string {
 	return strings.Join(words, " ")
 }
 
-// journeyFlags are about a target that is a file of what users do.
+// journeyFlags holds the flags for a target that is a file of what users do.
 type journeyFlags struct {
 	target string // in place of the file's
 

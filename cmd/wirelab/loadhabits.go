@@ -64,7 +64,7 @@ func (a *app) sayLines(lines []string) {
 	}
 }
 
-// foreignCommand is what --from names.
+// A foreignCommand is the command that --from names.
 type foreignCommand struct{ tool, text string }
 
 // splitFrom finds --from among the arguments: --from TOOL COMMAND, or --from COMMAND where

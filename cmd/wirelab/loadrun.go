@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// loadRun is a load of a service of the user's own while it goes on. It can be ended early,
+// A loadRun is a load of a user's service while it runs. It can be ended early,
 // and what was measured until then counts.
 type loadRun struct {
 	definition *service.Definition
@@ -29,8 +29,8 @@ type loadRun struct {
 	limited atomic.Bool // it was the limit that ended it
 }
 
-// start makes the lab tell what calls are like, and the end of ctx end the load politely: the
-// lab is to be run with the context that start returns.
+// start makes the lab report live figures, and makes the end of ctx end the load politely. The
+// caller must run the lab with the context that start returns.
 func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context.Context, stop func()) {
 	if l == nil {
 		return ctx, func() {}
@@ -103,8 +103,8 @@ func (b *bounded) start() {
 // errBothBounds refuses two bounds of several windows.
 var errBothBounds = errors.New("-n and -z: with --steps or --repeat give one of the two")
 
-// bound is how long a load of so many requests may take: where -z says so, whichever of the
-// two comes first ends it.
+// bound returns the longest time of a load of -n requests: if -z is given too, whichever comes
+// first ends the load.
 func (l *loading) bound() (time.Duration, error) {
 	if l.requests == 0 || l.isCounted() || !l.given("duration") {
 		return 0, nil

@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/base/failure"
 )
 
-// UserAgent is what servers see, where the user names no other.
+// UserAgent is the user agent of requests for which the user names no other.
 const UserAgent = "wirelab"
 
 // Caller makes one call after another for one client of the load. Only that client's
@@ -73,10 +73,10 @@ func (c *Caller) Call(ctx context.Context) error {
 // Check looks at the last call's answer. An [*expect.Unmet] says what is wrong with it.
 func (c *Caller) Check() error { return c.checker.check(&c.answer) }
 
-// Name is that of the last request; empty where requests have none.
+// Name returns the name of the last request; empty if requests have none.
 func (c *Caller) Name() string { return c.name }
 
-// Think is how long the client waits before the next request: as a user would, or because
+// Think returns how long the client waits before the next request: as a user would, or because
 // nothing listens there any more.
 func (c *Caller) Think() time.Duration {
 	if c.checker.follower == nil {
@@ -102,7 +102,7 @@ func nextPatience(before time.Duration, err error) time.Duration {
 // Streams reports whether answers have any number of messages, whose times are known.
 func (c *Caller) Streams() bool { return c.streams }
 
-// MessageTimes is how long each message of the last call's answer took.
+// MessageTimes returns how long each message of the last call's answer took.
 func (c *Caller) MessageTimes() []time.Duration {
 	if !c.got {
 		return nil
@@ -110,13 +110,13 @@ func (c *Caller) MessageTimes() []time.Duration {
 	return c.answer.Times
 }
 
-// Status is that of the last call's answer, and false where there was none.
+// Status returns the status of the last call's answer, and false if there was none.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }
 
-// AnswerBytes is the size of the last call's answer, as Answer.Bytes.
+// AnswerBytes returns the size of the last call's answer, as Answer.Bytes.
 func (c *Caller) AnswerBytes() int64 { return c.answer.Bytes }
 
-// usual is what a right answer is where the user does not say: a status below 400, or OK.
+// usual checks an answer for which the user has no condition: a status below 400, or OK, is right.
 func (c *Caller) usual() error {
 	if c.grpc && c.answer.Status == int(codes.OK) || !c.grpc && c.answer.Status < http.StatusBadRequest {
 		return nil
@@ -124,7 +124,7 @@ func (c *Caller) usual() error {
 	return &StatusError{GRPC: c.grpc, Status: c.answer.Status, Message: c.answer.Message}
 }
 
-// StatusError is an answer whose status says that the call failed.
+// A StatusError is an answer whose status says that the call failed.
 type StatusError struct {
 	GRPC    bool
 	Status  int
@@ -134,7 +134,7 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string { return "the server answered " + e.Said() }
 
-// Said is the status in words.
+// Said returns the status in words.
 func (e *StatusError) Said() string {
 	switch {
 	case !e.GRPC:

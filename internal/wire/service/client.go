@@ -21,11 +21,11 @@ type Client interface {
 	io.Closer
 }
 
-// Answer is what came back.
+// An Answer is the answer to a call.
 type Answer struct {
-	// Status is that of HTTP, or the code of gRPC.
+	// Status is the status of HTTP, or the code of gRPC.
 	Status int
-	// Message is what a gRPC status says beside its code.
+	// Message is the text of a gRPC status beside its code.
 	Message  string
 	Bytes    int64 // of the body; of gRPC of all messages, without prefixes
 	Messages int   // of gRPC
@@ -42,7 +42,7 @@ type Answer struct {
 	Seat any
 }
 
-// Seen is the answer as expectations look at it.
+// Seen returns the answer as expectations look at it.
 func (a *Answer) Seen(took time.Duration) expect.Answer {
 	return expect.Answer{Status: a.Status, SizeBytes: a.Bytes, Latency: took, Header: a.Header, Body: a.Body}
 }

@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/wire/secure"
 )
 
-// Wire is the protocol that carries a call.
+// A Wire is the protocol that carries a call.
 type Wire string
 
 // The wires.
@@ -29,10 +29,10 @@ const (
 // IsGRPC reports whether calls have messages and a gRPC status.
 func (w Wire) IsGRPC() bool { return w == GRPC || w == GRPCH3 }
 
-// Stack is what stands for the wires in a trial's variant, as in service:wire=h2.
+// Stack is the name of a service's variants before their wire, as in service:wire=h2.
 const Stack = record.ServiceStack
 
-// Definition is what a worker's clients call.
+// A Definition says what a worker's clients call.
 type Definition struct {
 	Wire    Wire   `json:"wire"`
 	Network string `json:"network"` // tcp or unix
@@ -57,7 +57,7 @@ type Definition struct {
 	Trace *Trace `json:"trace,omitempty"`
 }
 
-// TLS is how a client and the target agree on keys.
+// TLS says how a client and the target agree on keys.
 type TLS struct {
 	ServerName string       `json:"server_name"`
 	Trust      secure.Trust `json:"trust"`
@@ -66,7 +66,7 @@ type TLS struct {
 	Key         []byte `json:"key,omitempty"`
 }
 
-// Request is one request, as far as it is known before the window.
+// A Request is one request, as far as it is known before the window.
 type Request struct {
 	Name   string  `json:"name,omitempty"` // in reports, where there are several
 	Method string  `json:"method"`         // of HTTP
@@ -74,20 +74,20 @@ type Request struct {
 	Header []Field `json:"header,omitempty"`
 	Body   []byte  `json:"body,omitempty"` // of HTTP
 
-	// Messages are those of a gRPC call, encoded, without the prefixes.
+	// Messages holds the messages of a gRPC call, encoded, without the prefixes.
 	Messages [][]byte `json:"messages,omitempty"`
 	Stream   Stream   `json:"stream,omitzero"`
 	// Pace is the time between the sends of two messages; 0: none.
 	Pace time.Duration `json:"pace,omitempty"`
 }
 
-// Stream is the kind of a gRPC call; the zero value is unary.
+// A Stream is the kind of a gRPC call; the zero value is unary.
 type Stream struct {
 	Client bool `json:"client,omitempty"` // sends any number of messages
 	Server bool `json:"server,omitempty"` // answers with any number of messages
 }
 
-// Field is a field of a header, or of metadata.
+// A Field is a field of a header, or of metadata.
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -120,7 +120,7 @@ func (d *Definition) Encode() (string, error) {
 	return string(text), err
 }
 
-// TLSConfig is a client's configuration for the target, or nil without TLS. Unlike the
+// TLSConfig returns a client's configuration for the target, or nil without TLS. Unlike the
 // laboratory's own stacks it takes TLS 1.2, too: the target is as it is.
 func (d *Definition) TLSConfig() (*tls.Config, error) {
 	if d.TLS == nil {

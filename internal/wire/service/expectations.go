@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/wire/schema"
 )
 
-// Expectations are what makes an answer right. All callers share them.
+// Expectations holds the conditions of a right answer. All callers share them.
 type Expectations struct {
 	kind expect.Kind
 	uses expect.Uses
@@ -24,7 +24,7 @@ type Expectations struct {
 	decode       func(message []byte) (json []byte, err error) // nil: bodies are as they are
 }
 
-// Kind is what the wire's answers are of.
+// Kind returns the kind of the wire's answers.
 func (w Wire) Kind() expect.Kind {
 	if w.IsGRPC() {
 		return expect.GRPC
@@ -55,7 +55,7 @@ func (d *Definition) Expectations() (*Expectations, error) {
 	return e, nil
 }
 
-// Readable is an answer whose body people can write conditions of: a message of gRPC as JSON.
+// Readable returns an answer whose body conditions can read: a message of gRPC as JSON.
 func (e *Expectations) Readable(seen expect.Answer) (expect.Answer, error) {
 	if e.decode == nil || seen.Status != int(codes.OK) {
 		return seen, nil
@@ -86,7 +86,7 @@ func (c *Caller) Expect(e *Expectations, seed uint64) {
 	c.checker.random = rand.New(rand.NewPCG(seed, 0))
 }
 
-// Checking is what looking at the answers has cost; nil where nobody asked for it.
+// Checking returns the cost of looking at the answers; nil if nobody asked for it.
 func (c *Caller) Checking() *record.Checking {
 	if c.checker.cost.Answers == 0 {
 		return nil

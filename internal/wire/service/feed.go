@@ -1,6 +1,6 @@
 package service
 
-// Feed is what requests are made of while calls are sent.
+// A Feed holds the templates of requests that are made while calls are sent.
 type Feed struct {
 	// Requests have templates: the path, the values of the header, and the body, which is
 	// JSON where the call is one of gRPC.
@@ -12,7 +12,7 @@ type Feed struct {
 	Descriptors []byte `json:"descriptors,omitempty"`
 }
 
-// Rows is data for templates.
+// Rows holds data for templates.
 type Rows struct {
 	Columns []string   `json:"columns"`
 	Values  [][]string `json:"values"` // row by row

@@ -7,7 +7,7 @@ import (
 	"wirelab.dev/internal/base/expect"
 )
 
-// Journey is what users do at a service, step by step, as a file says it.
+// A Journey is a file that says, step by step, what users do at a service.
 type Journey struct {
 	Name string `json:"name"` // of the file, for errors
 	File []byte `json:"file"`
@@ -16,7 +16,7 @@ type Journey struct {
 	Drawn bool `json:"drawn,omitempty"`
 }
 
-// Follower is a source whose requests depend on the answers before.
+// A Follower is a source whose requests depend on the answers before.
 type Follower interface {
 	Source
 	// Begin makes what calls are needed before the others.
@@ -26,6 +26,6 @@ type Follower interface {
 	// Follow looks at the answer to the last request, and says what is wrong with it. A
 	// request that is not followed by it has failed.
 	Follow(*expect.Look) error
-	// Think is how long the user waits before the next request.
+	// Think returns how long the user waits before the next request.
 	Think() time.Duration
 }

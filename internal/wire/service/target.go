@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Target is a service as its user names it.
+// A Target is a service as its user names it.
 type Target struct {
 	Wire   Wire
 	Secure bool   // over TLS
@@ -23,7 +23,7 @@ type Target struct {
 	User    *url.Userinfo
 }
 
-// scheme is what a target may begin with.
+// A scheme is a word that a target may begin with.
 type scheme struct {
 	name   string
 	wire   Wire
@@ -121,7 +121,7 @@ func unixTarget(socket string) (Target, error) {
 	return Target{Wire: GRPC, Host: "localhost", Socket: path.Clean(socket)}, nil
 }
 
-// Network is what the address is of: tcp or unix.
+// Network returns the network of the address: tcp or unix.
 func (t Target) Network() string {
 	if t.Socket != "" {
 		return "unix"
@@ -129,7 +129,7 @@ func (t Target) Network() string {
 	return "tcp"
 }
 
-// Authority is what a server is told that it is called.
+// Authority returns the name by which the server is called.
 func (t Target) Authority() string {
 	usual := slices.ContainsFunc(schemes, func(s scheme) bool {
 		return s.wire == HTTP1 && s.secure == t.Secure && s.port == t.Port
@@ -143,7 +143,7 @@ func (t Target) Authority() string {
 	return net.JoinHostPort(t.Host, t.Port)
 }
 
-// String is the target as a URL.
+// String returns the target as a URL.
 func (t Target) String() string {
 	scheme := "http"
 	switch {

@@ -30,7 +30,7 @@ type traced struct {
 	last    string // the identifier of the last request's trace; empty: it has none
 }
 
-// Traced is the source of a client's requests, of which a share is traced.
+// Traced returns a source of a client's requests that traces a share of them.
 func (d *Definition) Traced(source Source, client int, seed uint64) Source {
 	if d.Trace == nil {
 		return source
@@ -80,7 +80,7 @@ func (t *traced) identify(into []byte) {
 	hex.Encode(into, bytes)
 }
 
-// Trace is the identifier of the last call's trace, or empty where it has none.
+// Trace returns the identifier of the last call's trace; empty if it has none.
 func (c *Caller) Trace() string {
 	if t, is := c.source.(*traced); is {
 		return t.last

@@ -47,7 +47,7 @@ func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, erro
 	}
 }
 
-// users are sources of a journey.
+// users makes the sources of a journey.
 func users(d *service.Definition, clients int, seed uint64) (*Sources, error) {
 	script, err := journey.Parse(d.Journey.Name, d.Journey.File)
 	if err != nil {
