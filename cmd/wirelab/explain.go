@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,74 +87,9 @@ func (a *app) explain(directory, cells, rules string) (*insight.Explanation, err
 	if cells == "" {
 		return insight.Explain(insight.UsualPair(insights)), nil
 	}
-	names := strings.Split(cells, ",")
-	if len(names) > 2 {
-		names = splitVariants(names, insights)
+	e, err := insight.ExplainCells(cells, insights)
+	if err != nil {
+		return nil, fmt.Errorf("--cells: %w", err)
 	}
-	if len(names) > 2 {
-		return nil, fmt.Errorf("--cells: want one cell or two, found %d", len(names))
-	}
-	var chosen []*insight.Insight
-	for _, name := range names {
-		one, err := findInsight(name, insights, chosen)
-		if err != nil {
-			return nil, fmt.Errorf("--cells: %w", err)
-		}
-		chosen = append(chosen, one)
-	}
-	if len(chosen) == 1 {
-		return insight.Explain(chosen[0], nil), nil
-	}
-	return insight.Explain(chosen[1], chosen[0]), nil
-}
-
-// splitVariants puts the names together again where a variant has commas of its own.
-func splitVariants(words []string, among []insight.Insight) []string {
-	for cut := 1; cut < len(words); cut++ {
-		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}
-		if !slices.ContainsFunc(names, func(name string) bool { return len(matching(name, among)) == 0 }) {
-			return names
-		}
-	}
-	if name := strings.Join(words, ","); len(matching(name, among)) > 0 {
-		return []string{name}
-	}
-	return words
-}
-
-// matching returns the insights that a name may mean: a variant, or a part of the whole name.
-func matching(name string, among []insight.Insight) []*insight.Insight {
-	var variants, parts []*insight.Insight
-	for i := range among {
-		one := &among[i]
-		place := one.Key()
-		switch {
-		case place == name:
-			return []*insight.Insight{one}
-		case one.Variant == name:
-			variants = append(variants, one)
-		case strings.Contains("/"+place+"/", "/"+name+"/"):
-			parts = append(parts, one)
-		}
-	}
-	if len(variants) > 0 {
-		return variants
-	}
-	return parts
-}
-
-// findInsight finds the one that a name means. Of several it takes the one at the same point
-// as the cell that was chosen before, or else the first if they are of one variant.
-func findInsight(name string, among []insight.Insight, before []*insight.Insight) (*insight.Insight, error) {
-	found := matching(name, among)
-	if len(found) == 0 {
-		places := each(among, func(i insight.Insight) string { return (&i).Key() })
-		return nil, fmt.Errorf("no cell that was looked into is %q; there are\n  %s", name, strings.Join(places, "\n  "))
-	}
-	for _, one := range found {
-		if len(before) > 0 && one.IsAt(before[0]) && one != before[0] {
-			return one, nil
-		}
-	}
-	return found[0], nil
+	return e, nil
 }
