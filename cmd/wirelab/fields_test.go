@@ -42,7 +42,7 @@ func checkFields(ts *testscript.TestScript, neg bool, args []string) {
 			trees = append(trees, tree)
 		}
 	}
-	fields := ts.ReadFile(filepath.Join(repository, "internal", "report", "testdata", "fixture_fields.txt"))
+	fields := ts.ReadFile(filepath.Join(repository, "internal", "show", "report", "testdata", "fixture_fields.txt"))
 	for _, field := range strings.Fields(fields) {
 		if !isFilled(trees, strings.Split(field, ".")) {
 			ts.Fatalf("a fixture of internal/show/report fills %s, and no trial does", field)
