@@ -71,7 +71,7 @@ var outgrown = []string{
 	"internal/data/scenario",
 	"internal/machine/host",
 	"internal/run/lab",
-	"internal/show/report",
+	"internal/show/report/table",
 	"internal/wire/schema",
 	"internal/wire/stack/connectstack",
 	"internal/wire/stack/fake",
