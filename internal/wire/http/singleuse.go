@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"time"
+
+	"wirelab.dev/internal/wire/conn"
 )
 
 // connection carries requests: an *http.ClientConn or an *h3Conn.
@@ -37,14 +39,18 @@ type singleUse struct {
 	plan ClientPlan
 }
 
-// newSingleUse opens one connection as a test.
+// newSingleUse opens one connection as a test, unless the client is silent: then each
+// connection is one call's.
 func newSingleUse(ctx context.Context, plan ClientPlan, c connector) (*singleUse, error) {
-	conn, err := c.connect(ctx)
+	if plan.Silent && plan.Lifecycle == conn.Fresh {
+		return &singleUse{connector: c, plan: plan}, nil
+	}
+	tested, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.Close() }()
-	return &singleUse{connector: c, plan: plan}, c.verify(ctx, conn)
+	defer func() { _ = tested.Close() }()
+	return &singleUse{connector: c, plan: plan}, c.verify(ctx, tested)
 }
 
 // RoundTrip implements http.RoundTripper.
