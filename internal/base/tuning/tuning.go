@@ -77,7 +77,7 @@ func (l *List[O]) Add(s Setting, apply ...O) {
 }
 
 // Options returns the options that apply the settings.
-func (l List[O]) Options() []O { return l.options }
+func (l List[O]) Options() []O { return slices.Clip(l.options) }
 
 // Settings returns the settings that the options apply.
 func (l List[O]) Settings() []Setting { return l.settings }
