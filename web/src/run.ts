@@ -167,9 +167,9 @@ export interface Cell {
   connection: string; // shared, per-worker, pool or pool:N
   load: Load;
   target?: string; // a server that wirelab did not start
-  agents?: number; // Agents is how many machines of a fleet the clients are spread over; 0: they are on this machine, with the server.
-  network?: Network; // Network is the trial's own; the zero value is the machine's loopback.
-  tool?: string; // the program that measured the cell, where wirelab only read its file; absent where wirelab measured. With it, sizes and clients of 0 are not known.
+  agents?: number; // Agents is the number of machines of a fleet that the clients are spread over; 0: they are on this machine, with the server.
+  network?: Network; // Network is the trial's own network; the zero value is the machine's loopback.
+  tool?: string; // the program that measured the cell, if wirelab only read its file; absent if wirelab measured. With it, sizes and clients of 0 are unknown.
   requests: number; // measured, failed ones included, of the valid trials together
   errors: number;
   error_kinds: ErrorCount[];
@@ -452,9 +452,9 @@ export interface End {
   goroutines: number | null;
 }
 
-/** ErrorCount is one class of failure. */
+/** An ErrorCount counts one class of failure. */
 export interface ErrorCount {
-  class?: string; // Class is the fault that the call met, as package failure names it: "refused", "port-exhaustion", "tls-alert: bad certificate".
+  class?: string; // Class is the fault of the call, as package failure names it: "refused", "port-exhaustion", "tls-alert: bad certificate".
   code: string; // Code is a gRPC status code, a status of HTTP, the condition that an answer did not meet, or "WrongAnswer".
   count: number;
   example: string; // the first one, verbatim
@@ -624,13 +624,13 @@ export interface Load {
   in_flight_limit?: number;
 }
 
-/** Look is a look at the result of a run, after which it may end. */
+/** A Look is a look at the result of a run. */
 export interface Look {
-  repeats: number; // after so many of each cell
-  level: number; // the chance of a false finding that it may use; those of all looks are 0.05 together
+  repeats: number; // the look is taken after this many trials of each cell
+  level: number; // the chance of a false finding that it may use; the levels of all looks add up to 0.05
   open?: number; // comparisons that were undecided, or cells not known well enough; absent until the look was taken
-  of?: number; // of so many
-  again?: number[]; // of a run until claims stand: the places of those that the next look repeats the cells of
+  of?: number; // the number of all comparisons or cells, decided or not
+  again?: number[]; // of a run until claims stand: the places of the claims whose cells are repeated for the next look
 }
 
 /** A MachineLimit is one of the machine's limits, at the trial that came nearest to it. */
@@ -652,13 +652,13 @@ export interface Negotiated {
   server_congestion: string; // likewise
 }
 
-/** Network is a network namespace of a trial's own. */
+/** A Network is a network namespace for one trial alone. */
 export interface Network {
   ports?: number; // 0: as the kernel has it
   time_wait_reuse?: boolean;
   delay_ns?: number; // each way, in the mean of both
   link?: string; // Link is the text that asks for the link, as --link reads it; none without one.
-  up?: Way; // What the link was asked to do from client to server, and back.
+  up?: Way; // The wanted conditions from client to server, and back.
   down?: Way; // and back
 }
 
@@ -955,12 +955,12 @@ export interface TrialCounts {
   spoiled: number; // by other programs to the end, with nothing else wrong
 }
 
-/** Until is the goal that a run repeats its cells for, and the progress towards it. */
+/** Until is the goal of a run's repeats, and the progress towards it. */
 export interface Until {
   width?: number; // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
   claims?: boolean; // until every claim of the scenario stands; the looks say which are still open
   time_ns?: number; // no repeats are begun that would take longer than this in all; absent: as long as it takes
-  looks: Look[]; // those that it takes at most
+  looks: Look[]; // all looks that the run may take
   begun: number; // looks whose trials have begun; the run is judged by the level of the last one
   ended?: "answered" | "repeats" | "time" | "nothing"; // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
@@ -980,16 +980,16 @@ export interface WarmUpNeed {
   intervals: IntervalsByField;
 }
 
-/** Way says what a link is to do to the packets of one direction. */
+/** A Way says how a link must treat the packets of one direction. */
 export interface Way {
   delay_ns?: number;
   jitter_ns?: number; // a delay is this longer or shorter at most
-  loss?: number; // share of packets, each for itself
+  loss?: number; // share of packets, each independently
   burst_loss?: number; // share of packets, in runs
   burst_packets?: number; // mean length of a run
   reorder?: number; // share of packets that later ones overtake
   duplicate?: number; // share of packets that arrive twice
-  rate_bits_per_second?: number; // that pass, Ethernet headers included; 0: all
+  rate_bits_per_second?: number; // including Ethernet headers; 0: no limit
   queue_bytes?: number; // that may wait for the rate; 0: the engine's own
 }
 

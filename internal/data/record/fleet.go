@@ -1,16 +1,16 @@
 package record
 
-// FleetWanted says which agents of a fleet a run is measured by.
+// FleetWanted selects the agents of a fleet that measure a run.
 type FleetWanted struct {
-	Hub       string `json:"hub,omitempty"`        // its name or URL; empty: the one that this machine has the hub of
-	TokenFile string `json:"token_file,omitempty"` // that has the controller's token
+	Hub       string `json:"hub,omitempty"`        // its name or URL; empty: the hub on this machine
+	TokenFile string `json:"token_file,omitempty"` // the file with the controller's token
 	Server    string `json:"server,omitempty"`     // selects the server's agent; empty: the server is given
-	Client    string `json:"client"`               // selects those of the clients
+	Client    string `json:"client"`               // selects the clients' agents
 }
 
 // Fleet says which agents of a fleet ran a trial's ends, on machines of their own.
 type Fleet struct {
-	Server  Agent         `json:"server,omitzero"` // none where the server was given
+	Server  Agent         `json:"server,omitzero"` // none if the server was given
 	Clients []FleetClient `json:"clients"`
 	// OpenedApartNS is the time between the first and the last opening of the clients' windows,
 	// by the clocks that were compared.
@@ -26,9 +26,9 @@ type Agent struct {
 	Clock   Clock             `json:"clock"`
 }
 
-// Clock is an agent's clock against the lab's: the monotonic one, which latencies are measured
-// with, and which no setting of the time moves. An instant of the agent's is that of the lab's
-// plus OffsetNS, give or take ErrorNS.
+// A Clock compares an agent's clock with the lab's. Both are monotonic: they measure latencies, and
+// setting the time of day does not move them. At each instant the agent's clock shows the lab's
+// time plus OffsetNS, give or take ErrorNS.
 type Clock struct {
 	OffsetNS int64 `json:"offset_ns"` // after the trial
 	ErrorNS  int64 `json:"error_ns"`  // half of the shortest exchange, before and after, and the drift
@@ -37,13 +37,13 @@ type Clock struct {
 	WallNS int64 `json:"wall_ns"`
 }
 
-// FleetClient holds the figures of one of several clients, which are one to all other figures. It
-// has the figures that its trial is judged by, and no distributions.
+// A FleetClient holds the figures of one of several clients; all other figures add the clients up.
+// It has the figures that judge its trial, and no distributions.
 type FleetClient struct {
 	Agent
 
 	Clients    int   `json:"clients"`
-	BeginNS    int64 `json:"begin_ns"`  // of its window, from that of the first
+	BeginNS    int64 `json:"begin_ns"`  // of its window, after the begin of the first client's window
 	WindowNS   int64 `json:"window_ns"` // pauses left out
 	Requests   int64 `json:"requests"`
 	Completed  int64 `json:"completed"`

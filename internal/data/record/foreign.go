@@ -1,10 +1,10 @@
 package record
 
-// Foreign says whose figures a record has that wirelab did not measure, and of what file.
+// Foreign names the program that measured a record's figures in place of wirelab, and its file.
 type Foreign struct {
 	Tool    string `json:"tool"`              // as in ghz
-	Version string `json:"version,omitempty"` // absent where its file does not say
-	File    string `json:"file"`              // that was read, without its folder
+	Version string `json:"version,omitempty"` // absent if its file does not say
+	File    string `json:"file"`              // the name of the file, without its folder
 	SHA256  string `json:"sha256"`            // of that file
 }
 
@@ -19,8 +19,8 @@ func (f *Foreign) Program() string {
 // The load models of other programs' files, besides closed and open.
 const (
 	// Paced is a loop that waits for each answer, and for its rate: a server that is too
-	// slow is asked less often, and how long that puts calls off is not measured.
+	// slow gets calls less often, and the delay of these calls is not measured.
 	Paced = "paced"
-	// UnknownLoad is one that the file does not tell.
+	// UnknownLoad is the model of a load that the file does not describe.
 	UnknownLoad = "unknown"
 )

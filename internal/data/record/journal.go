@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// journal is a file that records are appended to.
+// A journal is a file that records are appended to.
 type journal struct {
 	file   *os.File
 	end    int64 // of the last whole record

@@ -9,18 +9,18 @@ import (
 	"iter"
 )
 
-// maxLineBytes bounds what is read as one record.
+// maxLineBytes bounds the size of one record.
 const maxLineBytes = 64 << 20
 
-// line is one record and its place in the file.
+// A line is one record and its place in the file.
 type line struct {
 	record Record
 	number int   // from 1
 	end    int64 // the offset behind it
 }
 
-// tornError is about a last line without its end, as a process leaves it that was
-// killed while it appended.
+// A tornError reports a last line without its end. A process that was killed while it
+// appended leaves such a line.
 type tornError struct {
 	number int
 	bytes  int
@@ -40,8 +40,8 @@ const (
 
 // readLines yields the records of a file one by one, so that a run of any
 // length takes the memory of one record. It ends with the first error. A
-// *tornError is always the last thing in the file; any other error is damage,
-// names its line, and is never passed over.
+// *tornError is always about the last line of the file; any other error is damage,
+// names its line, and is never ignored.
 func readLines(from io.Reader, each occurrence) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		reader := bufio.NewReaderSize(from, 64<<10)
@@ -78,7 +78,7 @@ func readLines(from io.Reader, each occurrence) iter.Seq2[line, error] {
 }
 
 // readLine reads up to and with the next line end. At the end of the file it
-// returns what is left and io.EOF.
+// returns the rest and io.EOF.
 func readLine(reader *bufio.Reader) ([]byte, error) {
 	var text []byte
 	for {

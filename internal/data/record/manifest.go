@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Manifest describes the plan of a run and its machine. It is written before the first
+// A Manifest describes the plan of a run and its machine. It is written before the first
 // trial and again when the run ends.
 type Manifest struct {
 	Version  int             `json:"version"`
@@ -25,40 +25,40 @@ type Manifest struct {
 	Trials   int             `json:"trials"` // planned
 	Order    []PlannedTrial  `json:"order"`  // as shuffled; a trial that was set back ran later
 	Scenario json.RawMessage `json:"scenario"`
-	// Declarations holds what stacks and workloads declare for the report:
+	// Declarations holds the declarations of stacks and workloads for the report:
 	// scenario.Declarations. Runs of older versions have none.
 	Declarations json.RawMessage `json:"declarations,omitempty"`
 	Host         json.RawMessage `json:"host"` // host.Info
 	Warnings     []string        `json:"warnings,omitempty"`
-	// Until is the goal that the run repeats for. It is absent in a run with a fixed number of
+	// Until is the goal of the run's repeats. It is absent in a run with a fixed number of
 	// repeats.
 	Until *Until `json:"until,omitempty"`
-	// Fleet says whose agents measure, if this machine does not.
+	// Fleet selects the agents that measure, if this machine does not.
 	Fleet *FleetWanted `json:"fleet,omitempty"`
 	// WaitedNS is the time that the run waited for other programs to release the CPUs. It is
 	// absent until the run ends, and in older runs.
 	WaitedNS *int64 `json:"waited_ns,omitempty"`
 }
 
-// Until is the goal that a run repeats its cells for, and the progress towards it.
+// Until is the goal of a run's repeats, and the progress towards it.
 type Until struct {
 	Width  float64 `json:"width,omitempty"`                                                                // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
 	Claims bool    `json:"claims,omitempty"`                                                               // until every claim of the scenario stands; the looks say which are still open
 	TimeNS int64   `json:"time_ns,omitempty"`                                                              // no repeats are begun that would take longer than this in all; absent: as long as it takes
-	Looks  []Look  `json:"looks"`                                                                          // those that it takes at most
+	Looks  []Look  `json:"looks"`                                                                          // all looks that the run may take
 	Begun  int     `json:"begun"`                                                                          // looks whose trials have begun; the run is judged by the level of the last one
 	Ended  string  `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"` // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
 
-// Why a run takes no more looks.
+// The reasons why a run takes no more looks.
 const (
-	EndedAnswered = "answered" // what it repeated for stands
-	EndedRepeats  = "repeats"  // it has made all
-	EndedByTime   = "time"     // more would take too long, whatever was found
-	EndedNothing  = "nothing"  // there is nothing that more repeats would decide
+	EndedAnswered = "answered" // the goal of its repeats is reached
+	EndedRepeats  = "repeats"  // it has made all repeats
+	EndedByTime   = "time"     // more repeats would take too long
+	EndedNothing  = "nothing"  // more repeats would decide nothing
 )
 
-// Check reports what is wrong with looks that were read from a file.
+// Check reports a fault in looks that were read from a file.
 func (u *Until) Check() error {
 	if u.Begun < 1 || u.Begun > len(u.Looks) {
 		return fmt.Errorf("look %d of %d has begun", u.Begun, len(u.Looks))
@@ -71,16 +71,16 @@ func (u *Until) Check() error {
 	return nil
 }
 
-// Look is a look at the result of a run, after which it may end.
+// A Look is a look at the result of a run. The run may end after it.
 type Look struct {
-	Repeats int     `json:"repeats"`         // after so many of each cell
-	Level   float64 `json:"level"`           // the chance of a false finding that it may use; those of all looks are 0.05 together
+	Repeats int     `json:"repeats"`         // the look is taken after this many trials of each cell
+	Level   float64 `json:"level"`           // the chance of a false finding that it may use; the levels of all looks add up to 0.05
 	Open    *int    `json:"open,omitempty"`  // comparisons that were undecided, or cells not known well enough; absent until the look was taken
-	Of      *int    `json:"of,omitempty"`    // of so many
-	Again   []int   `json:"again,omitempty"` // of a run until claims stand: the places of those that the next look repeats the cells of
+	Of      *int    `json:"of,omitempty"`    // the number of all comparisons or cells, decided or not
+	Again   []int   `json:"again,omitempty"` // of a run until claims stand: the places of the claims whose cells are repeated for the next look
 }
 
-// PlannedTrial is a line of the plan.
+// A PlannedTrial is a line of the plan.
 type PlannedTrial struct {
 	Trial  int    `json:"trial"`
 	Repeat int    `json:"repeat"`
@@ -90,7 +90,7 @@ type PlannedTrial struct {
 // Status is the state of a run.
 type Status string
 
-// The states of a run. One that was killed stays Running: it is a valid
+// The states of a run. A run that was killed stays Running: it is a valid
 // shorter run, and can be resumed.
 const (
 	Running     Status = "running"
@@ -111,7 +111,7 @@ func writeSynced(name string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncDir puts a renamed or created name on disk.
+// syncDir writes a renamed or created name to disk.
 func syncDir(dir string) error {
 	file, err := os.Open(dir)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 // Measurement holds what the client measured of its calls, as its worker reports it.
 type Measurement struct {
 	// ClientProgram names the program of others that made the calls, with its version;
-	// empty where wirelab's own client did. The window is then that program's life,
-	// from its start to its end; of the service times only the totals are known, and
-	// of InFlight, Active, the connections and the engine nothing.
+	// empty if wirelab's own client did. The window is then that program's life,
+	// from its start to its end. Of the service times only the totals are known;
+	// InFlight, Active, the connections and the engine are unknown.
 	ClientProgram string `json:"client_program,omitempty"`
 
-	// EndedEarly: somebody told the load to end before its window was over, which closed
-	// it then. Its length, and the requests in it, are fewer than was asked for.
+	// EndedEarly: somebody ended the load, and with it the window, before its time. The window is
+	// shorter, and has fewer requests, than planned.
 	EndedEarly bool `json:"ended_early,omitempty"`
 	// Pauses counts the pauses of the load, those of the warm-up included. PausedNS is the
 	// paused time between the window's edges, which is no part of WindowNS. The instants of
@@ -30,18 +30,18 @@ type Measurement struct {
 	Straddling int64 `json:"straddling"` // in flight at an edge of the window
 	// StraddlingNS is the sum of the straddling calls' times.
 	StraddlingNS int64 `json:"straddling_ns,omitempty"`
-	// BacklogNS is the sum of the times of calls that were sent on the other side of an edge
-	// of the window than they were due.
+	// BacklogNS sums the times of calls that were due on one side of an edge of the window and
+	// sent on the other.
 	BacklogNS int64 `json:"backlog_ns,omitempty"`
 	// InFlight is the mean number of calls in flight over the window, from
 	// the time each client spent in calls, clipped to the window.
 	InFlight float64 `json:"in_flight"`
-	// Active is the mean number of clients at work: below all of them where
+	// Active is the mean number of clients at work: below the number of clients if
 	// some had made their requests before others.
 	Active float64 `json:"active"`
 
-	// Service is from the actual send; Response from the intended one, and
-	// absent in a closed loop without a limit, which has no other. Wait is
+	// Service counts from the actual send, Response from the intended one. Response
+	// is absent in a closed loop without a limit: there the two are equal. Wait is
 	// the time before a permit of the in-flight limit, part of Response.
 	Service  latency.Distribution  `json:"service"`
 	Response *latency.Distribution `json:"response,omitempty"`
@@ -63,14 +63,14 @@ type Measurement struct {
 	ThoughtNS int64 `json:"thought_ns,omitempty"`
 	// Checking is the cost of checking the answers, if they had to meet more than a good status.
 	Checking *Checking `json:"checking,omitempty"`
-	// Traced are the calls that a tracing system was asked to follow; Traces are those of the
-	// slowest of them.
+	// Traced counts the calls that a tracing system was asked to follow; Traces names the traces
+	// of the slowest ones.
 	Traced int64   `json:"traced,omitempty"`
 	Traces []Trace `json:"traces,omitempty"`
 
 	WarmUp    WarmUp     `json:"warm_up"`
 	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
-	// Course is coarser than Intervals and has more. Records that are older than it lack it.
+	// Course is coarser than Intervals and has more. Older records lack it.
 	Course *Course `json:"course,omitempty"`
 
 	// Negotiated holds what the client's connections and their peers agreed on.
@@ -81,11 +81,11 @@ type Measurement struct {
 	Search *Search `json:"search,omitempty"` // load model search only
 }
 
-// Plus returns what two groups of clients measured in one window. The means InFlight and Active
+// Plus adds up the measurements of two groups of clients in one window. The means InFlight and Active
 // are over that window, so that they add up.
 //
-// Distributions stay those of m: latency.MergeDistributions adds up many at once. Intervals and
-// Course stay, too, since their instants need a grid, and a search cannot be one of several.
+// The distributions of m stay: latency.MergeDistributions adds up many at once. So do
+// its Intervals and Course, whose instants need a grid, and its Search, which groups cannot share.
 func (m Measurement) Plus(other Measurement) Measurement {
 	m.ClientProgram = joinNames(m.ClientProgram, other.ClientProgram)
 	m.EndedEarly = m.EndedEarly || other.EndedEarly
@@ -110,9 +110,9 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	return m
 }
 
-// ErrorCount is one class of failure.
+// An ErrorCount counts one class of failure.
 type ErrorCount struct {
-	// Class is the fault that the call met, as package failure names it: "refused",
+	// Class is the fault of the call, as package failure names it: "refused",
 	// "port-exhaustion", "tls-alert: bad certificate".
 	Class string `json:"class,omitempty"`
 	// Code is a gRPC status code, a status of HTTP, the condition that an answer did not
@@ -152,19 +152,19 @@ func PlusStatuses(a, b []StatusCount) []StatusCount {
 	return all
 }
 
-// NamedCalls are the calls of one name, as a step of what users do.
+// NamedCalls holds the calls of one name, such as a step of a user's journey.
 type NamedCalls struct {
 	Name          string                `json:"name"`
 	Requests      int64                 `json:"requests"`       // measured, failed ones included
 	Completed     int64                 `json:"completed"`      // ended within the window, whenever they began
-	CompletedWell int64                 `json:"completed_well"` // of them those that did not fail
+	CompletedWell int64                 `json:"completed_well"` // the completed calls that did not fail
 	Failed        int64                 `json:"failed"`         // of the requests
 	Service       latency.Distribution  `json:"service"`
-	Response      *latency.Distribution `json:"response,omitempty"` // absent where it is the same
+	Response      *latency.Distribution `json:"response,omitempty"` // absent if it equals Service
 }
 
-// Plus returns the counts of both. Distributions stay those of n; Response is there if one of
-// them has it.
+// Plus returns the counts of both. The distributions of n stay; Response is there if one of the
+// two has it.
 func (n NamedCalls) Plus(other NamedCalls) NamedCalls {
 	n.Requests += other.Requests
 	n.Completed += other.Completed
@@ -180,11 +180,11 @@ func plusNamed(a, b []NamedCalls) []NamedCalls {
 	return all
 }
 
-// Checking counts the answers that were checked, those of the warm-up included, and the time
-// that checking took of the clients' time between calls.
+// Checking counts the checked answers, including the warm-up's, and the time that the checks took
+// from the clients' time between calls.
 type Checking struct {
-	Answers int64 `json:"answers"` // looked at
-	Whole   int64 `json:"whole"`   // by all conditions; the others by those that need no body
+	Answers int64 `json:"answers"` // that were checked
+	Whole   int64 `json:"whole"`   // checked by all conditions; the others only by conditions that need no body
 	TookNS  int64 `json:"took_ns"` // of all clients together
 }
 
@@ -204,7 +204,7 @@ type Trace struct {
 	Failed    bool   `json:"failed,omitempty"`
 }
 
-// KeptTraces is the number of traces that a measurement names: those of the slowest calls.
+// KeptTraces is the number of traces that a measurement names. It names the slowest calls.
 const KeptTraces = 10
 
 // PlusTraces returns the slowest of both lists, the slowest first.
@@ -227,8 +227,8 @@ type WarmUp struct {
 	// longest warm-up was over.
 	Settled bool   `json:"settled"`
 	Method  string `json:"method"` // how it was detected
-	// LearntNS is the least warm-up that earlier trials of the cell needed. It is absent if the
-	// warm-up that they had was enough.
+	// LearntNS is the least warm-up that earlier trials of the cell needed. It is absent if their
+	// warm-up was enough.
 	LearntNS *int64 `json:"learnt_ns,omitempty"`
 	// EnoughNS and EnoughRequests say when the steady state began, judged
 	// afterwards over warm-up and window together. They are absent if it
@@ -237,7 +237,7 @@ type WarmUp struct {
 	EnoughRequests *int64 `json:"enough_requests,omitempty"`
 }
 
-// Plus returns the warm-up of both, which is over when each is.
+// Plus returns the warm-up of both. It is over when both are.
 func (w WarmUp) Plus(other WarmUp) WarmUp {
 	w.TookNS = max(w.TookNS, other.TookNS)
 	w.Requests += other.Requests
@@ -255,7 +255,7 @@ func (w WarmUp) Plus(other WarmUp) WarmUp {
 	return w
 }
 
-// Interval is one step of the trial's course.
+// An Interval is one step of the trial's course.
 type Interval struct {
 	StartNS  int64 `json:"start_ns"` // relative to the window's start: negative in warm-up
 	TookNS   int64 `json:"took_ns"`
@@ -266,16 +266,16 @@ type Interval struct {
 // Pacing says how well an open loop kept its schedule.
 type Pacing struct {
 	Scheduled int64 `json:"scheduled"` // arrivals that fell into the window
-	// Late is the generator's own lateness: from the intended instant, or the
-	// end of the client's last call where that came later, until the client
-	// was ready to send.
+	// Late is the generator's own lateness: the time until the client was ready
+	// to send, from the intended instant or from the end of the client's last
+	// call, whichever is later.
 	Late   latency.Distribution `json:"late"`
 	Queued int64                `json:"queued"`  // arrivals that found no free client
 	Unsent int64                `json:"unsent"`  // arrivals that never went out
-	SpunNS int64                `json:"spun_ns"` // CPU time that waiting for instants took
+	SpunNS int64                `json:"spun_ns"` // CPU time spent waiting for instants
 }
 
-// Plus returns the sum of both. Late stays that of p.
+// Plus returns the sum of both, with the Late of p.
 func (p Pacing) Plus(other Pacing) Pacing {
 	p.Scheduled += other.Scheduled
 	p.Queued += other.Queued
@@ -285,16 +285,16 @@ func (p Pacing) Plus(other Pacing) Pacing {
 }
 
 // Search holds the result of a search for the highest rate. The record's other figures come
-// from a try of the highest rate that was kept, one that kept it. A rate is kept or missed
-// when two of up to three tries agree.
+// from a successful try at the highest rate that kept the goal. A rate is kept or missed when
+// two of up to three tries agree.
 type Search struct {
 	KeptPerSecond   float64 `json:"kept_per_second"`   // the highest rate that kept the goal
-	MissedPerSecond float64 `json:"missed_per_second"` // the lowest above it that did not
+	MissedPerSecond float64 `json:"missed_per_second"` // the lowest rate above it that did not
 	Steps           []Step  `json:"steps"`
-	Why             string  `json:"why,omitempty"` // what ended it before the two came close
+	Why             string  `json:"why,omitempty"` // the reason why it ended before the two came close
 }
 
-// Step is one rate that a search tried.
+// A Step is one rate that a search tried.
 type Step struct {
 	RatePerSecond     float64 `json:"rate_per_second"`
 	AchievedPerSecond float64 `json:"achieved_per_second"`

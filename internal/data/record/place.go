@@ -25,7 +25,7 @@ func (p Place) Compare(other Place) int {
 	return cmp.Or(p.Payload.Compare(other.Payload), cmp.Compare(p.Clients, other.Clients))
 }
 
-// A Payload holds how many bytes a request and its response carry. It is zero where the
+// A Payload holds the payload sizes of one request and its response. It is zero if the
 // workload decides.
 type Payload struct {
 	RequestBytes  int `json:"request_bytes"`  // of payload

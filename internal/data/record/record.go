@@ -1,14 +1,14 @@
-// Package record holds what one trial measured, and the directory that holds a
-// run's trials. It is the only door between measuring and judging: the lab
+// Package record holds the measurements of one trial, and the directory that holds
+// a run's trials. It is the only door between measuring and judging: the lab
 // writes a record at once and whole when a trial ends; analysis and reports
 // read records, and never anything live, so that an old run can be judged again
 // by newer rules.
 //
 // A record is plain data. Its units are in its names: nanoseconds end in NS,
-// bytes in Bytes, shares are between 0 and 1. What could not be measured is
+// bytes in Bytes, shares are between 0 and 1. A figure that could not be measured is
 // absent (a nil pointer), never zero.
 //
-// This package must not know how anything was measured, nor what it means.
+// This package must not know how a figure was measured, nor its meaning.
 package record
 
 import (
@@ -19,11 +19,11 @@ import (
 	"wirelab.dev/internal/base/tuning"
 )
 
-// Version is the form of the records that this program writes. It reads all
-// from 1 to Version.
+// Version is the form of the records that this program writes. The program
+// reads all forms from 1 to Version.
 const Version = 1
 
-// Record is one start-to-stop measurement of a cell.
+// A Record is one start-to-stop measurement of a cell.
 type Record struct {
 	Version int       `json:"version"`
 	Trial   int       `json:"trial"`  // its place in the plan, from 0; unique in a run
@@ -32,13 +32,13 @@ type Record struct {
 	Started time.Time `json:"started"`
 	TookNS  int64     `json:"took_ns"` // the whole trial, processes and warm-up included
 
-	// Attempts are earlier measurements of this trial that were thrown away, because
-	// only the machine, or too short a warm-up, spoiled them. It was then measured again
+	// Attempts lists earlier measurements of this trial that were thrown away, because
+	// only the machine, or too short a warm-up, spoiled them. The trial was then measured
 	// later than its place in the plan: Started says when.
 	Attempts []Attempt `json:"attempts,omitempty"`
 
 	// Failure says why there is no measurement, in the words of the worker
-	// that failed. All of what follows is then absent or partial.
+	// that failed. All fields below are then absent or partial.
 	Failure string `json:"failure,omitempty"`
 
 	// Foreign is present if another program measured this and wirelab read its file.
@@ -57,9 +57,9 @@ type Record struct {
 	Engine      Engine           `json:"engine"`
 	Host        HostState        `json:"host"`
 	// Fleet is present if agents of a fleet ran the ends: Client then has the figures of all
-	// clients together, and Host those of the server's machine.
+	// clients together, and Host has the figures of the server's machine.
 	Fleet *Fleet `json:"fleet,omitempty"`
-	// Link holds what an emulated link did. It is absent without a link.
+	// Link holds the effects of an emulated link. It is absent without a link.
 	Link *Link `json:"link,omitempty"`
 	// Traffic holds the traffic of the client's connections in the window.
 	Traffic *Traffic `json:"traffic,omitempty"`
@@ -72,7 +72,7 @@ type Record struct {
 	WorkNS *int64 `json:"work_ns,omitempty"`
 
 	Checks   []Check  `json:"checks"`             // the validity, check by check
-	Warnings []string `json:"warnings,omitempty"` // what could not be had, and else worth knowing
+	Warnings []string `json:"warnings,omitempty"` // figures that could not be had, and other notes
 
 	// Probe names the probe that observed the trial: one of Probes, or nothing. A probe slows
 	// the trial down, so that no other figure of it means anything.
@@ -87,8 +87,8 @@ type Record struct {
 	SamplesFile string `json:"samples_file,omitempty"`
 }
 
-// Cell is the set-up of a trial: one point of a scenario's matrix. Cells that
-// are equal are repeats of one another.
+// A Cell is the set-up of a trial: one point of a scenario's matrix. Trials with
+// equal cells are repeats of one another.
 type Cell struct {
 	Part    string `json:"part"`    // of the scenario
 	Stack   string `json:"stack"`   // the name alone
@@ -97,20 +97,20 @@ type Cell struct {
 	Connection string `json:"connection"` // shared, per-worker, pool or pool:N
 	Load       Load   `json:"load"`
 	Target     string `json:"target,omitempty"` // a server that wirelab did not start
-	// Agents is how many machines of a fleet the clients are spread over; 0: they are on this
-	// machine, with the server.
+	// Agents is the number of machines of a fleet that the clients are spread over; 0: they are
+	// on this machine, with the server.
 	Agents int `json:"agents,omitempty"`
-	// Network is the trial's own; the zero value is the machine's loopback.
+	// Network is the trial's own network; the zero value is the machine's loopback.
 	Network Network `json:"network,omitzero"`
-	// the program that measured the cell, where wirelab only read its file; absent
-	// where wirelab measured. With it, sizes and clients of 0 are not known.
+	// the program that measured the cell, if wirelab only read its file; absent
+	// if wirelab measured. With it, sizes and clients of 0 are unknown.
 	Tool string `json:"tool,omitempty"`
 }
 
-// Key names the cell, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`: the name
-// that the plan has for it. It is for people and for finding a cell again in
-// its own run; between runs cells are compared whole, because load and
-// connection are not in the key.
+// Key names the cell, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`: its name
+// in the plan. It is for people and for finding a cell again in its own run.
+// Code that compares runs must compare whole cells, because the key has neither
+// load nor connection.
 func (c Cell) Key() string {
 	switch {
 	case c.Tool != "":
@@ -121,14 +121,14 @@ func (c Cell) Key() string {
 	return c.Place.Key(c.Part, c.Variant)
 }
 
-// Network is a network namespace of a trial's own.
+// A Network is a network namespace for one trial alone.
 type Network struct {
 	Ports         int   `json:"ports,omitempty"` // 0: as the kernel has it
 	TimeWaitReuse bool  `json:"time_wait_reuse,omitempty"`
 	DelayNS       int64 `json:"delay_ns,omitempty"` // each way, in the mean of both
 	// Link is the text that asks for the link, as --link reads it; none without one.
 	Link string `json:"link,omitempty"`
-	// What the link was asked to do from client to server, and back.
+	// The wanted conditions from client to server, and back.
 	Up   Way `json:"up,omitzero"`   // from client to server
 	Down Way `json:"down,omitzero"` // and back
 }
@@ -136,16 +136,16 @@ type Network struct {
 // Linked reports whether there was a link between the ends.
 func (n Network) Linked() bool { return n.DelayNS > 0 || n.Link != "" }
 
-// Way says what a link is to do to the packets of one direction.
+// A Way says how a link must treat the packets of one direction.
 type Way struct {
 	DelayNS      int64   `json:"delay_ns,omitempty"`
 	JitterNS     int64   `json:"jitter_ns,omitempty"`            // a delay is this longer or shorter at most
-	Loss         float64 `json:"loss,omitempty"`                 // share of packets, each for itself
+	Loss         float64 `json:"loss,omitempty"`                 // share of packets, each independently
 	BurstLoss    float64 `json:"burst_loss,omitempty"`           // share of packets, in runs
 	BurstPackets float64 `json:"burst_packets,omitempty"`        // mean length of a run
 	Reorder      float64 `json:"reorder,omitempty"`              // share of packets that later ones overtake
 	Duplicate    float64 `json:"duplicate,omitempty"`            // share of packets that arrive twice
-	Rate         int64   `json:"rate_bits_per_second,omitempty"` // that pass, Ethernet headers included; 0: all
+	Rate         int64   `json:"rate_bits_per_second,omitempty"` // including Ethernet headers; 0: no limit
 	QueueBytes   int     `json:"queue_bytes,omitempty"`          // that may wait for the rate; 0: the engine's own
 }
 
@@ -174,11 +174,10 @@ const (
 	Unknown Level = "unknown" // could not be judged; Detail says why
 )
 
-// Gravity orders levels. One that could not be judged is the least, since it takes nothing
-// from the others.
+// Gravity orders levels. Unknown is the least, since it takes nothing from the others.
 func (l Level) Gravity() int { return slices.Index([]Level{OK, Warning, Invalid}, l) + 1 }
 
-// Check is one verdict on the trial's validity, with the figure it rests on.
+// A Check is one verdict on the trial's validity, with the figure it rests on.
 type Check struct {
 	Name   string   `json:"name"`
 	Level  Level    `json:"level"`
@@ -222,7 +221,7 @@ func (r *Record) Failed() int64 {
 // Calls returns the number of calls before the window and in it.
 func (r *Record) Calls() int64 { return r.WarmUp.Requests + r.Requests }
 
-// checkSeen reports what readers could not index.
+// checkSeen reports indices that are out of range.
 func (r *Record) checkSeen() error {
 	for _, seen := range []*Seen{r.Server.Seen, r.Client.Seen} {
 		if seen == nil || seen.Stacks == nil {
@@ -241,17 +240,17 @@ func (r *Record) checkSeen() error {
 	}
 	for _, call := range r.Life.Calls {
 		if len(call) != len(r.Life.Stages) {
-			return fmt.Errorf("holds a call of %d stages, of which %d have names", len(call), len(r.Life.Stages))
+			return fmt.Errorf("holds a call of %d stages, but names for %d", len(call), len(r.Life.Stages))
 		}
 	}
 	return nil
 }
 
-// Attempt is a measurement of a trial that was thrown away, because only the machine, or
+// An Attempt is a measurement of a trial that was thrown away, because only the machine, or
 // too short a warm-up, spoiled it. setback.jsonl has its whole record.
 type Attempt struct {
 	Started time.Time `json:"started"`
 	TookNS  int64     `json:"took_ns"`
-	Check   string    `json:"check"`  // that refused it
-	Detail  string    `json:"detail"` // what the check said
+	Check   string    `json:"check"`  // the check that refused it
+	Detail  string    `json:"detail"` // the finding of the check
 }

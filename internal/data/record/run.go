@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What this package keeps in a run directory; docs/records.md has the rest.
+// The files of this package in a run directory; docs/records.md has the rest.
 const (
 	manifestFile = "manifest.json"
 	recordsFile  = "records.jsonl"
@@ -23,25 +23,25 @@ const (
 // errLocked means that another process holds the lock.
 var errLocked = errors.New("another process is writing this run: wait for it, or stop it")
 
-// errNoRun means that a directory lacks what Create writes first.
+// errNoRun means that a directory lacks the file that Create writes first.
 var errNoRun = errors.New("not a run directory: it has no " + manifestFile + " or no " + recordsFile)
 
-// Run is a run directory. One that Create or Resume returned can be written,
-// by one goroutine at a time, and must be ended with Finish; one that Open
-// returned can be read.
+// A Run is a run directory. A run from Create or Resume can be written, by
+// one goroutine at a time, and must be ended with Finish. A run from Open
+// can be read.
 type Run struct {
 	Dir string
-	// Manifest is what the run set out to do. The writer may add to its
+	// Manifest says what the run set out to do. The writer may add to its
 	// Warnings, to WaitedNS and to Until, until Finish.
 	Manifest Manifest
-	// Warnings are faults of the directory that were found when it was opened
-	// and do not keep it from being read.
+	// Warnings lists faults of the directory that Open found and that do not
+	// keep it from being read.
 	Warnings []string
 
-	records journal // locked; without a file where the run is only read
+	records journal // locked; without a file if the run is only read
 	setBack journal // without a file until a trial is set back
 	done    map[int]bool
-	waiting []*Record // the last of each trial that was set back, in the order of setting back
+	waiting []*Record // the last record of each trial that was set back, in the order of setting back
 }
 
 // Create begins a run in a directory that holds none yet. It makes the directory
@@ -81,7 +81,7 @@ func MakeFree(dir string) (string, error) {
 	}
 	name := dir
 	for n := 2; ; n++ {
-		err := os.Mkdir(name, 0o755) // fails where the directory is already there
+		err := os.Mkdir(name, 0o755) // fails if the directory is already there
 		if err == nil || !errors.Is(err, fs.ErrExist) || n > mostOfOneName {
 			return name, err
 		}
@@ -181,7 +181,7 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 	}
 }
 
-// plan is a run's trials.
+// A plan holds a run's trials.
 type plan map[PlannedTrial]bool
 
 func (r *Run) planned() plan {
@@ -233,7 +233,7 @@ func (r *Run) mayAppend(record Record) error {
 	return nil
 }
 
-// Replan replaces the plan by a longer one, with what else the writer changed of the
+// Replan replaces the plan by a longer one. It also writes the writer's other changes of the
 // manifest. When it returns nil the manifest is on disk.
 func (r *Run) Replan(order []PlannedTrial) error {
 	r.Manifest.Order, r.Manifest.Trials = order, len(order)
@@ -284,8 +284,8 @@ func (r *Run) openForWriting(flags int) error {
 	return nil
 }
 
-// read reads the manifest, and all records to find what is done and where the
-// whole lines end.
+// read reads the manifest and all records. It finds the trials that are done and the
+// end of the last whole line.
 func (r *Run) read() error {
 	if err := r.readManifest(); err != nil {
 		return err

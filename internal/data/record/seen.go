@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// The probes. Each sees more of a trial than the processes' own counters tell, and costs
-// something: a trial is measured with one of them, or with none.
+// The probes. Each records more of a trial than the processes' own counters do, and slows it
+// down: a trial is measured with one of them, or with none.
 const (
 	ProbeCounters    = "counters" // hardware and scheduler events of each process
 	ProbeSyscalls    = "syscalls" // each system call: how often, and for how long
@@ -15,7 +15,7 @@ const (
 	ProbeLife        = "life"     // the stages of each call, with one client
 )
 
-// Probes lists all of them, in the order in which people see them.
+// Probes lists all probes, in the order in which people see them.
 var Probes = []string{ProbeCounters, ProbeSyscalls, ProbeCPU, ProbeOffCPU, ProbeAllocations, ProbeLife}
 
 // Seen holds what a probe saw of one process within the window.
@@ -25,27 +25,27 @@ type Seen struct {
 	Counters []Counter `json:"counters,omitempty"`
 	Syscalls []Syscall `json:"syscalls,omitempty"`
 	Stacks   *Stacks   `json:"stacks,omitempty"` // on a CPU, or waiting
-	// Missing says what could not be seen, each with the reason and a cure.
+	// Missing lists the figures that could not be seen, each with the reason and a cure.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// Counter is an event that was counted.
+// A Counter counts one kind of event.
 type Counter struct {
 	Name  string  `json:"name"`            // as in cpu-migrations
-	Count float64 `json:"count"`           // scaled up where it had its counter for a share of the time
+	Count float64 `json:"count"`           // scaled up if it had its counter for a share of the time
 	Share float64 `json:"share,omitempty"` // of the time in which it had a counter; absent: all
 }
 
-// Syscall is one kind of system call.
+// A Syscall holds the calls of one system call.
 type Syscall struct {
 	Name  string `json:"name"`
-	Count int64  `json:"count"` // that were entered
-	// NS is the time of the calls that returned, waiting included. It is absent if it was not
+	Count int64  `json:"count"` // of calls that were entered
+	// NS is the time of the calls that returned, including waiting. It is absent if it was not
 	// measured.
 	NS *int64 `json:"ns,omitempty"`
 }
 
-// Stacks are call stacks with a weight each. They share one list of functions.
+// Stacks holds call stacks, each with a weight. They share one list of functions.
 type Stacks struct {
 	Unit    string  `json:"unit"`           // ns: of CPU time, or of waiting
 	Samples int64   `json:"samples"`        // that the weights come from
@@ -54,8 +54,7 @@ type Stacks struct {
 	Stacks  []Stack `json:"stacks"`
 }
 
-// Plus returns the stacks of both, those of other behind those of s: whoever draws them adds up
-// equal ones.
+// Plus returns the stacks of both, first the stacks of s. The caller must add up equal stacks.
 func (s Stacks) Plus(other Stacks) Stacks {
 	s.Samples += other.Samples
 	s.Lost += other.Lost
@@ -110,13 +109,13 @@ func (s *Stacks) Weight() (sum int64) {
 type Life struct {
 	Method string   `json:"method"`
 	Stages []string `json:"stages"` // their names, in the order of a call
-	// Calls are the durations of each call's stages, in nanoseconds; they add up to the
+	// Calls holds the durations of each call's stages, in nanoseconds; they add up to the
 	// call's time.
 	Calls [][]int64 `json:"calls"`
 	// Untold counts the calls whose stages could not be separated.
 	Untold int64 `json:"untold"`
 	// TracedNS and BareNS are the mean times of a call while the probe was on, and while
-	// it was off, by turns in the same process. They are absent if it was always on.
+	// it was off, by turns in the same process. They are absent if the probe was always on.
 	TracedNS *float64 `json:"traced_ns,omitempty"`
 	BareNS   *float64 `json:"bare_ns,omitempty"`
 	Missing  []string `json:"missing,omitempty"`

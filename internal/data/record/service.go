@@ -6,7 +6,7 @@ import (
 )
 
 // ServiceStack is the stack of cells whose clients call a service of the user's own. Their
-// variant says the wire, as in service:wire=h2, and the workload what is asked.
+// variant names the wire, as in service:wire=h2, and their workload names the request.
 const ServiceStack = "service"
 
 // A Kind holds what differs between cells of wirelab's own stacks and cells of a user's service.
@@ -15,17 +15,17 @@ type Kind struct {
 	VariantTitle string // of the column with the variants
 	Command      string // of wirelab, that measures such cells
 
-	// Properties of a server that wirelab neither made nor placed. What such a server does, and
-	// how large its messages are, is for it to say.
+	// Properties of a server that wirelab neither made nor placed. Only the server
+	// decides what it does, and how large its messages are.
 
-	Unplaced bool // it runs where its user put it, and its part of what is not known is no fault
-	MayFail  bool // failures and closed connections are findings about it; a client at its limit is none
+	Unplaced bool // it runs where its user put it, so its unknown figures are no fault
+	MayFail  bool // failures and closed connections are findings about the server; a client at its limit is not
 	MayBeFew bool // a few requests are a measurement
 
-	// Properties of what is shown.
+	// Properties of the report.
 
 	InDetail bool // statuses, spread and a fine course are shown, also of trials that are refused
-	Alone    bool // no variant is chosen from several: the answer says how the service stands
+	Alone    bool // no variant is chosen from several: the answer describes the service
 }
 
 var (
@@ -44,7 +44,7 @@ func (c Cell) Kind() *Kind {
 	return stackKind
 }
 
-// Wire returns what carries a service's calls, and the variant's other options.
+// Wire returns the wire of a service's calls, and the variant's other options.
 func (c Cell) Wire() (wire string, others []string) {
 	for option := range strings.SplitSeq(strings.TrimPrefix(c.Variant, c.Stack+":"), ",") {
 		if name, is := strings.CutPrefix(option, "wire="); is {
@@ -56,7 +56,7 @@ func (c Cell) Wire() (wire string, others []string) {
 	return wire, others
 }
 
-// ShortVariant names the variant: of a service by its wire, since all have the same stack.
+// ShortVariant names the variant. It names a service by its wire, since all have the same stack.
 func (c Cell) ShortVariant() string {
 	if c.Stack != ServiceStack {
 		return c.Variant
@@ -65,7 +65,7 @@ func (c Cell) ShortVariant() string {
 	return strings.Join(append([]string{wire}, others...), ",")
 }
 
-// foreignKey begins with the tool, as no part of wirelab's own cells is called.
+// foreignKey returns a key that begins with the tool. No part of wirelab's own cells has such a name.
 func (c Cell) foreignKey() string {
 	clients := "c=?"
 	if c.Clients > 0 {

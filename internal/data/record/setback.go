@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// SetBack keeps a measurement that is to be thrown away, once its trial has been measured
-// again. The record says what was thrown away before it. Like Append it writes the
+// SetBack keeps a measurement that is thrown away once its trial has been measured again. The
+// new record names the measurements that were thrown away. Like Append, SetBack writes the
 // record whole, or not at all.
 func (r *Run) SetBack(record Record) error {
 	record.Version = Version
@@ -28,16 +28,15 @@ func (r *Run) SetBack(record Record) error {
 	return nil
 }
 
-// SetBackTrials are the trials that were set back and have no record yet, each with its
-// last measurement, in the order in which they were set back. A run that Open returned
-// has none.
+// SetBackTrials returns the trials that were set back and have no record yet, each with its
+// last measurement, in the order in which they were set back. A run from Open has none.
 func (r *Run) SetBackTrials() []*Record { return slices.Clone(r.waiting) }
 
 func (r *Run) forgetSetBack(trial int) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w *Record) bool { return w.Trial == trial })
 }
 
-// readSetBack reads what was set back, to go on with it.
+// readSetBack reads the trials that were set back, to go on with them.
 func (r *Run) readSetBack() error {
 	file, err := os.OpenFile(r.path(setBackFile), os.O_RDWR|os.O_APPEND, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
