@@ -16,8 +16,8 @@ func (c Cell) key() string {
 	return fmt.Sprintf("%s/%s/%s/%v/c=%d", c.Part, c.Variant, c.Workload, c.Size, c.Clients)
 }
 
-// samples is how many requests the whole plan measures. Of a closed loop that
-// runs for a duration nobody knows beforehand: it counts nothing.
+// samples returns the number of requests that the whole plan measures. A closed loop that
+// runs for a duration counts as 0: nobody knows its requests beforehand.
 func (s *Scenario) samples() int64 {
 	var samples int64
 	for _, p := range s.Parts {

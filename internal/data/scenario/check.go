@@ -9,16 +9,16 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// The bounds of what one scenario may ask for. A larger number is a typing error
+// The bounds of one scenario. A larger number is a typing error
 // that would otherwise be noticed hours later.
 const (
 	maxTrials   = 10_000
 	maxClients  = 100_000
-	maxRequests = 1_000_000_000 // a client
+	maxRequests = 1_000_000_000 // per client
 )
 
-// checker checks a scenario that could be decoded, and finds the place of what is
-// wrong in the tree that the scenario was read from.
+// A checker checks a scenario that could be decoded. It finds the place of an error in the
+// tree that the scenario was read from.
 type checker struct {
 	tree  *ast.MappingNode
 	words Vocabulary
@@ -124,7 +124,7 @@ func (c *checker) part(place at, p Part) *problem {
 	switch {
 	case !isWord(p.Name):
 		return c.problem(in("name"), "the part needs a name of lower-case letters, digits and dashes, found %q", p.Name)
-	case len(p.Stacks) == 0 && len(p.Yardsticks) == 0: // those may be named in a run
+	case len(p.Stacks) == 0 && len(p.Yardsticks) == 0: // a run may name yardsticks
 		return c.problem(in("stacks"), "part %s has no stacks, so its matrix is empty: write for example `stacks: [tcp, grpc]`", p.Name)
 	case len(p.Sizes) == 0:
 		return c.problem(in("sizes"), "part %s has no sizes, so its matrix is empty: write for example `sizes: [64, 4KiB]`", p.Name)
@@ -206,7 +206,7 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 	return nil
 }
 
-// report checks what a scenario asks of its report.
+// report checks a scenario's wishes for its report.
 func (c *checker) report(r Report) *problem {
 	in := func(steps ...any) at { return append(at{"report", "table"}, steps...) }
 	switch {

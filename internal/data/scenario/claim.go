@@ -11,37 +11,37 @@ import (
 	"wirelab.dev/internal/data/claim"
 )
 
-// Claim is a published or new statement about what a study found, in a form that the
-// scenario's own cells can answer.
+// A Claim is a published or new finding of a study, in a form that the scenario's own
+// cells can answer.
 type Claim struct {
 	// The row of a published study that says so.
 	Row string `json:"row,omitempty"`
-	// What is claimed, as a clause.
+	// The claim, as a clause.
 	Says string `json:"says" jsonschema:"required"`
-	// What stands against it in the study itself, as a clause.
+	// The study's own evidence against it, as a clause.
 	But string `json:"but,omitempty"`
 	// The part whose cells answer it.
 	Part string `json:"part" jsonschema:"required"`
 	// An expression over figures of the part's cells, evaluated for each repeat, such as
-	// ratio("mean", "rest", "tcp", 64, 1). It comes to one positive number.
+	// ratio("mean", "rest", "tcp", 64, 1). Its value is one positive number.
 	Find string `json:"find" jsonschema:"required"`
-	// What the expression is claimed to come to: a number, or an expression over the
-	// published figures, such as cited("latency", "rest", "mean", 64, 1). It is claimed to
-	// be at most that where it is below 1, and at least that where it is above. If left
-	// out, and nothing else says what is claimed, it is claimed to be above 1.
+	// The claimed value of the expression: a number, or an expression over the published
+	// figures, such as cited("latency", "rest", "mean", 64, 1). A value below 1 claims at
+	// most that value, a value above 1 at least that value. If left out, and nothing else
+	// gives the claimed value, the claim is that the expression is above 1.
 	Claimed Quoted `json:"claimed,omitempty"`
-	// What claimed comes to; if given without claimed, the number that is claimed.
+	// The value of claimed; if given without claimed, the claimed number.
 	Ratio float64 `json:"ratio,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// The least that the expression is claimed to come to, where nothing less will do.
+	// The least claimed value of the expression, if a smaller one refutes the claim.
 	AtLeast float64 `json:"at-least,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// The most.
+	// The most, likewise.
 	AtMost float64 `json:"at-most,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// Of a claim about a cause, the variant that shows the effect. The expression is then
-	// over a variant that it calls it, and the claim is about how many times greater it is
-	// for this variant than for that with the first factor changed.
+	// For a claim about a cause: the variant that shows the effect. The expression then names
+	// the variant as it, and the claim compares the expression's value for this variant with
+	// its value for the variant whose first factor is changed, as a ratio.
 	Effect Variant `json:"effect,omitzero"`
-	// What could be the cause, each with the variant that has it changed. The first is
-	// what is claimed.
+	// The possible causes, each with the variant that has it changed. The first is the
+	// claimed one.
 	Factors []Factor `json:"factors,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (c *Claim) UnmarshalJSON(data []byte) error {
 
 // A Factor is a possible cause of an effect.
 type Factor struct {
-	// What is changed, as a noun.
+	// The changed thing, as a noun.
 	Name string `json:"name" jsonschema:"required"`
 	// The variant that has it changed, and is otherwise as the one with the effect.
 	Stack Variant `json:"stack" jsonschema:"required"`
@@ -90,7 +90,7 @@ func (q *Quoted) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// claim checks a claim, and computes what it is claimed to come to.
+// claim checks a claim, and computes its claimed value.
 func (c *checker) claim(s *Scenario, claimed *Claim) error {
 	if claimed.Says == "" {
 		return errors.New("a claim needs `says`: what is claimed")
@@ -122,7 +122,7 @@ func (c *checker) claim(s *Scenario, claimed *Claim) error {
 	return err
 }
 
-// resolve computes what is claimed from what is cited.
+// resolve computes the claimed value from cited figures.
 func (c *checker) resolve(s *Scenario, claimed *Claim) error {
 	if claimed.Claimed == "" {
 		return nil
@@ -145,8 +145,8 @@ func (c *checker) resolve(s *Scenario, claimed *Claim) error {
 // IsCause reports whether the claim is about what causes an effect.
 func (c *Claim) IsCause() bool { return c.Effect.Stack != "" }
 
-// Variants are what the expression is evaluated for, the one with the effect first: one
-// that is empty where it names its own.
+// Variants returns the variants that the expression is evaluated for, the one with the effect
+// first. It returns one empty name if the expression names its own.
 func (c *Claim) Variants() []string {
 	if !c.IsCause() {
 		return []string{""}
@@ -197,7 +197,7 @@ func (s *Scenario) partOf(name string) (*Part, error) {
 	return nil, fmt.Errorf("a claim about part %q: %s", name, spelling.Suggest(name, s.partNames()))
 }
 
-// shape answers an expression with what a scenario measures, and no figures.
+// A shape answers an expression with the sizes and clients of a scenario, and no figures.
 type shape struct {
 	scenario *Scenario
 	err      error // the first
@@ -209,7 +209,7 @@ func (s *shape) fail(err error) {
 	}
 }
 
-// part finds what a cell is of.
+// part finds the part of a cell.
 func (s *shape) part(of claim.Cell) (*Part, Variant) {
 	part, err := s.scenario.partOf(of.Part)
 	if err != nil {
@@ -266,8 +266,8 @@ func (s *shape) Clients(of claim.Cell) []int {
 	return slices.Sorted(slices.Values(part.Clients))
 }
 
-// resolve puts the least that the part has for what the expression left out, and the
-// variant as the part has it.
+// resolve replaces Least by the part's least size or number of clients, and the variant's
+// name by the part's spelling.
 func (s *shape) resolve(of claim.Cell) claim.Cell {
 	part, variant := s.part(of)
 	if part == nil {
@@ -283,8 +283,8 @@ func (s *shape) resolve(of claim.Cell) claim.Cell {
 	return of
 }
 
-// FindVariant finds a variant by its name, whose options may be in any order. Where all
-// of a part is over TLS the name need not say so. It returns -1 if there is none.
+// FindVariant finds a variant by its name, whose options may be in any order. If the
+// whole part is over TLS, the name need not say so. It returns -1 if there is none.
 func FindVariant(names []string, wanted string) int {
 	v, err := ParseVariant(wanted)
 	if err != nil {

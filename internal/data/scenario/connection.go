@@ -17,8 +17,8 @@ const (
 	New       ConnectionMode = "new"        // one for each request, with a full handshake
 	Resumed   ConnectionMode = "resumed"    // one for each request, resuming a TLS session
 	Early     ConnectionMode = "0rtt"       // the same, with the request in QUIC's first flight
-	// Auto is up to N connections for all clients, as many as the client itself finds useful.
-	// Nobody asks for it: a stack's option brings it.
+	// Auto means up to N connections for all clients, as many as the client itself finds useful.
+	// No scenario names it: a stack's option selects it.
 	Auto ConnectionMode = "auto"
 )
 
@@ -32,7 +32,7 @@ const (
 // NaiveClient is the value of ClientOption for clients that ignore the machine's limits.
 const NaiveClient = "naive"
 
-// ConnectionModes lists them as they are written.
+// ConnectionModes lists the connection modes as scenarios write them.
 func ConnectionModes() []string {
 	return []string{string(Shared), string(PerWorker), string(Pool), "pool:4", string(New), string(Resumed), string(Early)}
 }
@@ -44,8 +44,8 @@ func (m ConnectionMode) PerRequest() bool { return m == New || m == Resumed || m
 // stack's own default.
 type Connection struct {
 	Mode ConnectionMode
-	// Size is the N of pool:N and auto:N. 0 stands for as many as there are clients,
-	// which is what an HTTP/1.1 connection pool grows to.
+	// Size is the N of pool:N and auto:N. 0 means one per client: an
+	// HTTP/1.1 connection pool grows to that size.
 	Size int
 }
 
@@ -78,7 +78,7 @@ func (c Connection) String() string {
 }
 
 // Want returns the number of connections that this mode means for a number of clients. If
-// every request has its own, it is how many there may be at once.
+// every request has its own, it returns the most that may be open at once.
 func (c Connection) Want(clients int) int {
 	switch {
 	case c.Mode == Shared:
@@ -93,7 +93,7 @@ func (c Connection) Want(clients int) int {
 // MarshalText writes the mode as String does.
 func (c Connection) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote; no text is the stack's default.
+// UnmarshalText reads the text of MarshalText; an empty text is the stack's default.
 func (c *Connection) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*c = Connection{}

@@ -80,7 +80,7 @@ func decodeList(node ast.Node, into reflect.Value) *problem {
 		return problemf(node, "want a list, found %s: put it into [ ]", describe(node))
 	}
 	if len(list.Values) == 0 {
-		into.SetZero() // as what comes back from JSON
+		into.SetZero() // as after a decode from JSON
 		return nil
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(list.Values), len(list.Values)))
@@ -181,7 +181,7 @@ func scalar(node ast.Node) (string, bool) {
 	}
 }
 
-// describe names what a node is, in the words of an error.
+// describe names the kind of a node, in the words of an error.
 func describe(node ast.Node) string {
 	switch node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:

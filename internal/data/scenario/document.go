@@ -13,8 +13,8 @@ type Document struct {
 	tree   *ast.MappingNode
 }
 
-// ReadDocument reads one mapping of plain values of this program's version. Its errors are
-// an [*Error] where they have a place.
+// ReadDocument reads one mapping of plain values of this program's version. Its error is
+// an [*Error] if it has a place.
 func ReadDocument(name string, data []byte) (*Document, error) {
 	if len(data) > maxFileBytes {
 		return nil, fmt.Errorf("%s: %d bytes: the maximum is %d", name, len(data), maxFileBytes)

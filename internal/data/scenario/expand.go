@@ -17,8 +17,8 @@ type Cell struct {
 	Load       Load
 	WarmUp     WarmUp
 	Samples    bool
-	Probe      Probe  // what is seen besides times; none where the times count
-	Definition string // what the workload needs that no option holds
+	Probe      Probe  // records something besides times; none if the times count
+	Definition string // the data that the workload needs beside its options
 }
 
 // A Planned is one repeat of a cell. Repeats count from 1.
@@ -68,9 +68,9 @@ func (s *Scenario) Plan() []Planned {
 	return plan
 }
 
-// PlanLooks plans a run that goes on after looking at its result: what each look needs
-// follows what the look before it needed, in the order that Plan would have. Parts that
-// are not to be repeated, and those with more repeats than a look, have their own number.
+// PlanLooks plans a run that goes on after looking at its result: the trials of each look
+// follow the trials of the look before it, in the order of Plan. Parts without repeats, and
+// parts with more repeats than a look, keep their own number.
 // Again chooses the cells that a look repeats, and is asked for each look, from 0.
 func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) []Planned {
 	var plan []Planned
@@ -97,9 +97,9 @@ func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) [
 }
 
 // Order plans every cell repeats times, and each repeat's passes. A repeat is a
-// block of all cells, shuffled again, so that what is compared is measured close
-// together, and a drift, such as of the machine's temperature, does not fall on
-// one cell alone. The same seed gives the same order, on every machine.
+// block of all cells, shuffled again, so that compared cells are measured close
+// together, and a drift, such as of the machine's temperature, does not hit only
+// one cell. The same seed gives the same order, on every machine.
 func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Planned {
 	plan := make([]Planned, 0, len(cells)*repeats)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -10,7 +10,7 @@ import (
 )
 
 // A Limit is the limit of a figure as users write it: p99<10ms, errors > 0.1%, p99 > +10%,
-// p99=5ms. It is syntax alone: its readers know the figures, and the values that each takes.
+// p99=5ms. It is only syntax: its readers know the figures, and the values that each takes.
 type Limit struct {
 	Text   string // as it was written
 	Figure string // in small letters
@@ -74,5 +74,5 @@ func (g Goal) String() string {
 // MarshalText writes the goal as String does.
 func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads what ParseGoal reads.
+// UnmarshalText reads the text as ParseGoal does.
 func (g *Goal) UnmarshalText(text []byte) error { return parseInto(g, text, ParseGoal) }

@@ -29,7 +29,7 @@ const (
 	Poisson  Arrivals = "poisson"
 )
 
-// Load is when requests are sent, and for how long.
+// Load says when requests are sent, and for how long.
 type Load struct {
 	// closed: each client sends its next request when the last is answered;
 	// open: requests are sent on a schedule, answered or not; sustained: the
@@ -40,15 +40,15 @@ type Load struct {
 	// duration. Burst: how many are sent at once, by all clients together.
 	Requests int `json:"requests,omitempty" jsonschema:"minimum=1"`
 	// Closed loop: how many requests all clients together measure, instead of
-	// so many each. They are shared out evenly; the first clients take what
-	// remains.
+	// a number per client. They are shared out evenly; the first clients take
+	// the remainder.
 	Total int `json:"total-requests,omitempty" jsonschema:"minimum=1"`
-	// How long the measured window is; in a search, that of each step.
+	// How long the measured window is; in a search, the window of each step.
 	Duration Duration `json:"duration,omitempty"`
-	// Open loop: requests a second, all clients together. Ramp: those that it
-	// begins with.
+	// Open loop: requests per second, all clients together. Ramp: the rate
+	// at its begin.
 	Rate float64 `json:"rate,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// Ramp: requests a second that it ends with.
+	// Ramp: requests per second at its end.
 	To float64 `json:"to,omitempty" jsonschema:"exclusiveMinimum=0"`
 	// Search: what a rate must keep, as in p99<10ms: a percentile of the
 	// response time, and its limit.
@@ -93,7 +93,7 @@ type loadKey struct {
 }
 
 func (l Load) keys() []loadKey {
-	const aRate = "requests a second above 0, of all clients together"
+	const aRate = "requests per second above 0, of all clients together"
 	count := fmt.Sprintf("1 to %d", maxRequests)
 	isCount := func(n int) bool { return n > 0 && n <= maxRequests }
 	isRate := func(r float64) bool { return r > 0 && r <= maxRequests }

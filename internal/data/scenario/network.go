@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Network is one of the trial's own, in place of the machine's loopback, which is the zero
-// value. It is a fresh network namespace, or two with a link between them.
+// A Network is a network for the trial alone: a fresh network namespace, or two with a link
+// between them. The zero value is the machine's loopback.
 type Network struct {
 	// How many local ports there are for connections to the server. If left
 	// out, as many as Linux has by default: 28,232.
@@ -21,42 +21,42 @@ type Network struct {
 	// that was closed, as Linux lets it on loopback. If left out, no: they are
 	// held for a minute.
 	TimeWaitReuse bool `json:"time-wait-reuse,omitempty"`
-	// A link's conditions by their name; the keys beside it win over its own. In a scenario
-	// that was read, those keys stand in place of the name.
+	// The name of a link's conditions; the keys beside it win over the named ones. In a
+	// scenario that was read, the named keys replace the name.
 	Profile string `json:"profile,omitempty"`
 	Path
 	// The longest IP packet of the link, in bytes. If left out, 1500.
 	MTU int `json:"mtu,omitempty" jsonschema:"minimum=576,maximum=9000"`
-	// What decides which packets are lost and how long each takes: the same seed, the
-	// same fate. If left out, each repeat has one of its own, which all its cells share.
+	// The seed of the loss and the delay of packets: the same seed loses the same packets.
+	// If left out, each repeat has its own seed, which all its cells share.
 	Seed uint64 `json:"seed,omitempty"`
-	// Whether there is a link even where it is to do nothing: what it costs itself.
+	// Whether there is a link even if it does nothing, to measure the link's own cost.
 	Emulated bool `json:"emulated,omitempty"`
-	// From client to server, where that way differs: its keys win over those outside.
+	// From client to server, if this direction differs: its keys win over the keys outside.
 	Up Path `json:"up,omitzero"`
 	// From server to client, likewise.
 	Down Path `json:"down,omitzero"`
 }
 
-// Path is what a link does to the packets of one direction.
+// A Path says how a link treats the packets of one direction.
 type Path struct {
 	// How long each packet takes. If left out, no time.
 	Delay Duration `json:"delay,omitempty"`
-	// By how much that differs from packet to packet: evenly, from the delay less this to
-	// the delay and this. Their order stays.
+	// How much the delay varies from packet to packet: evenly, from the delay minus this to
+	// the delay plus this. The packets stay in order.
 	Jitter Duration `json:"jitter,omitempty"`
-	// The share of packets that are lost, each for itself.
+	// The share of packets that are lost, each independently.
 	Loss Share `json:"loss,omitempty"`
-	// The share of packets that are lost in runs, and behind a slash how many of
-	// them come in a row in the mean, as in 1%/5.
+	// The share of packets that are lost in runs, and behind a slash the mean length
+	// of a run, as in 1%/5.
 	BurstLoss BurstLoss `json:"burst-loss,omitzero"`
 	// The share of packets that later ones overtake.
 	Reorder Share `json:"reorder,omitempty"`
 	// The share of packets that arrive twice.
 	Duplicate Share `json:"duplicate,omitempty"`
-	// How many bits a second pass, Ethernet headers included. If left out, as many as come.
+	// How many bits per second pass, including Ethernet headers. If left out, no limit.
 	Rate BitRate `json:"rate,omitempty"`
-	// How many bytes may wait for that rate; what comes beyond is dropped.
+	// How many bytes may wait for that rate; packets beyond that are dropped.
 	Queue Size `json:"queue,omitempty"`
 }
 
@@ -74,8 +74,8 @@ func (n Network) Linked() bool {
 	return n.Emulated || n.MTU != 0 || up != (Path{}) || down != (Path{})
 }
 
-// RoundTrip returns the time that a packet and its answer take at least, where all that happens is
-// the link's delay.
+// RoundTrip returns the least time that a packet and its answer take if nothing but the link's
+// delay slows them.
 func (n Network) RoundTrip() time.Duration {
 	up, down := n.Ways()
 	return time.Duration(up.Delay + down.Delay)
@@ -141,7 +141,7 @@ func (s Share) String() string {
 // MarshalText writes the share as String does.
 func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what parseShare reads.
+// UnmarshalText reads the text as parseShare does.
 func (s *Share) UnmarshalText(text []byte) error { return parseInto(s, text, parseShare) }
 
 // BurstLoss is loss in runs, written as `1%/5`: a hundredth of the packets, five at a time in
@@ -174,7 +174,7 @@ func (b BurstLoss) String() string {
 // MarshalText writes the loss as String does.
 func (b BurstLoss) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText reads what parseBurstLoss reads.
+// UnmarshalText reads the text as parseBurstLoss does.
 func (b *BurstLoss) UnmarshalText(text []byte) error { return parseInto(b, text, parseBurstLoss) }
 
 // A BitRate is a number of bits per second, written as `50Mbit/s`.
@@ -186,7 +186,7 @@ var bitUnits = []struct {
 	bits int64
 }{{"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}}
 
-// leastBits is the rate of an old modem. A packet takes seconds at less.
+// leastBits is the rate of an old modem. Below it, a packet takes seconds.
 const leastBits = 9600
 
 // parseBitRate reads a number and its unit.
@@ -204,7 +204,7 @@ func parseBitRate(text string) (BitRate, error) {
 	return 0, fmt.Errorf("rate %q: want a number and its unit, from 9.6kbit/s to 1000Gbit/s, as in 50Mbit/s", text)
 }
 
-// String writes the rate in the largest unit of which there is one.
+// String writes the rate in the largest unit that is not above it.
 func (r BitRate) String() string {
 	for _, unit := range bitUnits {
 		if int64(r) >= unit.bits {
@@ -217,7 +217,7 @@ func (r BitRate) String() string {
 // MarshalText writes the rate as String does.
 func (r BitRate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what parseBitRate reads.
+// UnmarshalText reads the text as parseBitRate does.
 func (r *BitRate) UnmarshalText(text []byte) error { return parseInto(r, text, parseBitRate) }
 
 // The bounds of a network.

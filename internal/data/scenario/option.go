@@ -14,13 +14,13 @@ import (
 // It is declared once; help texts, checks and typed reading follow from it.
 type Option struct {
 	Key     string   `json:"key"`
-	Values  []string `json:"-"`                 // the values it takes; empty where Parse decides
+	Values  []string `json:"-"`                 // the values it takes; empty if Parse decides
 	Default string   `json:"default,omitempty"` // empty: an option that is not set has no value
 	Help    string   `json:"-"`                 // one line, for `wirelab list`
 	// Parse turns a value into what Value returns, or says which values are
 	// wanted. Nil: the value is its text.
 	Parse func(text string) (any, error) `json:"-"`
-	// Role is what the option decides, as far as a report must know.
+	// Role says what the option decides, as far as a report must know.
 	Role Role `json:"role,omitempty"`
 	// Contrast asks the report to show what the option changes. Nil: it does not.
 	Contrast *Contrast `json:"contrast,omitempty"`
@@ -41,12 +41,12 @@ const (
 // Contrast says how a report shows what an option changes, by comparing variants
 // that differ in it alone.
 type Contrast struct {
-	// Name is what the report calls the option, as in "key exchange".
+	// Name is the option's name in the report, as in "key exchange".
 	Name string `json:"name"`
-	// Unset is what the report calls the value of a variant that does not set
+	// Unset is the report's name for the value of a variant that does not set
 	// the option. Empty: the default.
 	Unset string `json:"unset,omitempty"`
-	// Metrics are those that the advice compares: cpu, handshake, first-byte,
+	// Metrics lists the metrics that the advice compares: cpu, handshake, first-byte,
 	// throughput, p99, server-peak. Empty: cpu, handshake and throughput.
 	Metrics []string `json:"metrics,omitempty"`
 }
@@ -70,7 +70,8 @@ func Parser[T any](parse func(string) (T, error)) func(string) (any, error) {
 	return func(text string) (any, error) { return parse(text) }
 }
 
-// checked parses what ok accepts, and otherwise says what is wanted.
+// checked makes a parser that accepts the values that ok accepts, and otherwise says which values
+// are wanted.
 func checked[T any](parse func(string) (T, error), ok func(T) bool, want string) func(string) (any, error) {
 	return func(text string) (any, error) {
 		if value, err := parse(text); err == nil && ok(value) {
@@ -107,8 +108,8 @@ func BytesUpTo(most int) func(string) (any, error) {
 	}
 }
 
-// Options holds the values of declared options. Reading them never fails; Err has
-// the first thing that was wrong.
+// Options holds the values of declared options. Reading them never fails; Err returns
+// the first error.
 type Options struct {
 	what   string // "variant" or "workload"
 	of     Variant
@@ -182,11 +183,11 @@ func (o *Options) Text(key string) string { return Value[string](o, key) }
 // On reports whether an option of the values off and on is on.
 func (o *Options) On(key string) bool { return o.Text(key) == "on" }
 
-// Declarations holds what stacks and workloads declare for the report.
+// Declarations holds the declarations of stacks and workloads for the report.
 // A run's manifest keeps them, so that a reader of records need not know any stack
 // or workload.
 type Declarations struct {
-	// Stacks are all of the program's, in the order of their list.
+	// Stacks lists all stacks of the program, in the order of their list.
 	Stacks    []Declaration `json:"stacks"`
 	Workloads []Declaration `json:"workloads"`
 	// Protocols names what each variant of the run speaks, as in "HTTP/2".
@@ -198,7 +199,7 @@ type Declaration struct {
 	Name string `json:"name"`
 	// Sweep says that a workload's calls ask for nothing.
 	Sweep bool `json:"sweep,omitempty"`
-	// Options are those that a report needs.
+	// Options lists the options that a report needs.
 	Options []Option `json:"options,omitempty"`
 }
 

@@ -21,7 +21,7 @@ type Vocabulary struct {
 	// variant exists, has the connection mode, carries the workload's calls, and
 	// that its clients can make the load.
 	CheckVariant func(Variant, Part) error
-	// Secure is the variant over TLS, or the variant itself if it has no other form.
+	// Secure returns the variant over TLS, or the variant itself if it has no other form.
 	Secure func(Variant) Variant
 	// CheckWorkload checks that a workload exists.
 	CheckWorkload func(workload string) error
@@ -30,7 +30,7 @@ type Vocabulary struct {
 	Sized func(workload string) bool
 	// CheckPayload checks that a part's workload can have payloads of this size.
 	CheckPayload func(Part, Payload) error
-	// Published are the figures of a published study, by the name of it or of a CSV file.
+	// Published returns the figures of a published study, by the study's name or a CSV file's.
 	Published func(name string) (*claim.Cited, error)
 	// CheckColumn checks that a scenario's table can have a column.
 	CheckColumn func(name string) error
@@ -39,12 +39,12 @@ type Vocabulary struct {
 // A file is a scenario as it is written.
 type file struct {
 	Scenario
-	// What all parts have unless they say otherwise: the same keys as a
+	// The defaults of all parts: the same keys as a
 	// part. A part's own key replaces the whole value.
 	Defaults Part `json:"defaults"`
 }
 
-// builtIn holds the defaults of what a file may leave out, written as a file.
+// builtIn holds the defaults of keys that a file may leave out, written as a file.
 const builtIn = `
 seed: 1
 quick: {requests: 0.1, max-clients: 100, repeats: 1}
@@ -55,11 +55,11 @@ defaults:
   repeats: 1
 `
 
-// maxFileBytes bounds what is read as a scenario.
+// maxFileBytes bounds the size of a scenario file.
 const maxFileBytes = 64 << 10
 
 // Parse reads a scenario file and checks it. Its error is an *Error with the
-// place of what is wrong; name is the name of the file in it.
+// place of the fault; name is the file's name in it.
 func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 	if len(data) > maxFileBytes {
 		return nil, fmt.Errorf("%s: %d bytes are too many for a scenario; the maximum is %d", name, len(data), maxFileBytes)

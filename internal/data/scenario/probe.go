@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// Probe is what may be seen of a trial besides its times. It slows the trial down, so
-// that a trial has one or none.
+// A Probe records something of a trial besides its times. It slows the trial down, so
+// a trial has at most one.
 type Probe string
 
 // The probes.
@@ -22,10 +22,10 @@ const (
 	LifeProbe       Probe = "life"
 )
 
-// Probes lists all of them.
+// Probes lists all probes.
 var Probes = []Probe{CounterProbe, SyscallProbe, CPUProbe, OffCPUProbe, AllocationProbe, LifeProbe}
 
-// ParseProbes reads a list such as cpu,life. The word all stands for all of them.
+// ParseProbes reads a list such as cpu,life. The word all means all probes.
 func ParseProbes(texts []string) ([]Probe, error) {
 	var probes []Probe
 	for _, text := range texts {
@@ -60,8 +60,8 @@ func (p *Probe) UnmarshalText(text []byte) error {
 const lifeWindow = time.Second
 
 // passes returns the trials of a part that have a probe, by the repeat that they belong to,
-// from 1. They are about as many as the trials that have none, so that a run takes twice
-// as long at most, but each probe has one of every cell at least.
+// from 1. There are about as many as trials without a probe, so that a run takes at most twice
+// as long, but each probe has at least one trial of every cell.
 func (p Part) passes() map[int][]Cell {
 	passes := map[int][]Cell{}
 	cells := p.cells()
@@ -84,8 +84,8 @@ func (p Part) passes() map[int][]Cell {
 	return passes
 }
 
-// onlyOne reports whether a cell is the first of those that differ in their clients alone:
-// the stages of a call are told apart with one client, whatever the part has.
+// onlyOne reports whether a cell is the first of the cells that differ only in their clients:
+// the stages of a call are recorded with one client, whatever the part has.
 func (c Cell) onlyOne(cells []Cell) bool {
 	first := slices.IndexFunc(cells, func(other Cell) bool {
 		return other.Variant.String() == c.Variant.String() && other.Size == c.Size

@@ -14,11 +14,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// NamedNetwork is a network that something else can name.
+// A NamedNetwork is a network that a scenario can name.
 type NamedNetwork struct {
 	// Its name: lower-case letters, digits and dashes.
 	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9-]+$"`
-	// What the conditions were taken from.
+	// The source of the conditions.
 	Source string `json:"source,omitempty"`
 	Network
 }
@@ -57,7 +57,7 @@ func ownProfiles() profiles {
 	return known
 }
 
-// add adds a list's profiles, which replace those of the same name.
+// add adds a list's profiles. They replace profiles of the same name.
 func (known profiles) add(list ast.Node) *problem {
 	sequence, ok := list.(*ast.SequenceNode)
 	if !ok {
@@ -90,9 +90,9 @@ func (known profiles) names() string {
 	return strings.Join(names, ", ")
 }
 
-// resolveNetworks puts the keys of profiles in place of their names, what stands outside of
-// `up` and `down` into both, and a part for each network in place of one with several.
-// The tree can be decoded.
+// resolveNetworks replaces the names of profiles by their keys, copies the keys outside of
+// `up` and `down` into both, and replaces a part with several networks by one part per
+// network. The tree can be decoded.
 func resolveNetworks(tree *ast.MappingNode) *problem {
 	known := ownProfiles()
 	if p := known.add(value(tree, "profiles")); p != nil {
@@ -154,8 +154,8 @@ func eachNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
 	return parts, nil
 }
 
-// resolve gives a network what its profile has and it does not say itself, and both ways
-// what stands outside of them.
+// resolve gives a network the keys of its profile that it does not have itself, and gives both
+// directions the keys outside of them.
 func (known profiles) resolve(network *ast.MappingNode) *problem {
 	base := &ast.MappingNode{}
 	if named := value(network, "profile"); named != nil {
@@ -251,8 +251,8 @@ var linkKeys = func() (keys []string) {
 	return keys
 }()
 
-// plain are values that YAML reads as one plain word. Numbers below zero are told by those
-// who bound them.
+// plain matches values that YAML reads as one plain word. Numbers below zero match too: the
+// checks of bounds report them.
 var plain = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
 // ProfileNames returns the names of the profiles that wirelab knows.
@@ -264,7 +264,7 @@ func ProfileNames() []string {
 	return names
 }
 
-// clone copies a mapping, whose values are shared; nothing is an empty one.
+// clone copies a mapping and shares its values; a nil mapping becomes an empty one.
 func clone(node ast.Node) *ast.MappingNode {
 	mapping, ok := node.(*ast.MappingNode)
 	if !ok {

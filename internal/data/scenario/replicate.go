@@ -7,9 +7,9 @@ import (
 	"wirelab.dev/internal/data/claim"
 )
 
-// ForClaims returns the scenario with the cells alone that some of its claims need, each
-// measured so many times. What is not needed for a claim is left out: probes, samples and
-// steps.
+// ForClaims returns the scenario with only the cells that the wanted claims need, each
+// measured the given number of times. It leaves out probes, samples and steps: no claim
+// needs them.
 func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, error) {
 	only := *s
 	only.Title = strings.TrimSpace(s.Title + " (claims)")
@@ -76,8 +76,8 @@ func (s *Scenario) cellsOf(c *Claim) (cells map[string][]Choice, counted map[str
 	return cells, counted, nil
 }
 
-// NeededBy returns a function that tells the cells that one of these claims needs, by
-// their places in the scenario. A place that a damaged manifest made up needs nothing.
+// NeededBy returns a function that reports whether one of these claims needs a cell. Claims
+// are given by their places in the scenario; a wrong place, from a damaged manifest, is ignored.
 func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 	needed := map[string][]Choice{}
 	for _, i := range claims {
@@ -98,11 +98,11 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 	}
 }
 
-// Brief returns the scenario with windows no longer than this, whatever the number of
-// clients. Closed loops of so many requests become closed loops of this time, so that a
-// ratio of two of them stays what it is. A burst stays whole, since a smaller one is
-// another question; a part without a warm-up, which shows how something begins, gets what
-// --quick gives it.
+// Brief returns the scenario with windows no longer than the given one, whatever the number
+// of clients. A closed loop of a number of requests becomes a closed loop of this time, so
+// that a ratio of two of them keeps its meaning. A burst stays whole, since a smaller one
+// would be another question. A part without a warm-up shows how something begins; it is
+// reduced as --quick reduces it.
 func (s *Scenario) Brief(window Duration) *Scenario {
 	brief := *s
 	brief.Parts = slices.Clone(s.Parts)
@@ -119,7 +119,7 @@ func (s *Scenario) Brief(window Duration) *Scenario {
 		case p.Load.Model == Closed:
 			p.Load.Requests, p.Load.Total, p.Load.Duration = 0, 0, window
 		case p.Load.Model == Burst || p.Load.Model == Search:
-		case p.Load.Duration > 2*window: // a schedule needs time to show what it loses
+		case p.Load.Duration > 2*window: // a schedule needs time to show its losses
 			p.Load.Duration = 2 * window
 		}
 	}

@@ -7,7 +7,7 @@
 //  3. Plan expands its parts into cells, and puts them, repeat by repeat, into the
 //     order in which they are measured.
 //
-// This package knows no stack, no workload, and not how a cell is measured.
+// This package knows no stack and no workload. It does not know how a cell is measured.
 package scenario
 
 import (
@@ -24,7 +24,7 @@ import (
 // Version is the form of the scenario files that this program reads.
 const Version = 1
 
-// Scenario is a question and the measurements that answer it. Its JSON is
+// A Scenario is a question and the measurements that answer it. Its JSON is
 // itself a scenario file, with every default written out.
 type Scenario struct {
 	// The form of the file: 1.
@@ -35,9 +35,9 @@ type Scenario struct {
 	Title string `json:"title,omitempty"`
 	// The question that the measurements are to answer.
 	Question string `json:"question,omitempty"`
-	// What the order of the trials is shuffled from. If left out, 1.
+	// The seed that the order of the trials is shuffled with. If left out, 1.
 	Seed uint64 `json:"seed"`
-	// What --quick makes of the scenario.
+	// How --quick reduces the scenario.
 	Reduction Reduction `json:"quick"`
 	// Conditions of links that networks may name as their profile, beside those that
 	// wirelab knows.
@@ -47,13 +47,13 @@ type Scenario struct {
 	// Where the claims' published figures are: the name of a study that wirelab carries,
 	// or a CSV file with the columns of docs/scenarios.md.
 	Published string `json:"published,omitempty"`
-	// What is claimed elsewhere, and is to be judged by what is measured here.
+	// Claims from elsewhere that the measurements of this scenario judge.
 	Claims []Claim `json:"claims,omitempty"`
-	// What the report is to tell beyond what every report tells.
+	// What the report shows beyond the content of every report.
 	Report Report `json:"report,omitzero"`
 }
 
-// Part is one matrix: every stack with every size and every number of clients.
+// A Part is one matrix: every stack with every size and every number of clients.
 type Part struct {
 	// The name of the part: lower-case letters, digits and dashes.
 	Name string `json:"name" jsonschema:"pattern=^[a-z0-9-]+$"`
@@ -63,13 +63,13 @@ type Part struct {
 	Rows []string `json:"rows,omitempty"`
 	// The variants that are compared: a stack, with options behind a colon.
 	Stacks []Variant `json:"stacks"`
-	// What changes from each of the stacks to the next, as clauses: the report
-	// then says which share each has in the difference between the first and the
-	// last. Stacks behind the last change have no part in it.
+	// The change from each of the stacks to the next, as clauses: the report
+	// then gives each change's share in the difference between the first stack
+	// and the last. Stacks after the last change are left out.
 	Changes []string `json:"changes,omitempty"`
-	// Variants that need a program of somebody else, to hold the stacks
-	// against, or peers in other languages. They are measured where run
-	// --yardstick names the program, or run --peers all of the peers.
+	// Variants to compare the stacks with that need another program, or peers
+	// in other languages. They are measured if run --yardstick names the
+	// program, or run --peers names all of the peers.
 	Yardsticks []Variant `json:"yardsticks,omitempty"`
 	// The service that is called, with options behind a colon. If left out,
 	// echo.
@@ -81,54 +81,53 @@ type Part struct {
 	// How many clients call at once; in an open loop, how many calls may be
 	// out at once.
 	Clients []int `json:"clients" jsonschema:"minimum=1"`
-	// What the workload needs that no option holds: the form is the
-	// workload's own. That of the workload message is what compare --proto
-	// makes.
+	// The data that the workload needs beside its options, in the workload's
+	// own form. For the workload message, compare --proto makes it.
 	Definition string `json:"definition,omitempty"`
-	// How the clients come by their connections: shared, per-worker, pool,
+	// How the clients get their connections: shared, per-worker, pool,
 	// pool:N, new, resumed or 0rtt. If left out, each stack has its own
 	// default. A variant that says conn= keeps its own.
 	Connection Connection `json:"connection,omitzero"`
-	// A network of the trial's own, instead of the machine's loopback.
+	// A network for the trial alone, instead of the machine's loopback.
 	Network Network `json:"network,omitzero"`
-	// Several of them, in place of one: the part is then read as one part for each, called by
-	// the part's name, a dash, and the network's.
+	// Several networks, in place of one: the part is then read as one part per network. Its
+	// name is the part's name, a dash, and the network's name.
 	Networks []NamedNetwork `json:"networks,omitempty"`
 	// The name of the part with several networks that this one was read from.
 	Of string `json:"of,omitempty"`
 	// Whether every stack that has a cleartext form goes over TLS 1.3: the
 	// same as tls=on in each variant. If left out, no.
 	TLS bool `json:"tls,omitempty"`
-	// When requests are sent. If left out, a closed loop of 1000 requests a
-	// client.
+	// When requests are sent. If left out, a closed loop of 1000 requests
+	// per client.
 	Load Load `json:"load"`
 	// What goes before the measured window. If left out, 100ms to 3s.
 	WarmUp WarmUp `json:"warm-up"`
 	// How often each cell is measured, each time with fresh processes. If
 	// left out, once.
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
-	// How often --quick measures each cell, in place of what it does elsewhere: a
-	// part whose claims take several repeats says so here.
+	// How often --quick measures each cell of this part, in place of the scenario's
+	// number: for a part whose claims need several repeats.
 	QuickRepeats int `json:"quick-repeats,omitempty" jsonschema:"minimum=1"`
 	// Whether every single sample is kept. If left out, no.
 	Samples bool `json:"samples"`
-	// Sizes between which the time of a call is thought to jump: the report says for
-	// each of the stacks whether it does, and which of them lose the jump that the
-	// first one has.
+	// Sizes between which the time of a call may jump: the report says for each of
+	// the stacks whether it does, and which stacks lose the jump of the first
+	// stack.
 	Steps []Step `json:"steps,omitempty"`
-	// Of the matrix, only these cells. If left out, all.
+	// The cells of the matrix that are measured. If left out, all.
 	Only []Choice `json:"only,omitempty"`
-	// What is seen of each cell besides its times, in trials of their own, since it
-	// slows them down: counters (of the processor), syscalls, cpu (call stacks on
+	// The probes that record each cell besides its times, in trials of their own,
+	// since they slow them down: counters (of the processor), syscalls, cpu (call stacks on
 	// a CPU), offcpu (call stacks that wait), alloc (call stacks that allocate),
 	// life (the stages of a call, with one client). If left out, nothing.
 	Probes []Probe `json:"probes,omitempty" jsonschema:"enum=counters,enum=syscalls,enum=cpu,enum=offcpu,enum=alloc,enum=life"`
-	// Of a part that is not measured at all, what is seen of it instead:
+	// The profile of a part that is profiled instead of being measured:
 	// allocations, which is the probe alloc. If left out, the part is measured.
 	Profile Profile `json:"profile,omitempty" jsonschema:"enum=allocations"`
 }
 
-// Choice is a cell of a part's matrix.
+// A Choice is a cell of a part's matrix.
 type Choice struct {
 	// One of the part's stacks.
 	Stack Variant `json:"stack" jsonschema:"required"`
@@ -138,7 +137,7 @@ type Choice struct {
 	Clients int `json:"clients" jsonschema:"required,minimum=1"`
 }
 
-// Step is two sizes of request and response next to each other.
+// A Step holds two neighbouring sizes of request and response.
 type Step struct {
 	// The smaller of the sizes.
 	From Size `json:"from" jsonschema:"required"`
@@ -146,14 +145,14 @@ type Step struct {
 	To Size `json:"to" jsonschema:"required"`
 }
 
-// Profile is what a part may be profiled for instead of being measured.
+// A Profile names a resource that a part is profiled for, instead of being measured.
 type Profile string
 
 // Allocations is the profile of heap allocations.
 const Allocations Profile = "allocations"
 
 // WarmUp bounds what goes before the measured window; it ends between the two
-// as soon as a steady state is seen. Where AtMost is zero there is none, and
+// as soon as a steady state is seen. If AtMost is zero there is no warm-up, and
 // the window begins with the first request.
 type WarmUp struct {
 	// The shortest warm-up.
@@ -163,7 +162,7 @@ type WarmUp struct {
 	AtMost Duration `json:"at-most" jsonschema:"required"`
 }
 
-// Reduction is what --quick makes of a scenario.
+// A Reduction says how --quick reduces a scenario.
 type Reduction struct {
 	// The share of the requests, and of a window's duration, that is left.
 	// If left out, 0.1.
@@ -174,17 +173,17 @@ type Reduction struct {
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
 }
 
-// Report is what a scenario asks of its report beyond what every report tells.
+// Report says what a scenario's report shows beyond the content of every report.
 type Report struct {
 	// Whether each part is a case of its own, and none the main one: the advice
 	// then counts the cases in which each stack is faster than the first. If
 	// left out, no.
 	Cases bool `json:"cases,omitempty"`
-	// A CSV file with a row a cell, beside the report.
+	// A CSV file with one row per cell, beside the report.
 	Table Table `json:"table,omitzero"`
 }
 
-// Table is a CSV file with a row a cell.
+// A Table is a CSV file with one row per cell.
 type Table struct {
 	// The name of the file: the minute in which the run began, and .csv, are
 	// added to it.
@@ -241,8 +240,8 @@ func (s *Scenario) partNames() []string {
 	return names
 }
 
-// Only returns the scenario with these parts alone, in the order of the file. A name may
-// be a pattern, as in table-*, or that of a part which several networks made several.
+// Only returns the scenario with only these parts, in the order of the file. A name may
+// be a pattern, as in table-*, or the name of a part that several networks split.
 func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	names := s.partNames()
 	chosen := map[string]bool{}

@@ -42,17 +42,17 @@ func sizeError(text string) error {
 	return fmt.Errorf("size %q: want whole bytes, as in 64, 512B, 4KiB or 1MiB", text)
 }
 
-// String prints the size in the largest unit that it is a whole number of.
+// String prints the size in the largest unit that divides it.
 func (s Size) String() string { return units.Bytes(int(s), " ") }
 
 // MarshalText writes the size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what parseSize reads.
+// UnmarshalText reads the text as parseSize does.
 func (s *Size) UnmarshalText(text []byte) error { return parseInto(s, text, parseSize) }
 
 // A Payload holds the sizes of a request and its response, written
-// as one size where they are the same and else as `64/4KiB`.
+// as one size if they are equal and otherwise as `64/4KiB`.
 type Payload struct{ Request, Response Size }
 
 // ParsePayload reads a size, or two with a slash between them.
@@ -80,7 +80,7 @@ func (p Payload) String() string {
 // MarshalText writes the payload as String does.
 func (p Payload) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what ParsePayload reads.
+// UnmarshalText reads the text as ParsePayload does.
 func (p *Payload) UnmarshalText(text []byte) error { return parseInto(p, text, ParsePayload) }
 
 // Duration is a time.Duration that is written as Go writes one: `100ms`, `2s`.
@@ -92,7 +92,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes the duration as String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what time.ParseDuration reads.
+// UnmarshalText reads the text as time.ParseDuration does.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// parseInto stores what parse reads. It is the body of every UnmarshalText here.
+// parseInto stores the result of parse. It is the body of every UnmarshalText here.
 func parseInto[T any](into *T, text []byte, parse func(string) (T, error)) error {
 	parsed, err := parse(string(text))
 	if err == nil {

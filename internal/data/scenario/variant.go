@@ -115,7 +115,7 @@ func (v Variant) With(key, value string) Variant {
 // MarshalText writes the variant as String does.
 func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the text of MarshalText.
 func (v *Variant) UnmarshalText(text []byte) error { return parseInto(v, text, ParseVariant) }
 
 // isWord reports whether s is lower-case letters, digits and dashes.
