@@ -11,7 +11,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Cited holds the figures of a published study, a row each:
+// Cited holds the figures of a published study, one per row:
 //
 //	table,stack,mode,size_bytes,concurrency,metric,value,unit,note
 type Cited struct{ rows []citedRow }
@@ -65,8 +65,8 @@ func (c *Cited) Len() int { return len(c.rows) }
 //
 //	cited("latency", "rest", "mean", 64, 10) / cited("latency", "tcp", "mean", 64, 10)
 //
-// After the table, the stack and the metric come as many of mode, size, clients and note as
-// identify the row.
+// Mode, size, clients and note may follow the table, the stack and the metric. Only those that
+// identify the row are needed.
 func (c *Cited) Evaluate(text string) (float64, error) {
 	environment := map[string]any{"cited": c.figure}
 	program, err := compile(text, environment)

@@ -1,14 +1,14 @@
-// Package claim evaluates what a study found, written as an expression over the figures
-// of its cells, such as
+// Package claim evaluates a finding of a study. The finding is an expression over the figures
+// of the study's cells, such as
 //
 //	ratio("mean", "rest", "tcp", 64, 1)
 //
-// An expression comes to one positive number, which says how many times, or where. It is
+// The value of an expression is one positive number: a ratio, or a place on an axis. It is
 // evaluated once for each repeat of a run, so that it has as many values as the run has
 // repeats, and an interval; and once without any figures, to learn which cells it needs.
-// What was published comes from figures that others measured, see [ReadCited].
+// Published findings use figures that others measured, see [ReadCited].
 //
-// This package knows no stack and no scenario, and not how a figure is measured.
+// This package knows no stack and no scenario. It does not know how a figure is measured.
 package claim
 
 import (
@@ -36,8 +36,8 @@ type Cell struct {
 type Figures interface {
 	// Figure returns one of a cell's figures by its name in [Names], or NaN if it was not measured.
 	Figure(name string, of Cell) float64
-	// Sizes and Clients are those that a variant has in a part, in ascending order, with
-	// the clients, or the size, of the cell.
+	// Sizes and Clients return the sizes and the numbers of clients of a variant in a part,
+	// in ascending order: the sizes at the cell's clients, the clients at the cell's size.
 	Sizes(of Cell) []int
 	Clients(of Cell) []int
 }
@@ -84,7 +84,7 @@ var Names = map[string]string{
 // FigureNames returns the names of the figures in order.
 func FigureNames() []string { return slices.Sorted(maps.Keys(Names)) }
 
-// NeedsSyscalls reports whether a figure is only known where system calls were counted.
+// NeedsSyscalls reports whether a figure is only known if system calls were counted.
 func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") }
 
 // An Expression is a checked expression.
@@ -102,7 +102,7 @@ func Parse(text string, usesIt bool) (*Expression, error) {
 	return &Expression{program, usesIt}, nil
 }
 
-// compile checks an expression over an environment, which comes to a number.
+// compile checks an expression over an environment. The expression must return a number.
 func compile(text string, over map[string]any) (*vm.Program, error) {
 	program, err := expr.Compile(text, expr.Env(over), expr.AsFloat64(), expr.DisableAllBuiltins(), expr.EnableBuiltin("min"), expr.EnableBuiltin("max"))
 	if err != nil {
@@ -125,8 +125,8 @@ type Value struct {
 	Missing bool
 }
 
-// Evaluate evaluates the expression over figures of a part. It is a variant where the
-// expression uses it.
+// Evaluate evaluates the expression over figures of a part. The expression may use the variant
+// as `it`.
 func (e *Expression) Evaluate(part, it string, from Figures) Value {
 	scope := &scope{from: from}
 	result, err := vm.Run(e.program, environment(part, it, scope, e.usesIt))
@@ -156,7 +156,7 @@ type Need struct {
 	Cell   Cell
 }
 
-// asking notes the figures that are asked for. It answers 1, so that no function stops early.
+// asking notes the figures that an expression uses. It answers 1, so that no function stops early.
 type asking struct {
 	Figures
 	seen map[Need]bool

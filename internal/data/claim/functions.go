@@ -10,7 +10,7 @@ import (
 // A scope holds one evaluation.
 type scope struct {
 	from    Figures
-	reason  string // why there is no value, as far as a function knew
+	reason  string // why there is no value, if a function knew
 	missing bool   // a figure was not there
 }
 
@@ -22,7 +22,7 @@ func (s *scope) none(format string, args ...any) float64 {
 }
 
 // environment returns the names that an expression may use. Its functions read the figures of the
-// claim's part; the function part returns those of another.
+// claim's part; the function part returns the figures of another part.
 func environment(part, it string, s *scope, usesIt bool) map[string]any {
 	names := s.figuresOf(part)
 	names["part"] = func(name string) map[string]any { return s.figuresOf(name) }
@@ -113,8 +113,8 @@ func (s *scope) known(l *Line, least int) bool {
 	return !slices.ContainsFunc(l.Y, math.IsNaN)
 }
 
-// crossoverShare of the points must be known of both lines: the others are left out, since
-// in a long sweep a trial of some point is often spoiled.
+// crossoverShare is the share of points that must be known of both lines. The other points are
+// left out, since a long sweep often has a spoiled trial.
 const crossoverShare = 0.7
 
 // crossover returns the place where a overtakes b. It best separates the points where a is below b
@@ -188,8 +188,8 @@ func (s *scope) monotone(l *Line) float64 {
 	return least
 }
 
-// converges compares the spread of lines, the greatest over the least, at the first point with their
-// spread at the last: 2 means that they are twice as far apart at first.
+// converges returns the spread of lines at the first point over their spread at the last. The
+// spread is the greatest value over the least; 2 means that they are twice as far apart at first.
 func (s *scope) converges(lines ...*Line) float64 {
 	apart := func(i func(*Line) float64) float64 {
 		low, high := math.Inf(1), 0.0
