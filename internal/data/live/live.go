@@ -1,6 +1,6 @@
-// Package live holds what a run reports while it goes on: its events, how far a trial has come,
-// and how its calls fare. Workers print these types, the lab and the fleet pass them on, and
-// views show them. Nothing here is kept: what was measured is in the record.
+// Package live holds the reports of a run while it goes on: its events, the progress of a trial,
+// and the figures of its calls. Workers print these types, the lab and the fleet pass them on, and
+// views show them. Nothing here is kept: the record has the measurements.
 //
 // This package must not know who measures, nor how anything is shown.
 package live
@@ -23,14 +23,14 @@ type Observer func(Event)
 type Begun struct{ Trial record.PlannedTrial }
 
 // A Progress event tells how far a trial has come. A client prints one at least every second:
-// a client that does not is taken to hang.
+// otherwise the lab takes it to hang.
 type Progress struct {
 	Warming  bool    `json:"warming"`
 	Paused   bool    `json:"paused,omitempty"`
 	Done     int64   `json:"done"`     // requests since the start, warm-up included
 	Fraction float64 `json:"fraction"` // of the window, by time or by requests
-	// Settled: the warm-up may end. A worker of a group goes on warming up until it is told to
-	// open the window.
+	// Settled: the warm-up may end. A worker of a group goes on warming up until the lab tells it
+	// to open the window.
 	Settled bool   `json:"settled,omitempty"`
 	Live    *Calls `json:"live,omitempty"` // nil unless the run asks for them
 }
@@ -47,7 +47,7 @@ type SetBack struct {
 
 // A Waiting event comes some times per second while a run waits for a quiet machine.
 type Waiting struct {
-	Trials         int // that wait to be measured again
+	Trials         int // trials that wait to be measured again
 	Used, Patience time.Duration
 }
 
@@ -57,7 +57,7 @@ func (Ended) event()    {}
 func (SetBack) event()  {}
 func (Waiting) event()  {}
 
-// Calls sums up the calls of a load while it runs, including those of the warm-up and those
+// Calls sums up the calls of a load while it runs, including the calls of the warm-up and
 // after the window. Its times are response times, accurate to a sixteenth. The Result of the
 // load has the exact figures.
 type Calls struct {
@@ -65,7 +65,7 @@ type Calls struct {
 	SpanNS int64 `json:"span_ns"`
 	Ended  int64 `json:"ended"` // failed ones included
 	Failed int64 `json:"failed"`
-	P50NS  int64 `json:"p50_ns"` // 0, like the others, where no call ended
+	P50NS  int64 `json:"p50_ns"` // 0, like the others, if no call ended
 	P90NS  int64 `json:"p90_ns"`
 	P99NS  int64 `json:"p99_ns"`
 	MaxNS  int64 `json:"max_ns"`
@@ -78,8 +78,8 @@ type Calls struct {
 	Failures  []record.ErrorCount `json:"failures,omitempty"`  // without examples
 }
 
-// Plus adds the calls of an earlier load to Total, Histogram and Failures. Recent figures stay
-// those of c.
+// Plus adds the calls of an earlier load to Total, Histogram and Failures. It keeps the recent
+// figures of c.
 func (c Calls) Plus(earlier Calls) Calls {
 	c.Total = c.Total.Plus(earlier.Total)
 	c.Histogram = sum.ByKey(c.Histogram, earlier.Histogram, func(b Bin) int64 { return b.UpToNS })
@@ -87,7 +87,7 @@ func (c Calls) Plus(earlier Calls) Calls {
 	return c
 }
 
-// UnknownInFlight is the InFlight of a fleet, whose agents report once a second.
+// UnknownInFlight is the InFlight of a fleet, whose agents report once per second.
 const UnknownInFlight = -1
 
 // Total sums up all calls.
