@@ -48,7 +48,7 @@ func readPublished(t *testing.T, file string) (preamble string, commands []publi
 	return preamble, commands
 }
 
-// become is what the file says of a command: pasted, and typed behind wirelab load.
+// become returns what the file must say about a command: pasted, and typed behind wirelab load.
 func (p published) become(tool string) []string {
 	lines := outcome("=", func() ([]string, []string, error) { return Commands.From(tool, p.command) })
 	if words, err := flags.Split(p.command); err == nil {

@@ -216,7 +216,7 @@ func fuzz(f *testing.F, format summary.Format) {
 			t.Fatalf("read %+v", one)
 		}
 		if rate := one.ThroughputPerSecond(); math.IsNaN(rate) || math.IsInf(rate, 0) {
-			t.Fatalf("%v calls a second", rate)
+			t.Fatalf("%v calls per second", rate)
 		}
 		if one.Response != nil || one.Client.UserNS != nil || one.Server.UserNS != nil || !slices.Contains([]string{"closed", "open", record.Paced, record.UnknownLoad}, one.Cell.Load.Model) {
 			t.Fatalf("invented %+v", one)

@@ -90,7 +90,7 @@ func TestHabits(t *testing.T) {
 			t.Errorf("%s: told %q, want %q", test.typed, told, test.told)
 		}
 		if strings.Contains(strings.Join(told, "\n"), "secret") {
-			t.Errorf("%s: a password is told: %q", test.typed, told)
+			t.Errorf("%s: a message shows a password: %q", test.typed, told)
 		}
 	}
 }

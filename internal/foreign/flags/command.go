@@ -221,8 +221,8 @@ func (c *Command) Spread(flag, each string) error {
 	return nil
 }
 
-// Timed drops the number of requests if there is a duration, as tools do that end by one of
-// them only.
+// Timed drops the number of requests if there is a duration. Some tools end by only one of
+// the two.
 func (c *Command) Timed() {
 	if c.Pasted && c.Has("-z") && c.Has("-n") {
 		c.Note("-n %s is left out: with a duration %s ends by that alone", c.Get("-n"), c.tool.Name)

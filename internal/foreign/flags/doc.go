@@ -11,8 +11,8 @@
 //
 // One letter means different things in different tools. So [Tools.Typed] parses the whole line
 // with the table of each tool, and takes the tool whose table fits best; wirelab's own comes
-// first. A note says what is read in another sense than it was typed. What cannot be honoured is
-// an error that says what to write instead.
+// first. A note names each flag that is read in another sense than it was typed. A flag that
+// cannot be honoured is an error. The error says what to write instead.
 //
 // Text comes in, arguments go out. This package must not open a file, run a command, name a tool
 // but wirelab, or know how arguments are parsed.

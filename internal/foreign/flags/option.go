@@ -59,8 +59,8 @@ func AsHeader(name string) Rule {
 	}}
 }
 
-// Ignored returns the rule for a flag that changes nothing that is measured, or that asks for
-// what wirelab does anyway.
+// Ignored returns the rule for a flag that changes no figure, or that wirelab obeys without
+// being asked.
 func Ignored(why string) Rule {
 	return Rule{"left out: " + why, func(c *Command, _ string) error {
 		c.Note("%s is left out: %s", c.Written, why)
@@ -91,7 +91,7 @@ func By(page string, apply func(c *Command, value string) error) Rule {
 // Code formats a text as code in Markdown.
 func Code(text string) string { return "`" + text + "`" }
 
-// A Tool holds the flags of a program, and what wirelab load makes of them.
+// A Tool holds the flags of a program, and their translation for wirelab load.
 type Tool struct {
 	Name    string
 	Options []Option
@@ -103,13 +103,13 @@ type Tool struct {
 	// Single says that a command calls once, and makes no load.
 	Single bool
 	// Yield lists the flags that wirelab has too. In a typed line wirelab's own sense wins for
-	// these where the value fits both.
+	// these if the value fits both.
 	Yield string
 	// Fits reports whether the tool takes such operands and flags. It may be nil.
 	Fits func(c *Command) bool
 	// Usual adds the tool's defaults to a pasted command. It may be nil.
 	Usual func(c *Command)
-	// Settle does what needs the whole line. It may be nil.
+	// Settle translates flags that need the whole line. It may be nil.
 	Settle func(c *Command) error
 
 	// IsFile reports whether an object of JSON is a file that the tool wrote or reads, and

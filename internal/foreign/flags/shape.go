@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Shape describes the value that may follow a flag. Where tools use one letter in different
-// senses, the shape tells them apart.
+// A Shape describes the value that may follow a flag. If tools use one letter in different
+// senses, the shape distinguishes them.
 type Shape struct {
 	name  string // in messages
 	takes arity
@@ -84,8 +84,8 @@ func isJSONObject(value string) bool {
 	return strings.HasPrefix(strings.TrimSpace(value), "{") && json.Valid([]byte(value))
 }
 
-// ButNot returns the shape of values that fit none of the others, which are what another tool
-// takes at the same place.
+// ButNot returns the shape of values that fit none of the others. The others are shapes of
+// another tool's values at the same place.
 func ButNot(name string, others ...func(string) bool) Shape {
 	return Value(name, func(value string) bool {
 		for _, other := range others {

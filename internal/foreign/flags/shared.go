@@ -1,13 +1,13 @@
 package flags
 
-// Certificates are the flags of tools that read TLS certificates from files.
+// Certificates lists the flags of tools that read TLS certificates from files.
 var Certificates = []Option{
 	{"--cacert", File, To("--cacert")},
 	{"--cert", File, To("--cert")},
 	{"--key", File, To("--key")},
 }
 
-// HeyRequest are the flags of hey that describe a request, which oha has taken over.
+// HeyRequest lists the flags of hey that describe a request. oha has taken them over.
 var HeyRequest = []Option{
 	{"-z", Duration, To("-z")},
 	{"-H", Header, HeaderLine},

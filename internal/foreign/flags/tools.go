@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Tools lists the tools that are read. Typed takes the first of those that fit a line equally
-// well, so a tool with more particular flags stands before the others.
+// Tools lists the tools that are read. If several tools fit a line equally well, Typed
+// takes the first of them, so a tool with more particular flags stands before the others.
 type Tools []*Tool
 
 // Names returns the names of the tools.
