@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// Encode encodes JSON: an object is a message, an array is several, and several texts one
-// after the other are several too. Without any text there is one empty message. Of a
-// method whose client sends a stream they are the messages of one call; of any other each
-// is a call's.
+// Encode encodes JSON: an object is one message, an array is several, and several texts one
+// after the other are several too. Without any text there is one empty message. If the
+// method's client sends a stream, they are the messages of one call; otherwise each is the
+// message of its own call.
 func (m *Method) Encode(text []byte) ([][]byte, error) {
 	elements, err := m.split(text)
 	if err != nil {

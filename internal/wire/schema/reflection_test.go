@@ -38,7 +38,7 @@ func serve(t *testing.T, register func(*grpc.Server), options ...grpc.ServerOpti
 	return conn
 }
 
-// services are those of testdata, of which reflection only wants the names.
+// services lists the services of testdata. Reflection only wants their names.
 type services struct{}
 
 func (services) GetServiceInfo() map[string]grpc.ServiceInfo {

@@ -9,8 +9,8 @@
 // messages that a google.protobuf.Any may hold become one set of files, and the rest of
 // the package knows only that. Messages are dynamic, since no code was generated for them.
 //
-// Errors are for the person who typed the call: they say where in the JSON, which field of
-// which message, and what the nearest one is called. This package must not know when
+// Errors are for the person who typed the call: they name the place in the JSON, the
+// message and its field, and the nearest existing name. This package must not know when
 // messages are sent.
 package schema
 
