@@ -26,7 +26,7 @@ type Caller struct {
 	streams bool
 	answer  Answer
 	got     bool // there is an answer to the last call
-	// patience is how long to wait for a service that listens no more.
+	// patience holds the wait before the next call to a service that does not listen any more.
 	patience time.Duration
 	checker  checker
 	name     string // of the last request
@@ -85,8 +85,8 @@ func (c *Caller) Think() time.Duration {
 	return max(c.patience, c.checker.follower.Think())
 }
 
-// A client that nobody listens to waits longer each time, so that a service that comes back
-// is not met by a storm, and one that does not costs nothing.
+// The bounds of a client's wait if no server listens. The wait grows each time, so that calls do
+// not flood a service that comes back, and a service that does not come back costs nothing.
 const (
 	leastPatience = 10 * time.Millisecond
 	mostPatience  = time.Second

@@ -10,12 +10,12 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// Client carries calls.
+// A Client carries calls.
 type Client interface {
-	// Call sends a request, waits for its answer, and writes that into answer, whose
-	// memory it may use again. An error says that there is no answer; one with a status
-	// that nobody wants is none. Callers may call concurrently, up to the plan's Callers.
-	// The request is one of the definition's, or, where the plan says Varied, any.
+	// Call sends a request, waits for its answer, and writes it into answer, whose memory
+	// it may use again. An error says that there is no answer; an answer with an unwanted
+	// status is no error. Callers may call concurrently, up to the plan's Callers. The
+	// request is one of the definition's, or any request if the plan says Varied.
 	Call(ctx context.Context, request *Request, answer *Answer) error
 	// Close ends the running calls and closes every connection.
 	io.Closer
@@ -29,15 +29,16 @@ type Answer struct {
 	Message  string
 	Bytes    int64 // of the body; of gRPC of all messages, without prefixes
 	Messages int   // of gRPC
-	// Times are how long each message of a stream took: from the send of the one that it
-	// answers where both ends send many, otherwise from the one before it, or the call's begin.
+	// Times holds the latency of each message of a stream. If both ends send many, it counts
+	// from the send of the message that it answers; otherwise from the message before it, or
+	// from the begin of the call.
 	Times []time.Duration
 
 	// Where the plan says Keep:
 	Header http.Header // with the trailers of gRPC
 	Body   []byte      // of gRPC the last message; valid until the next call
 
-	// Seat is what an engine keeps for the caller between its calls. Only the engine
+	// Seat holds an engine's state for the caller between its calls. Only the engine
 	// uses it.
 	Seat any
 }

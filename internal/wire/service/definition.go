@@ -42,16 +42,16 @@ type Definition struct {
 	TLS       *TLS   `json:"tls,omitempty"` // nil: cleartext
 
 	Requests []Request     `json:"requests"`
-	Journey  *Journey      `json:"journey,omitempty"` // in the place of Requests, of which the first has the header
+	Journey  *Journey      `json:"journey,omitempty"` // in the place of Requests, whose first one has the header
 	Feed     *Feed         `json:"feed,omitempty"`    // in the place of Requests, where the plan says Varied
 	Random   bool          `json:"random,omitempty"`  // the order of requests; otherwise in turn
 	Timeout  time.Duration `json:"timeout,omitempty"`
-	// Expect are conditions of a right answer; empty: the usual one of the wire.
+	// Expect lists the conditions of a right answer; empty: the usual one of the wire.
 	Expect []string `json:"expect,omitempty"`
-	// Descriptors are those of the messages of gRPC, as schema.Method.Files returns them, where
-	// answers are looked at.
+	// Descriptors describes the messages of gRPC, as schema.Method.Files returns it, if answers
+	// are checked.
 	Descriptors []byte `json:"descriptors,omitempty"`
-	// ExpectSample is the share of answers whose bodies are looked at; 0: all.
+	// ExpectSample is the share of answers whose bodies are checked; 0: all.
 	ExpectSample float64 `json:"expect_sample,omitempty"`
 	// Trace says which requests a tracing system follows; nil: none.
 	Trace *Trace `json:"trace,omitempty"`

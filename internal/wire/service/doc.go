@@ -1,5 +1,5 @@
-// Package service calls a service of the user's own: its requests, the wires that carry
-// them, and what a right answer is.
+// Package service calls a service of the user's own. It holds the requests, the wires that
+// carry them, and the conditions of a right answer.
 //
 //		target, method, data ─> Definition ── JSON ──> worker: Open ─> Client
 //		(the command line)                                 │             ▲ Call(Request) → Answer
@@ -7,8 +7,8 @@
 //
 //	 1. The command line becomes a [Definition], which has all that a worker needs: no file
 //	    is read and no name is looked up in a trial.
-//	 2. A worker makes a [Client] of it, which opens the connections, and a [Caller] a
-//	    client of the load.
+//	 2. A worker makes a [Client] of it, which opens the connections, and one [Caller]
+//	    per client of the load.
 //	 3. A Caller takes the next request, has the Client carry it, and, when the clock has
 //	    stopped, checks the answer.
 //
@@ -19,6 +19,6 @@
 //	          status and length
 //	kept      an answer whose header and body are kept for a look at them
 //
-// A folder is an engine, which carries calls, or what makes requests. This package must not
+// A folder is an engine, which carries calls, or a maker of requests. This package must not
 // know when calls are sent, nor that they are measured.
 package service

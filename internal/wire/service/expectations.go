@@ -17,8 +17,8 @@ import (
 type Expectations struct {
 	kind expect.Kind
 	uses expect.Uses
-	// light are conditions that need no body, heavy those that do: these are checked of a
-	// share of the answers.
+	// light lists the conditions that need no body, heavy the conditions that need one. The
+	// heavy ones are checked for a share of the answers.
 	light, heavy []*expect.Condition
 	share        float64
 	decode       func(message []byte) (json []byte, err error) // nil: bodies are as they are

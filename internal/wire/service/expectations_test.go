@@ -63,7 +63,7 @@ func TestTheUsualExpectationIsReplacedOnlyByTheStatus(t *testing.T) {
 	}
 }
 
-// Of a sample only the bodies are looked at, and both shares are told.
+// Only the bodies of the sample are checked, and the counts show both shares.
 func TestASampleOfBodies(t *testing.T) {
 	d := &Definition{Wire: HTTP1, Expect: []string{"size == 1", "json(.ok)"}, ExpectSample: 0.25}
 	c := callerOf(t, d, Answer{Status: 200, Bytes: 1, Body: []byte(`{}`)}, Answer{Status: 200, Bytes: 2, Body: []byte(`{}`)})

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/wire/service/prepared"
 )
 
-// Open makes a client of a plan, by the cheapest engine that can do what it asks for.
+// Open makes a client for a plan, with the cheapest engine that supports the plan.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if prepared.Can(plan) == nil {
 		return prepared.Open(ctx, plan)
@@ -27,7 +27,7 @@ type Sources struct {
 	Of     func(client int) service.Source
 }
 
-// NewSources makes the sources of so many clients.
+// NewSources makes the sources of all clients.
 func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, error) {
 	switch {
 	case d.Journey != nil:

@@ -50,7 +50,7 @@ func TestThePageNamesWhatTemplatesMayName(t *testing.T) {
 	}
 }
 
-// The page's templates are right, and the errors that it shows are told.
+// The page's templates are right, and the errors that it shows are the real ones.
 func TestThePagesExamples(t *testing.T) {
 	rows := service.Rows{Columns: []string{"id", "name", "first name"}, Values: [][]string{{"1", "Ann", "Ann"}}}
 	// {{if}} alone is a word about templates, not one.

@@ -2,15 +2,15 @@
 //
 //	rows.csv ── ReadRows ──┐
 //	templates ─────────────┴─> service.Feed ── Parse ──> Feed ── Source ──> Next() → Request
-//	                           (goes to a worker)   (once)   (one a client)
+//	                           (goes to a worker)   (once)   (one per client)
 //
 // A template is parsed once, and each function, field and column in it is looked up then;
-// Check makes requests of every row, so that what is wrong is said before anything is sent.
+// Check makes requests of every row, so that errors are reported before anything is sent.
 // A text without a template is handed on as it is.
 //
 // The number of a call says which row and which request it gets: the clients' numbers are
 // interleaved, so that clients in turn take different rows and none is left out. With one
-// seed every client makes the same requests again, except for what the clock says.
+// seed every client makes the same requests again, except for values of the clock.
 //
 // This package must not know how requests are carried.
 package feed

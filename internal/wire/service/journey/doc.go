@@ -2,7 +2,7 @@
 // look, think, and buy what they saw.
 //
 //	shop.yaml ── Parse ──> Script ── Sources ──> Next() → Request ──> answer
-//	(goes to a worker)    (shared)  (one a user)   ▲                     │
+//	(goes to a worker)    (shared)  (one per user) ▲                     │
 //	                                               └── Follow: expect, take
 //
 // A file is read strictly, and all in it is compiled when it is read: templates, conditions,

@@ -60,7 +60,7 @@ func (s *Script) Missing(users int) (name string, from int) {
 	}
 	seen := make([]bool, len(s.kinds))
 	left := len(s.kinds)
-	for i, k := range s.Share(total) { // after so many, the same again
+	for i, k := range s.Share(total) { // the users after them repeat these kinds
 		if !seen[k] {
 			seen[k] = true
 			left--
@@ -77,7 +77,7 @@ func (s *Script) Missing(users int) (name string, from int) {
 
 // A User identifies the user who makes requests.
 type User struct {
-	Client, Clients int // from 0, of so many
+	Client, Clients int // the client's number, from 0, and the number of clients
 	Kind            int
 	Drawn           bool // the kind is drawn by weight, each round anew
 	Seed            uint64
@@ -164,8 +164,8 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 	return nil
 }
 
-// Next returns the request of the next step. After the last, and after one that failed, a
-// round begins.
+// Next returns the request of the next step. After the last step, and after a failed one, a
+// new round begins.
 func (s *Source) Next() (*service.Request, error) {
 	if !s.passed || s.step == len(s.kind.steps) {
 		s.beginRound()

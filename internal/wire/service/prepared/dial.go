@@ -72,8 +72,8 @@ func (d *dialer) answered(protocol string) {
 	d.told.Do(func() { d.Dialer.UsedProtocol(protocol) })
 }
 
-// plainSocket is what the plan's dialer opened, a socket that it may count but whose bytes
-// it does not change.
+// A plainSocket is a socket that the plan's dialer opened. The dialer may count its bytes but
+// does not change them.
 type plainSocket struct{ net.Conn }
 
 // Socket implements batchio.Transparent.

@@ -23,7 +23,7 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// echo answers as the request's path says, with so many bytes.
+// echo answers as the request's path says, with the number of bytes that it names.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -24,7 +24,7 @@ type Method struct {
 	Proto    string   // file that has the service; empty as well as Protoset: the server is asked
 	Imports  []string // directories of its imports
 	Protoset string   // file of descriptors
-	Messages int      // how many times a call that streams sends its messages
+	Messages int      // how many times a streaming call sends its messages
 	Pace     time.Duration
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// outcome is what a parser made of some bytes.
+// An outcome holds the result of a parser.
 type outcome struct {
 	status  int
 	bytes   int64
@@ -21,7 +21,7 @@ type outcome struct {
 	refused bool
 }
 
-// parse feeds pieces of at most so many bytes, keeping what the parser leaves.
+// parse feeds pieces of at most piece bytes, and keeps the bytes that the parser leaves.
 func parse(input []byte, content Content, piece int) outcome {
 	var p Parser
 	p.Begin(content)
@@ -109,7 +109,7 @@ func TestLongHeadIsRead(t *testing.T) {
 	}
 }
 
-// ofLibrary is what net/http makes of the bytes; false: it refuses them.
+// ofLibrary returns the outcome of net/http for the bytes; false: it refuses them.
 func ofLibrary(input []byte, content Content) (outcome, bool) {
 	request := &http.Request{Method: http.MethodGet}
 	if content == NoBody {
