@@ -73,8 +73,8 @@ func TestH3ServerLearnsOfCancelledHandshakes(t *testing.T) {
 	}
 }
 
-// expectNoConnections waits for the server to have no connections. Those whose end it
-// was not told would stay for ever.
+// expectNoConnections waits until the server has no connections. A connection that the client
+// does not close on the wire would stay for ever.
 func expectNoConnections(t testing.TB, server Server) {
 	t.Helper()
 	count := server.(*h3Server).listener.Connections
