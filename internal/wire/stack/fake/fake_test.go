@@ -290,7 +290,7 @@ func TestDelayIsNeverShort(t *testing.T) {
 	all.Wait()
 }
 
-// So many calls at a time are a capacity: 400 calls of 1 ms, 4 at a time, take
+// The option parallel is a capacity: 400 calls of 1 ms, 4 at a time, take
 // 100 ms, however many callers there are.
 func TestParallelIsACapacity(t *testing.T) {
 	c := scripted(t, "fake:delay=1ms,parallel=4")

@@ -59,8 +59,8 @@ func TestBothEnds(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfTheirOwn counts one a call, and the one that looked for the
-// server.
+// TestConnectionsOfTheirOwn counts one connection per call, and the one that looked for
+// the server.
 func TestConnectionsOfTheirOwn(t *testing.T) {
 	const calls = 7
 	for _, text := range []string{"fake", "fake:fail-every=2"} {

@@ -88,7 +88,7 @@ func TestConversation(t *testing.T) {
 			if err := <-service.ended; status.Code(err) != codes.Aborted {
 				t.Errorf("aborted by the server, the handler met %v", err)
 			}
-			for { // the client is told, sooner or later
+			for { // the client sees the abort sooner or later
 				if err := stream.Send(&testpb.TestRequest{}); err != nil {
 					break
 				}

@@ -64,8 +64,8 @@ func spell(t *testing.T, exchange, side string) string {
 	return text.String()
 }
 
-// converse sends the request and reads an answer of so many bytes, without the
-// date.
+// converse sends the request and reads an answer of sizeBytes bytes. It returns the answer
+// without the date.
 func converse(t *testing.T, address, request string, sizeBytes int) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -38,10 +38,10 @@ type TestRequest struct {
 	// detail, unless empty, is packed into the details of the status, as a
 	// google.protobuf.BytesValue.
 	Detail []byte `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
-	// sleep_ns is how long to wait before answering, in nanoseconds; the wait
+	// sleep_ns is the wait before the answer, in nanoseconds; the wait
 	// ends early when the call is cancelled.
 	SleepNs int64 `protobuf:"varint,5,opt,name=sleep_ns,json=sleepNs,proto3" json:"sleep_ns,omitempty"`
-	// count is how many responses a ServerStream sends before it fails with
+	// count is the number of responses that a ServerStream sends before it fails with
 	// code, if at all.
 	Count         int32 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -120,7 +120,7 @@ func (x *TestRequest) GetCount() int32 {
 	return 0
 }
 
-// TestResponse is what the server did.
+// TestResponse says what the server did.
 type TestResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// body is the body of the request.
