@@ -18,7 +18,7 @@ func order(t *testing.T) []byte {
 	return data
 }
 
-// parameters are those of a definition.
+// parameters returns the parameters of the definition that s compiles to.
 func parameters(t *testing.T, s Source) workload.Parameters {
 	t.Helper()
 	definition, err := Compile(t.Context(), s)

@@ -134,7 +134,7 @@ func (asTheyAre) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
 func (asTheyAre) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
 func (asTheyAre) Name() string                       { return "proto" }
 
-// restCase is what a person with curl may do wrong, and what they are told.
+// A restCase holds a mistake of a person with curl, and the answer that they must get.
 type restCase struct {
 	what    string
 	request request
@@ -179,7 +179,7 @@ func TestRESTAsPeopleWriteIt(t *testing.T) {
 	for _, c := range cases {
 		got := r.ask(t, c.request)
 		var problem struct{ Code, Message string }
-		_ = json.Unmarshal([]byte(got.body), &problem) // an empty problem is told below
+		_ = json.Unmarshal([]byte(got.body), &problem) // an empty problem fails below
 		if !strings.HasPrefix(got.header.Get("Content-Type"), inJSON) || got.status != c.status || problem.Code != c.code {
 			t.Errorf("%s: %d %s %.300s, want %d and %q", c.what, got.status, got.header.Get("Content-Type"), got.body, c.status, c.code)
 		}

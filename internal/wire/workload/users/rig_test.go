@@ -77,7 +77,7 @@ type request struct {
 	body        string
 }
 
-// answer is what comes back.
+// An answer holds the server's answer.
 type answer struct {
 	status int
 	header http.Header

@@ -23,12 +23,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Message is what is said and what is answered.
+// Message is one message of a conversation, in either direction.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// number counts the messages of a stream; the answer carries it back.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// data is what is said.
+	// data is the content.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// answer_bytes asks for an answer whose data has this length and follows
 	// from the number and the end of the data. Absent, the data itself comes back.

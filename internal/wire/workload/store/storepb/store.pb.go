@@ -68,7 +68,7 @@ func (x *Chunk) GetData() []byte {
 	return nil
 }
 
-// PutResponse is what arrived.
+// PutResponse describes the data that arrived.
 type PutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Bytes uint64                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`

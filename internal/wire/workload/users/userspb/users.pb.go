@@ -33,7 +33,7 @@ type User struct {
 	Age     int32                  `protobuf:"varint,4,opt,name=age,proto3" json:"age,omitempty"`
 	Address *Address               `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
 	Tags    []string               `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
-	// biography is what makes a user large.
+	// biography makes a user large.
 	Biography string `protobuf:"bytes,7,opt,name=biography,proto3" json:"biography,omitempty"`
 	PaidPlan  bool   `protobuf:"varint,8,opt,name=paid_plan,json=paidPlan,proto3" json:"paid_plan,omitempty"`
 	// created_at is in seconds since 1970.
@@ -135,7 +135,7 @@ func (x *User) GetCreatedAt() int64 {
 	return 0
 }
 
-// Address is where a user lives.
+// Address is the address where a user lives.
 type Address struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Street        string                 `protobuf:"bytes,1,opt,name=street,proto3" json:"street,omitempty"`
@@ -252,9 +252,9 @@ func (x *GetUserRequest) GetId() string {
 // GetUsersRequest asks for a page of users.
 type GetUsersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// limit is how many at most, up to 1000. If 0, it is 20.
+	// limit is the most users to return, up to 1000. If 0, it is 20.
 	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// offset is how many to leave out before the first.
+	// offset is the number of users to leave out before the first.
 	Offset        int32 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -308,7 +308,7 @@ func (x *GetUsersRequest) GetOffset() int32 {
 type GetUsersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Users []*User                `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
-	// total is how many there are on all pages.
+	// total is the number of users on all pages.
 	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
