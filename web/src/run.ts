@@ -76,7 +76,7 @@ export interface Run {
   directory: string; // where the run lies
   gates?: GateFinding[]; // what was asked of the run, cell by cell; absent where nothing was
   since?: Diff; // how it differs from an earlier run, as `wirelab diff --json` has it; absent without one
-  until?: Until; // what the run repeated for; absent in a run of so many repeats
+  until?: Until; // what the run repeated for; absent in a run with a fixed number of repeats
   rejudged?: Rejudged; // absent where every trial is judged as when it was measured
   title: string;
   question: string;
@@ -115,7 +115,7 @@ export interface Allocator {
   objects_share: number;
 }
 
-/** AnswerStatus is how many answers of a service had a status. */
+/** An AnswerStatus holds the number of answers of a service that had one status. */
 export interface AnswerStatus {
   name: string; // as in "200 OK" of HTTP, or "Unavailable" of gRPC
   count: number;
@@ -537,7 +537,7 @@ export interface Interval {
 
 export type IntervalsByField = Record<string, Interval>;
 
-/** JudgedCheck is a check of a cell's trials, at its worst. */
+/** A JudgedCheck is a check of a cell's trials, at its worst. */
 export interface JudgedCheck {
   name: string;
   level: string;
@@ -662,7 +662,7 @@ export interface Network {
   down?: Way; // and back
 }
 
-/** PackedProfile is a profile whose stacks are one list of numbers. */
+/** A PackedProfile is a profile whose stacks are one list of numbers. */
 export interface PackedProfile {
   part: string;
   variant: string;
@@ -713,7 +713,7 @@ export interface ProfiledFunction {
   in: string; // kernel, or a library's name; empty for the program itself
 }
 
-/** Profiles are those of a run as its page has them. */
+/** Profiles holds the profiles of a run, for its page. */
 export interface Profiles {
   categories: string[];
   functions: ProfiledFunction[];

@@ -88,9 +88,9 @@ func TestWhyInBrowser(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
 		tab.choose("Message size", "1 KiB")
 		tab.want("the stages", tab.texts(".lanes .stage span"), "request; handler; answer")
-		tab.want("of which two are at both ends", `document.querySelectorAll("#why .lanes .mixed:not(.client, .server)").length`, "2")
+		tab.want("two stages at both ends", `document.querySelectorAll("#why .lanes .mixed:not(.client, .server)").length`, "2")
 		tab.want("in words", tab.texts(".life figcaption .note")+`.endsWith("2 calls were told apart, and none could not be. What looking on cost is not known.")`, "true")
-		tab.want("the whole, of which nothing is left", tab.texts(`[data-table="stages"] tbody th, #why [data-table="stages"] tbody .number`), "request; 35.00; handler; 1.00; answer; 30.00; = A call; 66.00")
+		tab.want("the whole, with nothing left", tab.texts(`[data-table="stages"] tbody th, #why [data-table="stages"] tbody .number`), "request; 35.00; handler; 1.00; answer; 30.00; = A call; 66.00")
 		tab.choose("Calls", "around P99")
 		tab.want("of so few calls", tab.texts(".life .bar-total"), "too few calls")
 	})
@@ -134,10 +134,10 @@ func TestWhyInBrowser(t *testing.T) {
 	})
 }
 
-// whyTab is a tab with what explains a run.
+// A whyTab is a tab that shows the explanation of a run.
 type whyTab struct{ *tab }
 
-// texts are those of all elements of the section.
+// texts returns the script for the texts of all elements of the section.
 func (tab whyTab) texts(selector string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("#why " + %q)].map(e => e.textContent.trim()).join("; ")`, selector)
 }
@@ -153,8 +153,8 @@ func (tab whyTab) choose(label, option string) {
 		.querySelectorAll("label").values().find(l => l.textContent == %q).firstChild`, label, option))
 }
 
-// wantExplained looks whether the words, the figures, their order and the marks of what may be
-// chance are those of package analysis, and whether they add up.
+// wantExplained compares the words, the figures, their order and the marks of figures that may be
+// chance with those of package analysis, and checks that the figures add up.
 func (tab whyTab) wantExplained(of, against *insight.Insight) {
 	tab.t.Helper()
 	e := insight.Explain(of, against)
@@ -238,7 +238,7 @@ func (tab whyTab) wantChange(row []string, want insight.Change, pair bool, digit
 	}
 }
 
-// halfDigit is what the last of the decimals leaves open.
+// halfDigit is the rounding error of a figure with two decimals.
 const halfDigit = 0.005 + 1e-9
 
 func (tab whyTab) wantNumber(what, got string, want float64) {
@@ -246,7 +246,7 @@ func (tab whyTab) wantNumber(what, got string, want float64) {
 	tab.wantNear(what, parsed(tab.t, got), want, 1)
 }
 
-// wantNear allows for so many roundings.
+// wantNear allows for the given number of roundings.
 func (tab whyTab) wantNear(what string, got, want float64, roundings int) {
 	tab.t.Helper()
 	if math.Abs(got-want) > halfDigit*float64(roundings+1) {

@@ -229,7 +229,7 @@ func TestManyStacksInBrowser(t *testing.T) {
 	tab.want("in its own words", tab.all("Server", ".told"), "all · 100.0 % · 25.0 µs a call")
 	since := ask(tab.tab, chromedp.Evaluate[[]float64](`[performance.getEntriesByType("navigation")[0].domInteractive,
 		performance.getEntriesByName("flame graph drawn")[0].startTime, performance.getEntriesByName("stacks merged")[0].duration]`))
-	t.Logf("after it was asked for: the page %.0f ms, its flame graph %.0f ms, of which merging took %.0f ms", since[0], since[1], since[2])
+	t.Logf("after it was asked for: the page %.0f ms, its flame graph %.0f ms, with %.0f ms for merging", since[0], since[1], since[2])
 
 	// In and out, the frames of the browser counted all the while.
 	const zooms = `(async () => {
@@ -259,7 +259,7 @@ func TestManyStacksInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if most == 0 || most > bound {
-		t.Errorf("%d rectangles were drawn, want some, and at most %d for so many pixels", most, bound)
+		t.Errorf("%d rectangles were drawn, want some, and at most %d for the pixels", most, bound)
 	}
 	tab.want("layouts, after zooming", tab.one("Server", ".flames")+".dataset.layouts", "1")
 	t.Logf("while zooming: %s frames, median %s ms, 99th percentile %s ms, longest %s ms; at most %d rectangles", answer[2], answer[3], answer[4], answer[5], most)
@@ -276,7 +276,7 @@ func still(theme string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// flameTab is a tab with the flame graphs of a run.
+// A flameTab is a tab with the flame graphs of a run.
 type flameTab struct{ *tab }
 
 // openFlames opens a page and waits until its flame graphs are drawn.
@@ -287,12 +287,12 @@ func openFlames(t *testing.T, browser browser, address string, before ...chromed
 	return tab
 }
 
-// one is the first element, of all ends or of one.
+// one returns the script for the first element, of all ends or of one.
 func (tab flameTab) one(end, selector string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("#profiles %s")].find(e => (e.closest(".flame")?.querySelector("h3").textContent ?? "").startsWith(%q))`, selector, end)
 }
 
-// all is the texts of all elements.
+// all returns the script for the texts of all elements.
 func (tab flameTab) all(end, selector string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("#profiles %s")].filter(e => (e.closest(".flame")?.querySelector("h3").textContent ?? "").startsWith(%q)).map(e => e.textContent.trim()).join("; ")`, strings.ReplaceAll(selector, ", ", ", #profiles "), end)
 }

@@ -19,8 +19,8 @@ type csvColumn[Row any] struct {
 	value func(Row) string
 }
 
-// WriteCSV prints a row a cell, in full precision. What was not measured, or
-// has no valid trial, is empty.
+// WriteCSV prints one row per cell, in full precision. A figure that was not
+// measured, or that has no valid trial, is empty.
 func WriteCSV(w io.Writer, run *Run) error {
 	var rows []*Cell
 	for _, cell := range table.Ordered(run.Summary.Cells) {

@@ -29,7 +29,7 @@ func TestLabelsOfQuantiles(t *testing.T) {
 	}
 }
 
-// A cell of which nothing was measured has figures of zero, and none is shown.
+// A cell without any measurement has figures of zero, and none is shown.
 func TestCellWithoutFigures(t *testing.T) {
 	data, err := encode(&Cell{}, forPrograms)
 	if err != nil {

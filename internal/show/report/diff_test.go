@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// aDiff has a cell that became slower, and one of which that is not sure.
+// aDiff returns a diff with a cell that became slower, and a cell that may have become slower.
 func aDiff(t *testing.T, gates ...string) *gate.DiffReport {
 	t.Helper()
 	ratio := func(low, value, high float64) matrix.Figure {

@@ -54,8 +54,7 @@ type drawnClaim struct {
 	Ratio   float64 `json:"ratio,omitempty"`
 }
 
-// drawnDeclarations are what stacks and workloads say of themselves, as far as advice
-// asks for it.
+// drawnDeclarations holds what stacks and workloads declare, as far as advice uses it.
 const drawnDeclarations = `{
 	"stacks": [
 		{"name": "h1", "options": [{"key": "tls", "default": "off", "contrast": {}}, {"key": "cert", "default": "ecdsa", "contrast": {}}]},
@@ -120,10 +119,10 @@ func (d *drawn) between(low, high float64) float64 {
 	return math.Exp(math.Log(low) + d.Float64()*(math.Log(high)-math.Log(low)))
 }
 
-// factor is the noise of one figure of one trial.
+// factor returns the noise of one figure of one trial.
 func (d *drawn) factor() float64 { return math.Exp(d.noise * d.NormFloat64()) }
 
-// whole is a whole number that was measured, or sometimes nothing.
+// whole returns a measured whole number, or sometimes nil.
 func (d *drawn) whole(low, high float64) *int64 {
 	if d.IntN(10) == 0 {
 		return nil
@@ -167,7 +166,7 @@ func (d *drawn) matrix(part string, sizes []drawnSize, clients []int, load recor
 	}
 }
 
-// drawnTruth is what the trials of a cell are drawn around.
+// A drawnTruth holds the true values of a cell. Its trials are drawn around them.
 type drawnTruth struct {
 	mean, tail, client, server float64 // of the mean, P99 over P50, and CPU time, in microseconds
 	busy                       float64
@@ -252,7 +251,7 @@ func (d *drawn) distribution(meanNS, tail float64) latency.Distribution {
 	return distribution
 }
 
-// process is an end whose calls cost it so many microseconds.
+// process returns an end that spends us microseconds of CPU time per call.
 func (d *drawn) process(us, busy float64) record.Process {
 	return record.Process{
 		UserNS: new(int64(float64(d.calls) * 1e3 * us * d.factor())), SystemNS: new(int64(float64(d.calls) * 1e3 * us * d.factor() / 3)),

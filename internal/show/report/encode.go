@@ -25,9 +25,9 @@ import (
 //     figures, of the largest such one; its key is the path from there. A field
 //     tagged `interval:"-"` leaves it out: a page with an interval for everything
 //     would be twice as large.
-//   - What is not known is null: a nil figure or number, one that is not finite,
-//     every figure of a cell that has none, and those of a nil struct. Zero is a
-//     value like any other.
+//   - An unknown value is null: a nil figure or number, one that is not finite,
+//     every figure of a cell that has none, and every figure of a nil struct. Zero
+//     is a value like any other.
 //   - A list is never null.
 //
 // Characters that mean something in HTML stay as they are.
@@ -176,7 +176,7 @@ func (e *encoder) number(value float64) {
 	e.leaf(reflect.ValueOf(value))
 }
 
-// leaf writes what has no figures in it.
+// leaf writes a value that has no figures in it.
 func (e *encoder) leaf(v reflect.Value) {
 	encoder := json.NewEncoder(&e.out)
 	encoder.SetEscapeHTML(false) // "a → b" and "<" are read by people too

@@ -15,8 +15,8 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// fleetTrials is how many trials a cell of fixtureFleet has, and fleetCalls how many calls each
-// of a trial's clients made.
+// fleetTrials is the number of trials of each cell of fixtureFleet, and fleetCalls the number of
+// calls of each client in a trial.
 const (
 	fleetTrials = 3
 	fleetCalls  = 20_000
@@ -87,7 +87,7 @@ func readRun(t *testing.T, dir, shown string) *Run {
 	return &Run{Summary: summary, Records: judged.Records, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: shown}
 }
 
-// fleetCall is how long each call of a client took, in the mean.
+// fleetCall returns the mean time of a client's calls.
 func fleetCall(stack string, client int) time.Duration {
 	base := map[string]time.Duration{"tcp": 100 * time.Microsecond, "grpc": 180 * time.Microsecond}[stack]
 	return base + time.Duration(client)*time.Microsecond
@@ -100,7 +100,7 @@ func fleetAgent(name string, number int64) record.Agent {
 	}
 }
 
-// fleetTrial has four clients of 25 callers, each of which is always in a call.
+// fleetTrial returns a trial of four clients with 25 callers each. Every caller is always in a call.
 func fleetTrial(t *testing.T, stack string, repeat int) record.Record {
 	t.Helper()
 	const callers, clients, window = 25, 4, int64(time.Second)

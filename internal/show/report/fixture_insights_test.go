@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
-// inside is what the fixture's probes see of a variant, in microseconds a call.
+// An inside holds what the fixture's probes see of a variant, in microseconds per call.
 type inside struct {
 	variant string
 	life    []int64                     // by stage
@@ -23,7 +23,7 @@ var insides = []inside{
 	{"grpc", []int64{13, 4, 6, 7, 1, 27, 1, 10, 5, 6, 5, 1, 12}, cpuOfBoth(19, 9), 2},
 }
 
-// cpuOfBoth has what differs between variants, and what does not.
+// cpuOfBoth returns the CPU time of both ends. Variants differ in protocol and copying only.
 func cpuOfBoth(protocol, copying int64) map[string]map[string]int64 {
 	server := map[string]int64{"google.golang.org/grpc.serve": 2 * protocol, "runtime.memmove": copying, "runtime.findRunnable": 5}
 	client := map[string]int64{"google.golang.org/grpc.serve": protocol, "runtime.memmove": 3, "runtime.findRunnable": 6}
@@ -81,7 +81,7 @@ func fixtureInsights(t *testing.T, of ...inside) *Run {
 	return &Run{Summary: summary, Records: records}
 }
 
-// samples are of a profiler that sees each microsecond of one call.
+// samples returns the samples of a profiler that sees each microsecond of one call.
 func (in inside) samples(end string) *record.Seen {
 	stacks := &record.Stacks{Unit: "ns"}
 	for i, function := range []string{"google.golang.org/grpc.serve", "runtime.memmove", "runtime.findRunnable"} {

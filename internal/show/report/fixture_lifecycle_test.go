@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// reconnect is how a variant of the fixture fares with a connection a request.
+// A reconnect holds the figures of a variant of the fixture that makes a connection per request.
 type reconnect struct {
 	variant   string
 	client    float64 // µs of CPU a request
@@ -73,7 +73,7 @@ func fixtureLifecycle(t *testing.T) *Run {
 	summary.Settings = []analysis.Setting{
 		{Stack: "h3", Variants: []string{"h3:conn=new", "h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "server", Name: "quic.Config.MaxIncomingStreams", Value: "10000", Default: "100", Why: "one shared connection carries a whole trial's requests"}},
 		{Stack: "h3", Variants: []string{"h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "client", Name: "tls.Config.ClientSessionCache", Value: "one session, had before the first call", Default: "none", Why: "the connection mode resumes"}},
-		{Stack: "h1", Variants: []string{"h1:conn=new,tls=on"}, Setting: tuning.Setting{Side: "client", Name: "SO_LINGER", Value: "0", Default: "unset", Why: "the client keeps no TIME_WAIT, of which it would run out of ports"}},
+		{Stack: "h1", Variants: []string{"h1:conn=new,tls=on"}, Setting: tuning.Setting{Side: "client", Name: "SO_LINGER", Value: "0", Default: "unset", Why: "connections in TIME_WAIT would use up the ports"}},
 	}
 	summary.Machine = []analysis.MachineLimit{
 		{Name: "file-descriptors", Need: 1064, Have: 524288, Cell: "storm/h1:conn=new,tls=on/echo/256B/c=500"},

@@ -53,8 +53,8 @@ const (
 	inKernel   = "entry_SYSCALL_64@kernel;ksys_write@kernel;tcp_sendmsg@kernel;"
 )
 
-// fixtureProfiles are those of two cells, of whose servers the second does without a
-// codec and spends more in the kernel.
+// fixtureProfiles returns the profiles of two cells. The second cell's server has no codec, and
+// spends more time in the kernel.
 func fixtureProfiles() []insight.Profile {
 	grpcServer := []fixtureStack{
 		{serveHTTP2 + "google.golang.org/grpc.(*Server).processUnaryRPC;google.golang.org/protobuf/proto.Unmarshal", "encoding", 1000},
@@ -96,8 +96,8 @@ func fixtureProfiles() []insight.Profile {
 	}
 }
 
-// manyStacks is a profile of so many different stacks of 30 frames on average. As in a
-// program, most of them part from another one near their end.
+// manyStacks returns a profile of count different stacks, with 30 frames on average. As in a
+// program, most stacks differ from another one only near their end.
 func manyStacks(variant, end string, count int) insight.Profile {
 	random := rand.New(rand.NewPCG(7, uint64(count)))
 	const functions, categories, depth, newFrames = 3000, 9, 30, 6

@@ -92,8 +92,8 @@ func fixtureHost() map[string]any {
 
 var fixtureConnections = map[string]string{"tcp": "per-worker", "rest": "pool", "grpc": "shared"}
 
-// fixtureCost is how a stack behaves: a call at rest, a byte, and from how many
-// clients on it queues.
+// fixtureCost says how each stack behaves: its time for a call at rest and for a byte, and the
+// number of clients from which on calls queue.
 var fixtureCost = map[string]struct{ base, perByte, knee, tail float64 }{
 	"tcp":             {95, 0.0048, 9, 1.9},
 	"rest":            {172, 0.0011, 8, 2.6},
@@ -223,8 +223,8 @@ func spoil(cells []matrix.Cell) {
 	unmeasured.P99OverP50.Interval = nil
 }
 
-// blankFigures is what analysis leaves of a cell without a valid trial; the NaN
-// is there to see that it does not reach JSON.
+// blankFigures sets the figures that analysis leaves empty in a cell without a valid trial. The NaN
+// is a test that it does not reach JSON.
 func blankFigures(c *matrix.Cell) {
 	c.Throughput, c.InFlight, c.WarmUp, c.Opened = matrix.Figure{}, matrix.Figure{}, matrix.Figure{}, matrix.Figure{}
 	c.Service = matrix.Latencies{}

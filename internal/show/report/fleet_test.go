@@ -63,7 +63,7 @@ func TestFleetInJSON(t *testing.T) {
 	}
 	for _, cell := range told.Cells {
 		if cell.Agents != 4 || len(cell.FleetClients) != 4 || cell.Valid != (cell.Stack == "tcp") {
-			t.Fatalf("%s is valid: %v, on %d agents, of which %d are told", cell.Stack, cell.Valid, cell.Agents, len(cell.FleetClients))
+			t.Fatalf("%s is valid: %v, on %d agents, and it has the figures of %d", cell.Stack, cell.Valid, cell.Agents, len(cell.FleetClients))
 		}
 		for i, c := range cell.FleetClients {
 			mean := float64(fleetCall(cell.Stack, i)) / 1e3

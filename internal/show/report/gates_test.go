@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// gatedRun is a run of which much was asked. Its figures decide nothing here.
+// gatedRun returns a run with many gates. Its figures do not matter here.
 func gatedRun(t *testing.T) *Run {
 	t.Helper()
 	run := fixtureRun(t)
@@ -44,7 +44,7 @@ open         mean>+10%: +12.0%, of 3 windows
 	}
 }
 
-// In several cells a gate says of which it is.
+// In a run of several cells a gate names its cell.
 func TestGatesNameTheirCell(t *testing.T) {
 	run := gatedRun(t)
 	if got := run.Outcome().SayGate(run.Gates[0]); !strings.HasPrefix(got, "p99>20ms in "+run.Summary.Cells[0].Key+": ") {
@@ -75,7 +75,7 @@ func TestLoadAsJUnit(t *testing.T) {
 		}
 	}
 	if suite.Tests != len(run.Summary.Cells)+4 || suite.Failures != 1 || suite.Errors != invalid+1 || suite.Skipped != 1 {
-		t.Errorf("it has %+v, of %d cells, of which %d are invalid:\n%s", suite, len(run.Summary.Cells), invalid, out.String())
+		t.Errorf("it has %+v, of %d cells, %d of them invalid:\n%s", suite, len(run.Summary.Cells), invalid, out.String())
 	}
 }
 
@@ -107,7 +107,7 @@ func TestLoadAsMarkdown(t *testing.T) {
 		}
 	}
 	if len(widths) != 3 { // one for each table
-		t.Errorf("the lines of tables have so many bars: %v", widths)
+		t.Errorf("the lines of tables have these numbers of bars: %v", widths)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// fact is a number of --json, and what the objects that it is in say it is of.
+// A fact is a number of --json, with its subject as the objects around it say it.
 type fact struct {
 	path  string // of names, without the places in lists
 	value float64
@@ -22,14 +22,14 @@ type fact struct {
 	read  []func(float64) float64
 }
 
-// about is what a number is of. What is empty is not told.
+// An about says what a number is about. An empty field is unknown.
 type about struct {
 	variants []string
 	clients  []float64
 	sizes    [][2]float64 // in bytes: of the request and of the response
 }
 
-// statement is what --json says, in numbers and in words.
+// A statement holds the numbers and the words of --json.
 type statement struct {
 	facts    []fact
 	variants []string
@@ -129,7 +129,7 @@ var exempt = []struct{ reason, pattern string }{
 	{"a limit of the analysis", `\btakes 1,000 requests in each trial|\b10,000 repeats|\bfirst 100 ms|\bat 4 sizes|\btakes 5 (concurrencies|rates)|no curve has more than [0-9]+|\bwithin 5 %`},
 }
 
-// reading is a way in which a sentence may put a figure.
+// A reading is one way to write a figure in a sentence.
 type reading struct {
 	name string
 	path *regexp.Regexp // of the facts that may be put so
@@ -142,7 +142,7 @@ var readings = []reading{
 	{"what is saved", regexp.MustCompile(`^contrasts\..*ratio(\.low|\.high)?$`), func(v float64) float64 { return 1 - v }},
 }
 
-// number is a number of a sentence.
+// A number is a number of a sentence.
 type number struct {
 	text   string
 	value  float64
@@ -259,7 +259,7 @@ var (
 	sizePattern    = regexp.MustCompile(`(?:\b(?:at|of|and) |, |\(|^ ?)([0-9.,]+) (B|KiB|MiB)(?: → ([0-9.,]+) (B|KiB|MiB))?`)
 )
 
-// numbers are those of a sentence, with what they are of as far as their clause names
+// numbers returns the numbers of a sentence, each with its subject if the clause of the number names
 // one.
 func (s *statement) numbers(text string) []number {
 	for _, part := range s.parts {

@@ -19,9 +19,9 @@ import (
 // its meaning or goes away, not when one is added.
 const ObjectVersion = 1
 
-// Object is what --json prints: a run in a form that programs may rely on. It
-// is documented in docs/json.md, and docs/schema/compare.schema.json is made
-// from it. Its parts are the types of package analysis, whose tags name them.
+// An Object is the output of --json: a run in a form that programs may rely on.
+// docs/json.md documents it, and docs/schema/compare.schema.json is generated
+// from it. Its parts are types of package analysis; their tags name the fields.
 type Object struct {
 	Version int           `json:"version"`                                                                 // of this form
 	Name    string        `json:"name"`                                                                    // of the scenario
@@ -39,7 +39,7 @@ type Object struct {
 	Gates []analysis.GateFinding `json:"gates,omitempty"` // what was asked of the run, cell by cell; absent where nothing was
 	Since *analysis.Diff         `json:"since,omitempty"` // how it differs from an earlier run, as `wirelab diff --json` has it; absent without one
 
-	Until    *record.Until      `json:"until,omitempty"`    // what the run repeated for; absent in a run of so many repeats
+	Until    *record.Until      `json:"until,omitempty"`    // what the run repeated for; absent in a run with a fixed number of repeats
 	Rejudged *analysis.Rejudged `json:"rejudged,omitempty"` // absent where every trial is judged as when it was measured
 }
 

@@ -77,8 +77,8 @@ var within = []reflect.Type{
 	reflect.TypeFor[matrix.WireBytes](), reflect.TypeFor[matrix.Search](),
 }
 
-// furtherFields are what the JSON of a struct has besides the fields with a name
-// in JSON: those for the page, and the intervals.
+// furtherFields returns the fields of a struct in JSON besides the fields with a
+// JSON name: the fields for the page, and the intervals.
 func furtherFields(of reflect.Type, as reader) []reflect.StructField {
 	var further []reflect.StructField
 	for i := range of.NumField() {

@@ -22,7 +22,7 @@ type pageData struct {
 	Command  string         `json:"command"`
 	Computer string         `json:"machine"` // in one line
 	Host     map[string]any `json:"host"`
-	// Stacks are all that there are: a stack's place is its colour.
+	// Stacks lists all stacks: a stack's place in it decides its colour.
 	Stacks     []string `json:"stacks"`
 	ClosedTail string   `json:"closed_tail"` // what a closed loop's tail cannot see; empty where there is none
 	// Choices name the options that are contrasted.

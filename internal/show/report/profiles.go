@@ -7,15 +7,15 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
-// Profiles are those of a run as its page has them. There may be dozens, and most of
-// their functions are the same, so names are listed once.
+// Profiles holds the profiles of a run, for its page. There may be dozens, and most of
+// their functions are the same, so it lists each name once.
 type Profiles struct {
 	Categories []string                   `json:"categories"`
 	Functions  []insight.ProfiledFunction `json:"functions"`
 	List       []PackedProfile            `json:"list"`
 }
 
-// PackedProfile is a profile whose stacks are one list of numbers.
+// A PackedProfile is a profile whose stacks are one list of numbers.
 type PackedProfile struct {
 	insight.Profile
 	// Packed has for each stack: how many outermost frames it shares with the stack
@@ -24,8 +24,8 @@ type PackedProfile struct {
 	Packed []int `json:"stacks"`
 }
 
-// weightScale makes a weight a whole number: a stack that is lost by it has less than
-// a thousand-millionth of all.
+// weightScale makes a weight a whole number. A stack that rounding drops has less than a
+// thousand-millionth of all.
 const weightScale = 1e9
 
 func packProfiles(profiles []insight.Profile) Profiles {

@@ -35,7 +35,7 @@ func TestPackedProfiles(t *testing.T) {
 		return slices.Compare([]string{a.Name, a.In}, []string{b.Name, b.In})
 	})
 	if unique := slices.Compact(functions); len(unique) != len(packed.Functions) {
-		t.Errorf("%d functions of which %d differ", len(packed.Functions), len(unique))
+		t.Errorf("%d functions; %d differ", len(packed.Functions), len(unique))
 	}
 	data, err := encode(packProfiles(nil), forPage)
 	if want := `{"categories":[],"functions":[],"list":[]}`; err != nil || string(data) != want {

@@ -14,7 +14,7 @@ import (
 type Run struct {
 	Summary *analysis.Summary
 	// Records are the trials, in the order of the plan. Only the formats with
-	// a line a trial need them.
+	// one line per trial need them.
 	Records []*record.Record
 	// Answer is the short answer of package advice.
 	Answer []string
@@ -59,7 +59,7 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 	return both, nil
 }
 
-// JudgedCheck is a check of a cell's trials, at its worst.
+// A JudgedCheck is a check of a cell's trials, at its worst.
 type JudgedCheck struct {
 	Name   string       `json:"name"`
 	Level  record.Level `json:"level"`

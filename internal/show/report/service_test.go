@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/show/report/table"
 )
 
-// pageCell is what the page of a service is given of a cell.
+// A pageCell holds the part of a cell that the page of a service gets.
 type pageCell struct {
 	Said     string               `json:"said"`
 	Name     string               `json:"name"`

@@ -43,9 +43,9 @@ type studyRow struct {
 	throughput, mean *matrix.Figure
 }
 
-// WriteStudyTable prints a row a cell, with the columns that the study asks for, or
-// else all. What was not measured is empty, as are all figures of a cell without a valid
-// trial, but for what became of its requests.
+// WriteStudyTable prints one row per cell, with the columns that the study asks for, or else with
+// all columns. Figures that were not measured are empty. So are all figures of a cell without a
+// valid trial, except the outcomes of its requests.
 func WriteStudyTable(w io.Writer, run *Run) error {
 	columns := studyColumns()
 	if asked := run.Summary.Report.Table.Columns; len(asked) > 0 {

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// unshown are what a record may lack and no report has a figure of.
+// unshown lists the fields that a record may lack and that no report shows.
 var unshown = []string{
 	"Measurement.WarmUp.LearntNS",
 	"Client.SwitchesVol", "Client.SwitchesInv", "Client.MinorFaults", "Client.MajorFaults", "Client.GCCycles",
@@ -36,8 +36,8 @@ var unshown = []string{
 	"Life.TracedNS", "Life.BareNS", // of trials that were looked into, which are no cells
 }
 
-// divisors are what some figures divide by: where none was counted those figures
-// are unknown.
+// divisors lists the counts that some figures divide by, with these figures. The
+// figures are unknown if the count is zero.
 var divisors = map[string][]string{
 	"Traffic.SendCalls":    {"requests_per_write", "packets_per_call"},
 	"Traffic.ReceiveCalls": {"packets_per_call"},

@@ -190,7 +190,7 @@ func loadKey(l record.Load) string {
 	return key
 }
 
-// whyInvalid says why a trial that is not valid is not.
+// whyInvalid says why a trial is not valid.
 func whyInvalid(r *record.Record) string {
 	if r.Failure != "" {
 		return r.Failure

@@ -87,8 +87,8 @@ func writePprof(w io.Writer, p *insight.Profile) error {
 	return out.Write(w)
 }
 
-// writeFolded writes a line a stack: its functions from the outermost, and its weight. The
-// kernel's functions end in _[k], as the flame graph scripts have them.
+// writeFolded writes one line per stack: its functions from the outermost, and its weight. The
+// kernel's functions end in _[k], as the flame graph scripts expect.
 func writeFolded(w io.Writer, p *insight.Profile) error {
 	var text strings.Builder
 	for _, s := range p.Stacks {

@@ -51,7 +51,7 @@ func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffRepor
 	return r
 }
 
-// answer counts the verdicts of each figure, and says what the gates came to.
+// answer counts the verdicts of each figure, and gives the outcomes of the gates.
 func (r *DiffReport) answer() []string {
 	var lines []string
 	for _, of := range []struct{ metric, name string }{{matrix.Mean, "Mean"}, {matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
@@ -148,7 +148,7 @@ func change(ratio matrix.Figure) string {
 	return fmt.Sprintf("%s (%s to %s)", percent(ratio.Value), percent(ratio.Interval.Low), percent(ratio.Interval.High))
 }
 
-// WriteDiff prints a line per difference, and the answer below.
+// WriteDiff prints one line per difference, and the answer below.
 func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 	differences := r.shown()
 	rows := [][]string{diffTitles}

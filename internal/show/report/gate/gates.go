@@ -24,7 +24,7 @@ type Run struct {
 	Since   *DiffReport // how it differs from an earlier run; nil without one
 }
 
-// WriteGates prints a line per gate and cell: what was asked, what was found, and what comes of it.
+// WriteGates prints one line per gate and cell: the condition, the finding, and the outcome.
 func WriteGates(w io.Writer, run *Run) error {
 	var out strings.Builder
 	for _, f := range run.Gates {
@@ -38,7 +38,7 @@ func WriteGates(w io.Writer, run *Run) error {
 	return err
 }
 
-// SayGate says what was asked and found, and of which cell where there are several.
+// SayGate returns the condition and its finding. It names the cell if the run has several.
 func (r *Run) SayGate(f analysis.GateFinding) string {
 	asked := f.Gate
 	if len(r.Summary.Cells) > 1 {

@@ -149,8 +149,8 @@ func claimVerdict(c *compare.Claim) string {
 	return text
 }
 
-// WriteReplicationJUnit writes a test per claim: refuted ones have failed, and what could not be
-// decided was skipped.
+// WriteReplicationJUnit writes one test per claim: a refuted claim has failed, and an undecided one
+// was skipped.
 func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 	var tests []junitTest
 	for _, s := range r.Studies {

@@ -12,14 +12,14 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A column is one value of every line. Those with a priority are shown unless others are
-// asked for; where there is no room the lowest is left out first.
+// A column is one value of every line. Columns with a priority are shown unless the user asks for
+// others. If there is no room, the column with the lowest priority is left out first.
 type column struct {
 	title    string
 	of       string // the column that it stands close to, and is shown with
 	left     bool
 	priority int
-	usual    func(*matrix.Cell) bool // of which cells it is shown without being asked for; nil: all
+	usual    func(*matrix.Cell) bool // reports for each cell whether the column is shown unasked; nil: always
 	legend   string
 	value    func(line) string
 	width    int

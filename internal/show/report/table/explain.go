@@ -13,7 +13,7 @@ import (
 // shownParts is the number of lines of a list.
 const shownParts = 14
 
-// WriteExplanation prints what the words of an explanation rest on.
+// WriteExplanation prints the figures behind the words of an explanation.
 func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 	var out strings.Builder
 	for _, s := range e.Stages {
@@ -25,7 +25,7 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 		writeExplained(&out, e, title, cpu, false)
 	}
 	for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
-		writeChanges(&out, e, "System calls a call, "+end, end, e.Syscalls)
+		writeChanges(&out, e, "System calls per call, "+end, end, e.Syscalls)
 		writeChanges(&out, e, "Counted a call, "+end, end, e.Counters)
 	}
 	writePasses(&out, e.Of)
@@ -65,8 +65,7 @@ func writeExplained(out *strings.Builder, e *insight.Explanation, title string, 
 	table.end()
 }
 
-// writeMeasured prints the means of the trials that were measured, which are others than
-// those that were looked into.
+// writeMeasured prints the means of the measured trials. The probes looked into other trials.
 func writeMeasured(out *strings.Builder, e *insight.Explanation) {
 	if e.Of.Mean == nil || (e.Against != nil && e.Against.Mean == nil) {
 		return

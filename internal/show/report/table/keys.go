@@ -107,7 +107,7 @@ func ClientCount(c *matrix.Cell) string {
 // DescribeClients returns the number of clients with its noun.
 func DescribeClients(c *matrix.Cell) string {
 	if c.Clients == 0 {
-		return "clients not told"
+		return "clients unknown"
 	}
 	return sayCount(c.Clients)
 }
@@ -117,7 +117,7 @@ func sayLoad(c *matrix.Cell) string {
 	case "closed", "open":
 		return text + " loop"
 	case record.UnknownLoad:
-		return "load not told"
+		return "load unknown"
 	default:
 		return text
 	}

@@ -52,7 +52,7 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 // whyAbsent says why a cell lacks a percentile.
 func whyAbsent(cells []*matrix.Cell) string {
 	if slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Tool != "" }) {
-		return "not told, or too few requests"
+		return "unknown, or too few requests"
 	}
 	return "too few requests"
 }
@@ -75,7 +75,7 @@ func flow(items []string, width int) (lines []string) {
 	return lines
 }
 
-// timeItems say what the lines below a cell's are.
+// timeItems explains the lines below a cell's line.
 func timeItems(lines []line) []string {
 	items := []string{"times: from when due", "└ service: from the send"}
 	if slices.ContainsFunc(lines, func(l line) bool { return l.latencies == l.cell.Wait }) {
@@ -122,7 +122,7 @@ func connections(cells []*matrix.Cell) string {
 		}
 	}
 	if len(texts) == 0 && len(cells) > 0 && cells[0].Tool != "" {
-		return "not told"
+		return "unknown"
 	}
 	if len(texts) == 0 {
 		return "as each variant's conn says"

@@ -87,7 +87,7 @@ func (t *loadText) line(name, format string, args ...any) {
 	fmt.Fprintf(t, "%-*s  %s\n", NameWidth, shown, fmt.Sprintf(format, args...))
 }
 
-// checks says what to think of the figures: what makes them invalid, and what is to be known.
+// checks says whether the figures are valid, and warns of doubts about them.
 func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Terminal) {
 	for _, f := range c.Findings {
 		switch text := f.Name + ": " + f.Detail; f.Level {

@@ -85,8 +85,8 @@ func (n *notes) marks(cell *matrix.Cell) string {
 	return "[" + ranges(places) + "]"
 }
 
-// ranges lists rising numbers, and three or more in a row by their ends: a cell of a storm
-// has so many notes that there were no room for its figures.
+// ranges lists rising numbers. It writes three or more in a row as a range: a cell of a storm has
+// many notes, and a full list would leave no room for its figures.
 func ranges(numbers []int) string {
 	var texts []string
 	for len(numbers) > 0 {
@@ -108,8 +108,8 @@ func ranges(numbers []int) string {
 // shortNote bounds the length of a note in a table that is not verbose.
 const shortNote = 100
 
-// print prints the notes, each in one line unless the table is verbose. Why there is no
-// measurement is always told whole: the table has nothing else of it.
+// print prints the notes, each in one line unless the table is verbose. The reason for a
+// missing measurement is always printed in full: the table has nothing else about it.
 func (n *notes) print(out *strings.Builder, table Table) {
 	paint := format.Painter(table.Colour)
 	isCut := false

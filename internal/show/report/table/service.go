@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// AnswerStatus is how many answers of a service had a status.
+// An AnswerStatus holds the number of answers of a service that had one status.
 type AnswerStatus struct {
 	Name  string `json:"name"` // as in "200 OK" of HTTP, or "Unavailable" of gRPC
 	Count int64  `json:"count"`

@@ -27,9 +27,9 @@ type Table struct {
 
 func (t Table) room() int { return cmp.Or(t.Width, format.UsualWidth) }
 
-// WriteTable prints a line per cell, with cells that are compared next to each other, and below
-// why some of the figures must not be believed. Where there is no room for all of
-// the usual columns it leaves some out, and says which.
+// WriteTable prints one line per cell, with compared cells next to each other. Notes below say why
+// some figures must not be believed. If there is no room for all of the usual columns, it leaves
+// some out, and names them.
 func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	cells := Ordered(summary.Cells)
 	if len(cells) == 0 && len(summary.Allocations) > 0 {
