@@ -18,13 +18,13 @@ type Load struct {
 	Title    string        // what is called
 	Duration time.Duration // of the window; 0: it is bounded by requests
 	Trials   int
-	// Pauser is what the key p pauses; nil: the key does nothing.
+	// Pauser is paused by the key p; nil: the key does nothing.
 	Pauser Pauser
-	// End is what q and Ctrl-C do; nil: they interrupt this process, as Ctrl-C does where no key
-	// is read.
+	// End is called by the keys q and Ctrl-C; nil: they interrupt this process, as Ctrl-C does
+	// when no keys are read.
 	End func()
-	// Ending is closed when the run is told to end, as the Done of a context. The terminal is then
-	// given back. Nil: it is not told.
+	// Ending is closed when the run has to end, like the Done of a context. The view then gives the
+	// terminal back. Nil: it never does so early.
 	Ending <-chan struct{}
 }
 

@@ -177,7 +177,7 @@ func number(v float64) string {
 type MetricsServer struct {
 	server *http.Server
 	ended  chan struct{}
-	// address is where it listens. A port alone listens on loopback only.
+	// address is the address that it listens on. A port alone listens on loopback only.
 	address string
 }
 

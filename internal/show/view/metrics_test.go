@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// oneLoad is what a client says of a load.
+// oneLoad returns the progress that a client reports of a load.
 func oneLoad(ended, failed int64) live.Progress {
 	return live.Progress{Fraction: 0.5, Live: &live.Calls{
 		SpanNS: 2e9, Ended: ended / 2, InFlight: 7,
@@ -159,7 +159,7 @@ func TestPromtoolFindsNothing(t *testing.T) {
 	}
 }
 
-// exposed is what the metrics say, by the text of each sample before its value.
+// exposed returns the values of the metrics, by the text of each sample before its value.
 func exposed(t *testing.T, m *Metrics) map[string]float64 {
 	t.Helper()
 	var text strings.Builder

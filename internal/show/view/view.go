@@ -46,7 +46,7 @@ type View struct {
 	closed  bool
 }
 
-// content is what a View shows. Each method of an event returns the line to print where
+// A content decides what a View shows. Each method of an event returns the line to print where
 // nothing is drawn, or "".
 type content interface {
 	begins(trial record.PlannedTrial, now time.Time) string
