@@ -233,8 +233,8 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	return s, s.Check(scenarios.Vocabulary())
 }
 
-// call sets the workload and its sizes. The usual ones are not for a workload
-// that has none.
+// call sets the workload and its sizes. A workload without sizes does not get the
+// usual ones.
 func (c *comparison) call(part *scenario.Part) error {
 	if _, _, err := workloads.Find(c.workload); err != nil {
 		return fmt.Errorf("--workload: %w", err)
@@ -263,8 +263,8 @@ func (c *comparison) call(part *scenario.Part) error {
 	return nil
 }
 
-// connect sets the connection mode. Several are compared as variants: each stack
-// in each.
+// connect sets the connection mode. Several modes are compared as variants: each
+// stack in each mode.
 func (c *comparison) connect(part *scenario.Part) error {
 	var modes []scenario.Connection
 	for _, text := range c.connections {

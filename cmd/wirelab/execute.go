@@ -285,7 +285,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	return createRun(j.output.directory, manifest)
 }
 
-// kept returns the scenario as the run keeps it: without what is sent to a service, which may be
+// kept returns the scenario as the run keeps it: without the data sent to a service, which may be
 // secret, and without the client's key.
 func (j *job) kept() *scenario.Scenario {
 	if j.load == nil {

@@ -27,17 +27,18 @@ type shapeFlags struct {
 
 func (s *shapeFlags) register(f *pflag.FlagSet) {
 	s.given = f.Changed
-	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` a second, sent on schedule whether answered or not")
+	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` per second, sent on schedule whether answered or not")
 	f.StringVar(&s.arrivals, "arrivals", "", "open loop: `spread` of the arrivals, poisson or constant (default poisson; constant in a ramp)")
-	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` a second")
-	f.IntVar(&s.burst, "burst", 0, "send so many `requests` at one instant, and see how long they take to drain")
+	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` per second")
+	f.IntVar(&s.burst, "burst", 0, "send this many `requests` at one instant, and show how long they take to drain")
 	f.StringVar(&s.goal, "goal", "", "search for the highest rate that keeps a `goal` of the response time, as in p99<10ms")
 }
 
-// searchStep is how long each step of a search lasts without -z.
+// searchStep is the length of each step of a search without -z.
 const searchStep = time.Second
 
-// checkZeros refuses a zero that was written: it is also the value of what was not given.
+// checkZeros refuses a zero that was written, because a zero also stands for a flag that was not
+// given.
 func (s *shapeFlags) checkZeros(requests int) error {
 	if s.given == nil {
 		return nil // ping has no such flags
@@ -89,9 +90,9 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	case requests < 0:
 		return scenario.Load{}, fmt.Errorf("-n: %d requests: want 1 or more", requests)
 	case !(s.rate >= 0 && s.rate <= math.MaxFloat64):
-		return scenario.Load{}, fmt.Errorf("--rps: %v requests a second: want more than 0", s.rate)
+		return scenario.Load{}, fmt.Errorf("--rps: %v requests per second: want more than 0", s.rate)
 	case !(s.rampTo >= 0 && s.rampTo <= math.MaxFloat64):
-		return scenario.Load{}, fmt.Errorf("--ramp-to: %v requests a second: want more than 0", s.rampTo)
+		return scenario.Load{}, fmt.Errorf("--ramp-to: %v requests per second: want more than 0", s.rampTo)
 	case s.burst < 0:
 		return scenario.Load{}, fmt.Errorf("--burst: %d requests: want 1 or more", s.burst)
 	case given > 0 && requests > 0:

@@ -48,8 +48,8 @@ func TestUsageEndsWithItsOwnExitCode(t *testing.T) {
 		{"compare --columns P50,p98", `--columns: no column is called "p98": there are stack, workload, size`},
 		{"run --columns p98 kernel-study", `--columns: no column`},
 		{"report --columns= .", `--columns: `},
-		{"compare --rps nan", "--rps: NaN requests a second"},
-		{"compare --rps 5 --ramp-to inf", "--ramp-to: +Inf requests a second"},
+		{"compare --rps nan", "--rps: NaN requests per second"},
+		{"compare --rps 5 --ramp-to inf", "--ramp-to: +Inf requests per second"},
 		{"compare --warm-up -1s", "--warm-up: want 0s or more, found -1s"},
 		{"compare --stack tcp --target 127.0.0.1:99999", `there is no port "99999"`},
 	} {

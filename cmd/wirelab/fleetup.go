@@ -74,7 +74,7 @@ and what agents may do there is as you set it.`,
 
 func (f *upFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.name, "name", usualFleet, "the fleet's `name`, of which its subjects are made")
+	flags.StringVar(&f.name, "name", usualFleet, "the fleet's `name`, which is part of its subjects")
 	flags.StringVar(&f.listen, "listen", hub.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all of this machine's, port 0 for any")
 	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses that agents reach this machine by, where it does not know them itself")
 	flags.BoolVar(&f.noTLS, "no-tls", false, "past loopback too, leave connections in the clear: orders stay signed, but who is on the way reads results and can make up others")

@@ -97,7 +97,7 @@ func (g *gates) checkCells(planned []record.Cell) error {
 	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", g.baseline, has))
 }
 
-// gateLoadFlags holds what load has besides: files for CI.
+// gateLoadFlags holds the flags that only load has besides: files for CI.
 type gateLoadFlags struct {
 	gateFlags
 	junit    string
@@ -229,7 +229,7 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// exit returns the error for the exit code, by the gates and by what the run alone comes to. A
+// exit returns the error for the exit code, from the gates and from the error of the run alone. A
 // gate that could not be judged does not pass.
 func exit(seen *report.Run, alone error) error {
 	judged := seen.Outcome()

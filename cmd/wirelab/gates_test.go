@@ -21,7 +21,8 @@ import (
 // keptRun is a run of three valid trials that is read, and never measured again.
 const keptRun = "testdata/kept"
 
-// concluded is what a load of the kept run comes to, with gates: its words, and its exit code.
+// concluded judges the kept run as load does, with gates, and returns the words that it prints and
+// the error with its exit code.
 func concluded(t *testing.T, flags gateLoadFlags, alone error) (words string, err error) {
 	t.Helper()
 	return concludedOf(t, keptRun, flags, alone)

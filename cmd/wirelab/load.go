@@ -196,8 +196,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	return a.execute(ctx, job{scenario: s, targets: targets, load: running, fleet: machines, output: l.output, gates: gates})
 }
 
-// permit asks whether a target may be loaded that is neither of this machine nor of a
-// private network.
+// permit asks for permission to load a target outside this machine and outside private networks.
 func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
 	if l.mayLoad || t.Socket != "" || l.output.dryRun {
 		return nil
@@ -291,7 +290,7 @@ var loadFlags = map[string]string{
 	"arrivals": "--arrivals", "repeats": "--repeat", "parts": "--repeat",
 }
 
-// checkNumbers refuses values of flags that a scenario cannot hold, or takes for left out.
+// checkNumbers refuses values of flags that a scenario cannot hold, or that it reads as absent.
 func (l *loading) checkNumbers() error {
 	switch {
 	case l.timeout < 0:

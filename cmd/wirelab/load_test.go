@@ -21,7 +21,7 @@ func TestHostIsTold(t *testing.T) {
 		command := exec.Command("wirelab", append([]string{"load", "-n", "2", "-c", "1", "-o", t.TempDir() + "/run", server.URL}, flags...)...)
 		said, _ := command.CombinedOutput() // that two requests are no valid measurement is not the point
 		if _, is := told.LoadAndDelete(name); !is {
-			t.Errorf("%v: the server was not told %s: %s", flags, name, said)
+			t.Errorf("%v: the server did not get %s: %s", flags, name, said)
 		}
 		told.Range(func(other, _ any) bool { t.Errorf("%v: the server was told %v", flags, other); return true })
 		told.Clear()

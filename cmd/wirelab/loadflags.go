@@ -35,7 +35,7 @@ func (m *methodFlags) register(cmd *cobra.Command) {
 	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, where the target does not name it")
 	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: a target without a scheme is called without TLS")
 	f.DurationVar(&m.Pace, "pace", 0, "gRPC: `time` between two messages that a call sends")
-	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times a call that streams sends its `messages`")
+	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times each streaming call sends its `messages`")
 }
 
 // isGRPC reports whether the flags are about gRPC.
@@ -229,7 +229,7 @@ func (j *journeyFlags) check(s *scenario.Scenario, l *loading) error {
 	j.drawn = s.Parts[0].Load.Model != scenario.Closed
 	least := slices.Min(s.Parts[0].Clients)
 	if name, from := j.script.Missing(least); name != "" && !j.drawn {
-		return fmt.Errorf("-c %d: by their weights none of so many users is a %s: want %d or more, or other weights in %s", least, name, from, j.name)
+		return fmt.Errorf("-c %d: by their weights no user is a %s: want %d or more, or other weights in %s", least, name, from, j.name)
 	}
 	return nil
 }

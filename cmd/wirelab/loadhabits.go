@@ -14,9 +14,9 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// asLoad reads what stands behind load as users of other load generators type it: what they
-// have in their fingers, or, behind --from, a command or a file of theirs. The flags of
-// wirelab that stand beside --from win.
+// asLoad reads the arguments of load as users of other load generators type them: flags of those
+// tools, or, after --from, a command or a file of such a tool. Flags of wirelab beside --from
+// take precedence.
 func (a *app) asLoad(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "load" {
 		return args, nil
@@ -101,7 +101,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	}
 	if from.tool == "" {
 		if from.tool = foreign.Commands.Guess(from.text); from.tool == "" {
-			return nil, nil, fmt.Errorf("--from: it does not say of which tool the command is: name it, as in --from curl 'curl http://…': %s", strings.Join(foreign.Commands.Names(), ", "))
+			return nil, nil, fmt.Errorf("--from: the command does not name its tool: name it, as in --from curl 'curl http://…': %s", strings.Join(foreign.Commands.Names(), ", "))
 		}
 	}
 	return append(rest, given...), from, nil

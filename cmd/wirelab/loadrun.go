@@ -21,7 +21,7 @@ import (
 type loadRun struct {
 	definition *service.Definition
 	title      string
-	// limit ends a load of so many requests that takes longer; 0: nothing does.
+	// limit ends a load of a number of requests that takes longer than limit; 0: nothing ends it.
 	limit   time.Duration
 	metrics string // where they are served; empty: nowhere
 

@@ -88,8 +88,8 @@ func loads(ts *testscript.TestScript, neg bool, args []string) {
 // received are the traceparents that came with requests.
 var received sync.Map
 
-// checkTraces wants the JSON in a file to tell of so many traced requests, that the server was
-// sent them, and that the slowest are first: traces FILE N.
+// checkTraces wants the JSON in a file to have N traced requests, the slowest first, and the server
+// to have received them: traces FILE N.
 func checkTraces(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: traces FILE N")

@@ -49,8 +49,8 @@ type app struct {
 	began          bool         // a command did, so the command line was well-formed
 }
 
-// exitError carries an exit code. Its error may be nil: what there was to say
-// has been said.
+// exitError carries an exit code. Its error is nil if everything has been printed
+// already.
 type exitError struct {
 	code int
 	err  error
@@ -166,7 +166,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 	return root
 }
 
-// prepare makes the commands note that they began: what fails before is of usage.
+// prepare makes the commands note that they began: an earlier error is an error of usage.
 func (a *app) prepare(commands []*cobra.Command) {
 	for _, cmd := range commands {
 		a.prepare(cmd.Commands())
@@ -211,7 +211,7 @@ func (a *app) workerCommand() *cobra.Command {
 	return a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", body.Main)
 }
 
-// scenarios are those that commands name.
+// scenarios lists the scenarios that commands can name.
 var scenarios = plan.Library{CheckColumn: report.CheckStudyColumn}
 
 // inUserNamespace runs the whole command again in a user namespace, if networks are needed and

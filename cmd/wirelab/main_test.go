@@ -161,7 +161,7 @@ func checkExplained(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// countRecords wants a run directory to hold so many records: records DIR N.
+// countRecords wants a run directory to hold N records: records DIR N.
 func countRecords(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: records DIR N")

@@ -35,8 +35,8 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return usageOf(cmd, err)
 }
 
-// badValue says what a flag wants and what was found. The flags of this program's own types
-// say that themselves, or begin their error with what they want.
+// badValue says what a flag wants and what was found. Errors of this program's own flag types
+// say that already, or begin with the wanted values.
 func badValue(f *pflag.Flag, found string, err error) error {
 	name := "--" + f.Name
 	if f.Shorthand != "" {

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/machine/link"
 )
 
-// ending is how a run with links ends before its time.
+// An ending ends a run with links early.
 type ending struct {
 	name string
 	// end ends it, at an instant that is random from the start, when it may have no
@@ -155,7 +155,7 @@ func (s *someone) processes() []string {
 	return found
 }
 
-// left is what there still is of a run: processes, interfaces, and whatever holds one of
+// left returns what still exists of a run: processes, interfaces, and whatever holds one of
 // its namespaces.
 func (s *someone) left(namespaces []string) []string {
 	found := s.processes()

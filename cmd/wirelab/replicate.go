@@ -92,8 +92,8 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	return cmd
 }
 
-// replicate measures one study after the other, and prints what came out, also if it was
-// interrupted.
+// replicate measures one study after the other, and prints the outcome, even after an
+// interruption.
 func (a *app) replicate(ctx context.Context, r *replication) error {
 	began, machine := time.Now(), host.Describe()
 	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.InWords()}

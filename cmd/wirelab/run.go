@@ -90,7 +90,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	return cmd
 }
 
-// job reads the scenario and makes of it what the flags say.
+// job reads the scenario and changes it as the flags say.
 func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	what, err := scenarios.Scenario(name)
 	if err != nil {

@@ -93,10 +93,10 @@ func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string
 	return at
 }
 
-// echoed are the calls of /echo that sites had, by their addresses.
+// echoed counts the calls of /echo that each site had, by its address.
 var echoed sync.Map
 
-// asked wants a site to have had so many calls of /echo since it was asked last: asked ADDRESS N.
+// asked wants a site to have had N calls of /echo since the last asked: asked ADDRESS N.
 func asked(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: asked ADDRESS N")

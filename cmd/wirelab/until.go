@@ -20,7 +20,7 @@ func (u *untilFlags) register(cmd *cobra.Command) {
 	u.most = plan.Most{Repeats: plan.UsualMost}
 	f := cmd.Flags()
 	f.Var(&u.goal, "until", "repeat until the `verdict`: every comparison of the mean is decided; or, as in 3%, until each cell's mean is known so well")
-	f.Var(&u.most, "at-most", "where --until ends unanswered: after so many `repeats`, a time, or whichever comes first, as in 30,20m")
+	f.Var(&u.most, "at-most", "where --until ends unanswered: after a number of `repeats`, a time, or whichever comes first, as in 30,20m")
 	complete(cmd, "until", []string{plan.Verdict, "3%", "5%", "10%"})
 	complete(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})
 }

@@ -30,8 +30,8 @@ func twoStacks(t *testing.T) *scenario.Scenario {
 	return s
 }
 
-// measured makes the run that a scenario's first look has, with grpc so many times as slow
-// as tcp, and each repeat noisy.
+// measured makes the run of a scenario's first look. grpc takes ratio times as long as tcp, and
+// each repeat has noise.
 func measured(t *testing.T, u *record.Until, ratio, noise float64) *record.Run {
 	t.Helper()
 	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{Until: u})
