@@ -118,7 +118,7 @@ func findEmpty(v reflect.Value, path string, found map[string]bool) {
 	}
 }
 
-// coarse is a histogram of interval events with so many durations.
+// coarse returns the histogram of an interval event that has count durations.
 func coarse(t *testing.T, count int64) string {
 	t.Helper()
 	h := hdrhistogram.New(256, 1<<36-1, 2)

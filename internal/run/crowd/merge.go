@@ -159,7 +159,7 @@ func (m *merger) clients() iter.Seq[*worker.ClientResult] {
 
 // sum adds up the results of the parts, each seen from the window of the whole. Means over the
 // window are weighted with each part's own, so that Little's law holds for the whole as it does
-// for each; the span of the traffic is to the window as those of the parts are to theirs.
+// for each; the span of the traffic has the same ratio to the window as in the parts.
 func (m *merger) sum() {
 	window := m.result
 	var lengths float64
@@ -185,7 +185,7 @@ func (m *merger) sum() {
 	}
 }
 
-// seenFromWhole returns a part's result as a share of the whole, of which the window is known.
+// seenFromWhole returns a part's result as a share of the whole, whose window is known.
 func seenFromWhole(part *worker.Part, whole *worker.ClientResult) worker.ClientResult {
 	p := *part.Result.Client
 	weight := float64(p.LengthNS()) / float64(max(1, whole.LengthNS()))

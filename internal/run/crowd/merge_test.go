@@ -18,8 +18,8 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// journal is what so many callers did by chance, one call after the other. late is 1 where some
-// calls went out later than they were due.
+// journal returns random calls of a number of callers; each makes one call after the other. With
+// late 1, some calls are sent later than they were due.
 func journal(random *rand.Rand, callers int, end, late int64) []load.Written {
 	var calls []load.Written
 	for caller := range callers {

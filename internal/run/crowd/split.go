@@ -63,7 +63,7 @@ func checkSplit(c *worker.ClientSpec, parts int) error {
 	return nil
 }
 
-// evenly divides a number into parts, the first of which may have one more than the others.
+// evenly divides a number into parts. The first parts may be larger by one.
 func evenly(number, parts int) []int {
 	shares := make([]int, parts)
 	for i := range shares {
