@@ -117,7 +117,7 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 	return nil
 }
 
-// prepare works out what the agent will allow, and who it is.
+// prepare determines what the agent allows, and its identity.
 func (a *agent) prepare() error {
 	if err := protocol.CheckName(a.Name); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (a *agent) answer(m *nats.Msg, with answer) {
 	}
 }
 
-// obey does what an order says.
+// obey carries out an order.
 func (a *agent) obey(o *order) answer {
 	if o.Do == claim {
 		return a.takeLease(o)

@@ -44,7 +44,7 @@ func (a *alone) Kill() {
 	a.remote.Kill()
 }
 
-// Result waits for the result, and ends the worker, since what its machine saw comes then.
+// Result waits for the result, and ends the worker: the readings of its machine come then.
 func (a *alone) Result(ctx context.Context) (worker.Result, error) {
 	_, err := a.remote.Result(ctx)
 	a.unwatch() // nothing is told of a trial that is over

@@ -10,7 +10,7 @@ type assembly struct {
 	next int // the part that comes next, less one
 }
 
-// mostKeptBytes bounds what is told at once.
+// mostKeptBytes bounds a message with all its parts.
 const mostKeptBytes = 64 << 20
 
 // add adds a part, as in 2/3, and returns the whole after the last.

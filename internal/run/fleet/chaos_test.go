@@ -29,14 +29,14 @@ func atRandom(t *testing.T) time.Duration {
 	return wait
 }
 
-// trials is a scenario of so many trials of about a second.
+// trials returns a scenario of n trials of about a second.
 func trials(t *testing.T, n int) *scenario.Scenario {
 	s := scene(t, "tcp", 4, scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(500 * time.Millisecond)})
 	s.Parts[0].Repeats = n
 	return s
 }
 
-// chaos is a fleet whose agents, and controller, are processes.
+// A chaos is a fleet whose agents, and controller, are processes.
 type chaos struct {
 	t                 *testing.T
 	hub               *hub.Hub
@@ -94,7 +94,7 @@ func expectWhole(t *testing.T, records []record.Record, n int, names ...string) 
 		}
 	}
 	if len(seen) != n || failed == n {
-		t.Errorf("%d trials of %d, of which %d failed", len(seen), n, failed)
+		t.Errorf("%d trials of %d; %d failed", len(seen), n, failed)
 	}
 }
 

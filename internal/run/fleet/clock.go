@@ -31,8 +31,8 @@ type exchange struct {
 	there          instants
 }
 
-// exchanges is how many make a comparison: the shortest of them counts, since what made the
-// others longer may have done so on one way only.
+// exchanges is the number of exchanges in a comparison. Only the shortest counts: a delay of the
+// others may have been on one way only.
 const exchanges = 24
 
 // A comparison says how an agent's clock differed from the controller's at one moment.

@@ -24,7 +24,7 @@ func exchangesWith(random *rand.Rand, ahead, shortest int64) []exchange {
 	return made
 }
 
-// Whatever the way does, the true offset is within the error that is told.
+// Whatever the network does, the true offset is within the reported error.
 func TestOffsetIsWithinItsError(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -23,7 +23,8 @@ import (
 const (
 	// lease is the usual lease.
 	lease = 5 * time.Second
-	// renewEvery is how often it hears: an order to renew, and its answer, are 500 bytes.
+	// renewEvery is the time between two renewals of the lease: an order to renew and its answer
+	// take 500 bytes.
 	renewEvery = 2 * time.Second
 	// noticeEvery is the time between two checks for lost agents.
 	noticeEvery = 250 * time.Millisecond
@@ -39,10 +40,10 @@ type Plan struct {
 	Server *protocol.Selector // nil: the server is given
 	Client protocol.Selector
 	Worker string // wirelab's own program, which agents must have, too
-	// Lease is how long an agent goes on without hearing of its controller, and how long that
-	// waits for an agent that says nothing. 0: the usual one.
+	// Lease is the time that an agent goes on without a message of its controller, and the time
+	// that the controller waits for a silent agent. 0: the usual lease.
 	Lease time.Duration
-	// Report, if not nil, gets a line for what a person should know of.
+	// Report, if not nil, gets one line for each event that a person should know about.
 	Report func(line string)
 }
 
@@ -119,7 +120,7 @@ func NewController(ctx context.Context, credentials *protocol.Credentials, plan 
 	return c, nil
 }
 
-// listen hears what agents tell of this controller's workers.
+// listen receives the messages of agents about this controller's workers.
 func (c *Controller) listen(ctx context.Context) (err error) {
 	if c.stream, err = jetstream.New(c.conn); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (c *Controller) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// hear passes on what an agent tells of a worker.
+// hear passes on an agent's message about a worker.
 func (c *Controller) hear(subject string, data []byte) {
 	end := c.endOf(subject)
 	if end == nil {
@@ -348,7 +349,7 @@ func workerOf(subject string) (agent, name string) {
 	return parts[3], parts[6]
 }
 
-// lose gives an agent up, and ends what ran on it.
+// lose gives an agent up, and ends the workers that ran on it.
 func (c *Controller) lose(h *leasedAgent, why error) {
 	c.guard.Lock()
 	if c.held[h.Name] != h {
@@ -378,7 +379,7 @@ func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (comparis
 	return found, err
 }
 
-// compareClocks compares those of some agents, a few at a time.
+// compareClocks compares the clocks of some agents, a few at a time.
 func (c *Controller) compareClocks(ctx context.Context, agents []*leasedAgent) (map[string]comparison, error) {
 	var (
 		guard sync.Mutex

@@ -3,5 +3,5 @@ package fleet
 // PlayThousand is for the process that TestAThousandAgents starts.
 var PlayThousand = playThousand
 
-// QuietBytes is what an agent may tell of a worker in a second.
+// QuietBytes is the most bytes that an agent may send per second about a worker.
 const QuietBytes = quietBytes

@@ -31,12 +31,11 @@ type group struct {
 var _ worker.End = (*group)(nil)
 
 const (
-	// ahead is how long before its instant all are told of one; aheadEach comes on top of it
-	// for each of them.
+	// ahead is the time between the announcement of an instant to all and the instant;
+	// aheadEach is added to it for each of them.
 	ahead     = 150 * time.Millisecond
 	aheadEach = time.Millisecond
-	// settlePatience is how much longer than the longest warm-up is waited for all to have
-	// settled.
+	// settlePatience is the wait, after the longest warm-up, for all clients to settle.
 	settlePatience = 30 * time.Second
 )
 
@@ -222,7 +221,7 @@ func (g *group) killAll() {
 	killing.Wait()
 }
 
-// Tell tells all members what they are to do now.
+// Tell sends the order to all members.
 func (g *group) Tell(o worker.Order) error {
 	return g.each(func(m *remote) error { return m.Tell(o) })
 }

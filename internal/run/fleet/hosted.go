@@ -30,7 +30,7 @@ type workerEvent struct {
 	Progress *live.Progress   `json:"progress,omitempty"`
 	Interval *worker.Interval `json:"interval,omitempty"`
 	Result   *worker.Result   `json:"result,omitempty"`
-	// Intervals are of all the worker's life, with the result.
+	// Intervals holds the intervals of the worker's whole life. They come with the result.
 	Intervals []worker.Interval `json:"intervals,omitempty"`
 	Ended     *ended            `json:"ended,omitempty"`
 }
@@ -40,7 +40,7 @@ type ended struct {
 	Failure string          `json:"failure,omitempty"`
 	CPUNS   int64           `json:"cpu_ns"`
 	Machine *worker.Machine `json:"machine,omitempty"`
-	// Samples is the object that has its samples.
+	// Samples names the object that has the worker's samples.
 	Samples        string `json:"samples,omitempty"`
 	SamplesMissing string `json:"samples_missing,omitempty"` // why there is none
 }
@@ -233,8 +233,8 @@ func (w *hosted) follow(ctx context.Context) {
 	w.keep(ctx, "ended", workerEvent{Ended: last})
 }
 
-// progress tells how far the worker has come: at once what changes, the rest where nothing else
-// is told.
+// progress reports how far the worker has come. A change is sent at once, other progress only when
+// nothing else is sent.
 func (w *hosted) progress(p live.Progress) {
 	p.Live = nil // intervals say it
 	w.guard.Lock()
@@ -257,7 +257,7 @@ func (w *hosted) interval(i worker.Interval) {
 	w.tell(workerEvent{Interval: &i, Progress: last}, false)
 }
 
-// tell tells what may be lost; what must be told whatever the budget says.
+// tell sends a message that may be lost. With must, it is sent even over the budget.
 func (w *hosted) tell(t workerEvent, must bool) {
 	message, err := encodeLive(t)
 	subject := w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name)
@@ -283,7 +283,7 @@ func encodeLive(t workerEvent) ([]byte, error) {
 	return append(append(text, '\n'), histogram...), err
 }
 
-// decodeWorkerEvent reads what an agent tells, live or kept.
+// decodeWorkerEvent reads a message of an agent about a worker, live or kept.
 func decodeWorkerEvent(message []byte) (t workerEvent, err error) {
 	text, histogram, _ := bytes.Cut(message, []byte{'\n'})
 	if err := json.Unmarshal(text, &t); err != nil {
@@ -298,7 +298,7 @@ func decodeWorkerEvent(message []byte) (t workerEvent, err error) {
 const (
 	// keepFor limits the time to hand over messages that must not be lost.
 	keepFor = 5 * time.Minute
-	// mostInMessage is what goes into one message; what is longer goes in parts, since a
+	// mostInMessage is the most bytes in one message. Longer ones are sent in parts, since a
 	// server's usual limit is 1 MiB.
 	mostInMessage = 512 << 10
 	partHeader    = "Wl-Part" // as in 2/3

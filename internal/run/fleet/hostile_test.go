@@ -160,7 +160,7 @@ func (b *besieged) expectRefusal(name string, a answer, why string) {
 	}
 }
 
-// serverSpec is what an agent may be asked for.
+// serverSpec returns a spec that an agent accepts.
 func serverSpec() *worker.Spec {
 	return &worker.Spec{Contract: worker.Contract, Role: worker.ServerRole, Stack: "tcp", Workload: worker.Workload{Name: "echo"}, Address: "127.0.0.1:0"}
 }

@@ -52,7 +52,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// events are what a connection reports.
+// events collects the events that a connection reports.
 type events struct {
 	mu  sync.Mutex
 	all []string

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// simulatedAgents is how many agents are simulated, and how long their window is.
+// simulatedAgents returns the number of simulated agents, and the length of their window.
 func simulatedAgents(t *testing.T) (agents int, window time.Duration) {
 	if text := os.Getenv("WIRELAB_AGENTS"); text != "" { // make bench
 		if _, err := fmt.Sscan(text, &agents); err != nil {
@@ -78,7 +78,7 @@ func TestManyAgents(t *testing.T) {
 	}
 }
 
-// waitForAgents waits until so many agents have cards.
+// waitForAgents waits until n agents have cards.
 func waitForAgents(t *testing.T, state string, n int) {
 	t.Helper()
 	credentials, err := protocol.ReadTokenFile(hub.TokenFile(state, protocol.RoleController))
@@ -127,7 +127,7 @@ func peakOf(t *testing.T, p *part) int64 {
 	t.Helper()
 	usage, known := p.command.ProcessState.SysUsage().(*syscall.Rusage)
 	if !known {
-		t.Skip("how much memory a process took is not told here")
+		t.Skip("the memory of a process is unknown on this system")
 	}
 	return usage.Maxrss << 10
 }

@@ -73,7 +73,7 @@ type doorkeeper struct {
 	last           map[string]uint64 // the highest number that was let in, of each run
 }
 
-// mostRuns bounds what a session remembers, which must be all that was ever let in.
+// mostRuns bounds the runs that a session remembers: it must remember every run that it let in.
 const mostRuns = 100_000
 
 func newDoorkeeper(agent, session, publicKey string) (*doorkeeper, error) {

@@ -175,7 +175,7 @@ func playHub(args []string) error {
 	select {} // until it is killed
 }
 
-// labPlan is what playLab measures.
+// A labPlan says what playLab measures.
 type labPlan struct {
 	Scenario       *scenario.Scenario
 	Server, Client string

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// quietBytes is what an agent may tell of a worker each second while it runs: more would
-	// be a load of its own on the machines that are measured.
+	// quietBytes is the most bytes that an agent may send per second about a running worker:
+	// more would be a load of its own on the measured machines.
 	quietBytes = 1000
-	// repeatAfter is how long nothing is told before what is not new is told again.
+	// repeatAfter is the silence after which an agent repeats what it has sent already.
 	repeatAfter = 1200 * time.Millisecond
 )
 
-// budget keeps an agent quiet.
+// A budget limits the bytes that an agent sends.
 type budget struct {
 	guard  sync.Mutex
 	left   int

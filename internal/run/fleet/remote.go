@@ -67,8 +67,8 @@ func (r *remote) forget() {
 	delete(r.controller.ends, r.key())
 }
 
-// take takes in what the agent tells. It is called from one goroutine for what may be lost, and
-// from another for what may not.
+// take takes a message of the agent. One goroutine calls it for messages that may be lost, and
+// another one for messages that may not.
 func (r *remote) take(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS

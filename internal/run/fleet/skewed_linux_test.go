@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// aheadBy starts a process whose monotonic clock is ahead by so many seconds.
+// aheadBy returns surroundings in which a process has a monotonic clock that is ahead by seconds.
 func aheadBy(seconds int) host.Surroundings {
 	return host.Surroundings{Enter: func() error {
 		if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {

@@ -106,10 +106,10 @@ func (s *simulated) PID() int                  { return os.Getpid() }
 func (s *simulated) CPU() time.Duration        { return 0 }
 func (s *simulated) Warnings() []string        { return nil }
 
-// callsPerSecond is what each simulated client makes.
+// callsPerSecond is the rate of each simulated client.
 const callsPerSecond = 20_000
 
-// run goes through a client's life, as docs/worker-contract.md has it.
+// run goes through a client's life, as docs/worker-contract.md describes it.
 func (s *simulated) run() {
 	alone, begin := s.launch.Spec.Client.Group == nil, clock.Now()
 	if !alone {
@@ -159,14 +159,15 @@ func (s *simulated) run() {
 	close(s.done)
 }
 
-// distributions are those of results, by their counts: a thousand machines make one each, and
-// to make all of them here would take this one's CPUs for seconds, in which no order is heard.
+// distributions caches the distributions of results, by their counts. A thousand machines make one
+// each. To make all of them here would keep this machine's CPUs busy for seconds, and no order would
+// be heard.
 var distributions struct {
 	guard sync.Mutex
 	of    map[int64]latency.Distribution
 }
 
-// distributionOf is that of as many calls as were recorded.
+// distributionOf returns the distribution for the number of recorded calls.
 func distributionOf(service *latency.Recorder) latency.Distribution {
 	histogram := latency.NewHistogram(service)
 	distributions.guard.Lock()

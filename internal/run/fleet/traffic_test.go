@@ -62,10 +62,10 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// mostRealAgents is how many agents have processes of their own here.
+// mostRealAgents is the most agents that have processes of their own here.
 const mostRealAgents = 50
 
-// While a window is open, agents and hub are as good as quiet. How quiet is printed, for
+// While a window is open, agents and hub send almost nothing. The test prints how much, for
 // processes and for simulated agents: WIRELAB_AGENTS=10 go test ./internal/run/fleet -run Traffic -v
 func TestTraffic(t *testing.T) {
 	if os.Getenv("WIRELAB_AGENTS") == "" {
@@ -114,7 +114,7 @@ func (c *chaos) expectQuiet(between *meter, agents int, window time.Duration) {
 	sent, got = between.sent.Load()-sent, between.got.Load()-got
 	took := time.Since(began)
 	each := func(n int64) float64 { return float64(n) / took.Seconds() / float64(agents+1) }
-	t.Logf("%d agents, and a worker on each: %.2f messages a second each, %.0f bytes a second sent each and %.0f received; %.0f messages and %.0f KB a second at the hub",
+	t.Logf("%d agents, and a worker on each: %.2f messages per second each, %.0f bytes per second sent each and %.0f received; %.0f messages and %.0f KB per second at the hub",
 		agents+1, each(messages), each(sent), each(got), float64(messages)/took.Seconds(), float64(sent+got)/took.Seconds()/1000)
 	run.says("done")
 	if records := recordsIn(t, dir); len(records) != 1 || records[0].Failure != "" {

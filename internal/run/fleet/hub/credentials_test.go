@@ -42,8 +42,8 @@ func TestFleetToken(t *testing.T) {
 	}
 }
 
-// A token that is cut anywhere, or of which one character is another, is refused, and no error
-// has a part of it.
+// A token that is cut anywhere, or that has a changed character, is refused, and no error has a part
+// of it.
 func TestFleetTokenSpoilt(t *testing.T) {
 	_, c := credentials(t)
 	token := c.Token()

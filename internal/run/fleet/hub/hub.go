@@ -266,7 +266,7 @@ func (h *Hub) join(config *server.Options) error {
 	return nil
 }
 
-// explain says what to do where nats-server gave up.
+// explain says what to do after nats-server gave up.
 func (h *Hub) explain(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%s is taken, by another hub or another program: give another address by --listen, or end the hub by wirelab fleet down (%w)", h.options.Listen, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// serverLog takes what nats-server says. Warnings and errors are passed on, for who runs the
-// hub; what it cannot go on with is kept, since nats-server would end the process.
+// serverLog takes the log of nats-server. It passes warnings and errors on to the user of the hub.
+// It keeps fatal errors, since nats-server would end the process.
 type serverLog struct {
 	mu   sync.Mutex
 	to   io.Writer

@@ -21,9 +21,9 @@ const (
 	mostPayloadBytes = 8 << 20
 )
 
-// Prepare makes what a fleet needs of JetStream: the bucket of the agents' cards, the stream of
-// what must not be lost and the store of samples, each kept so many times. What is there
-// already is set to these limits.
+// Prepare makes the parts of JetStream that a fleet needs: the bucket of the agents' cards, the
+// stream of messages that must not be lost, and the store of samples. Each has the given number of
+// replicas. Parts that exist already get these limits.
 func Prepare(ctx context.Context, js jetstream.JetStream, project string, replicas int) error {
 	if err := protocol.CheckProject(project); err != nil {
 		return err
