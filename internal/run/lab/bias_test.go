@@ -24,12 +24,11 @@ type study struct {
 	// drift is by how much longer calls take at the end of a quiet run than at its
 	// beginning; wander is the deviation of a drift without aim.
 	drift, wander float64
-	// longer is how many times longer the trials of the third variant take, and slower
-	// its calls. The longer a trial, the more often it is spoiled.
+	// longer is the factor by which the trials of the third variant take longer, and slower
+	// the factor for its calls. The longer a trial, the more often it is spoiled.
 	longer, slower float64
-	// bursts is how often a trial meets a burst that its own latency is held against: it
-	// is spoiled if the burst is half as long as its latency, and otherwise a part of the
-	// burst goes into its latency.
+	// bursts is the share of trials that meet a burst. A burst longer than half the
+	// trial's latency spoils it. Otherwise a part of the burst is added to the latency.
 	bursts float64
 }
 

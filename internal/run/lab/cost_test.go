@@ -53,7 +53,7 @@ func trafficOf(r *record.Record) error {
 	requests := float64(r.Completed) / float64(r.WindowNS) * float64(r.Traffic.SpanNS)
 	for way, bytes := range map[string]int64{"sent": r.Traffic.SentBytes, "received": r.Traffic.ReceivedBytes} {
 		if each := float64(bytes) / requests; each < 70 || each > 110 {
-			return fmt.Errorf("%.1f bytes a request were %s, want 70 to 110", each, way)
+			return fmt.Errorf("%.1f bytes per request were %s, want 70 to 110", each, way)
 		}
 	}
 	if packets := float64(*r.Traffic.SentPackets-*r.Traffic.SentPureAcks) / requests; packets < 0.8 || packets > 1.2 {

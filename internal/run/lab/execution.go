@@ -81,9 +81,8 @@ func (e *execution) run(ctx context.Context) error {
 	}
 }
 
-// take measures a trial, and records it or sets it back. Only what the judge refuses is
-// set back, and enters no figure in any case, so that no result is preferred for what it
-// shows.
+// take measures a trial, and records it or sets it back. It sets back only trials that the judge
+// refuses. They would enter no figure in any case, so this prefers no result over another.
 func (e *execution) take(ctx context.Context, number int) error {
 	earlier := e.attempts(number)
 	e.observe(live.Begun{Trial: e.order[number]})
@@ -131,7 +130,7 @@ func (e *execution) attempts(number int) []record.Attempt {
 	})
 }
 
-// refuse records a trial as it was spoiled the last time.
+// refuse records the last measurement of a trial that was always spoiled.
 func (e *execution) refuse(number int) error {
 	last := e.queue.setBack(number)
 	e.queue.leave(number)
@@ -167,8 +166,8 @@ func watchOthers(ctx context.Context) float64 {
 	return seen.TakenByOthers()
 }
 
-// watchNobody is for machines of a fleet, which are not seen between trials: they are held to
-// be quiet when some time has passed.
+// watchNobody replaces watchOthers for a fleet, whose machines are not watched between trials. They
+// count as quiet after some time.
 func watchNobody(ctx context.Context) float64 {
 	select {
 	case <-time.After(lookFor):

@@ -91,7 +91,7 @@ func (r *rehearsal) observe(e live.Event) {
 	}
 }
 
-// stage makes a run of so many trials.
+// stage makes a run with the given number of trials.
 func stage(t *testing.T, trials int) *record.Run {
 	t.Helper()
 	s := oneCell(t, "tcp")

@@ -66,8 +66,8 @@ func TestAWorkerThatDies(t *testing.T) {
 	}
 }
 
-// wantDeath measures two variants, of one of which a worker dies, and tells
-// whether that was in the window.
+// wantDeath measures two variants. A worker of one of them dies. It reports whether
+// the worker died in the window.
 func wantDeath(t *testing.T, role string, window time.Duration) (died bool) {
 	t.Helper()
 	const doomed = "tcp:buffers=pooled"

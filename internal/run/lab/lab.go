@@ -71,7 +71,7 @@ type Lab struct {
 	// Patience bounds the time spent on trials that only the machine spoils. The zero value
 	// records such trials as they are.
 	Patience Patience
-	// Live has the progress of trials show what their calls are like.
+	// Live adds figures of the calls to the progress of trials.
 	Live bool
 	// Fleet, if not nil, runs the ends on other machines.
 	Fleet Fleet

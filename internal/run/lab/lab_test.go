@@ -92,7 +92,7 @@ func newLab(t testing.TB) *Lab {
 	return l
 }
 
-// oneCell is a scenario of one part: four clients that make 100 requests each.
+// oneCell returns a scenario of one part: four clients that make 100 requests each.
 func oneCell(t testing.TB, stacks string) *scenario.Scenario {
 	t.Helper()
 	variants, err := scenario.ParseVariants(stacks)
@@ -109,7 +109,7 @@ func oneCell(t testing.TB, stacks string) *scenario.Scenario {
 	}
 }
 
-// openCell is oneCell under an open loop of so many clients.
+// openCell returns oneCell under an open loop of the given number of clients.
 func openCell(t *testing.T, stacks string, clients int, rate float64, window time.Duration) *scenario.Scenario {
 	t.Helper()
 	s := oneCell(t, stacks)

@@ -65,7 +65,7 @@ func TestEveryStacksCallsAreTold(t *testing.T) {
 			t.Logf("%s: %.1f µs by turns without", name, *r.Life.BareNS/1e3)
 		}
 		if told < 20 || float64(told) < 0.9*float64(int64(told)+untold) {
-			t.Errorf("%s: %d calls are told, %d are not", name, told, untold)
+			t.Errorf("%s: the stages of %d calls are known, of %d unknown", name, told, untold)
 		}
 		var sum float64
 		for _, stages := range r.Life.Calls {
@@ -97,9 +97,9 @@ func TestASleepIsTheHandlers(t *testing.T) {
 		handler := func(stages []int64) int64 { return stages[at] }
 		longer := medianOf(slow.Calls, total) - medianOf(plain.Calls, total)
 		there := medianOf(slow.Calls, handler) - medianOf(plain.Calls, handler)
-		// A machine that others use adds waits for a CPU, which are elsewhere.
+		// On a machine that others use, calls also wait for a CPU, in other stages.
 		if longer < int64(sleep) || there < int64(sleep) || float64(there) < float64(longer)*2/3 {
-			t.Errorf("%s: calls take %v longer, of which %v in the handler", stack, time.Duration(longer), time.Duration(there))
+			t.Errorf("%s: calls take %v longer, and %v longer in the handler", stack, time.Duration(longer), time.Duration(there))
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestADelayIsTheSendings(t *testing.T) {
 	network := scenario.Network{Path: scenario.Path{Delay: scenario.Duration(delay)}}
 	for stack, r := range lives(t, "tcp,h3", "echo", network) {
 		if len(r.Life.Calls) < 5 || r.Life.Untold > int64(len(r.Life.Calls)) {
-			t.Errorf("%s: %d calls are told, %d are not", stack, len(r.Life.Calls), r.Life.Untold)
+			t.Errorf("%s: the stages of %d calls are known, of %d unknown", stack, len(r.Life.Calls), r.Life.Untold)
 			continue
 		}
 		sent := medianOf(r.Life.Calls, func(stages []int64) (sum int64) {

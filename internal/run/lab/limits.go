@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// fastestOpening is more connections a second than any client opens on
+// fastestOpening is more connections per second than any client opens on
 // loopback: a bare TCP loop on two CPUs makes 13,000.
 const fastestOpening = 20_000
 

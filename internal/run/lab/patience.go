@@ -16,11 +16,11 @@ type Patience struct {
 	Share float64 // of the run's time, patience included: below 1; comes on top of Time
 }
 
-// UsualPatience is a quarter of the run's time. It is 10 seconds more, because neighbours
-// work for seconds at a time, also while a run is short.
+// UsualPatience is a quarter of the run's time and 10 seconds more. Neighbours work for seconds at
+// a time, so a short run needs the seconds.
 var UsualPatience = Patience{Time: 10 * time.Second, Share: 0.25}
 
-// after is the patience once the plan's trials have taken so long.
+// after returns the patience once the plan's trials have taken the given time.
 func (p Patience) after(planned time.Duration) time.Duration {
 	const longest = 1 << 61 // nanoseconds, 73 years: with a share near 1 no integer holds it
 	return min(p.Time, longest) + time.Duration(min(p.Share/(1-p.Share)*float64(planned), longest))

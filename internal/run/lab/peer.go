@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// serverProgram is the program of the trial's server.
+// serverProgram returns the program of the trial's server.
 func (t *trial) serverProgram() []string {
 	if p, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
 		return t.lab.Peers[p.Name]
@@ -18,7 +18,7 @@ func (t *trial) serverProgram() []string {
 	return t.worker()
 }
 
-// clientProgram is the program of the trial's client.
+// clientProgram returns the program of the trial's client.
 func (t *trial) clientProgram() []string {
 	if p, foreign := catalog.ClientPeer(t.planned.Cell.Variant); foreign {
 		return t.lab.Peers[p.Name]

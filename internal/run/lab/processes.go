@@ -27,8 +27,8 @@ type server struct {
 	trust   secure.Trust
 	// congestion is the congestion control of its sockets, as far as it is known.
 	congestion string
-	// outside sees what a peer costs, or a service at a given address; nil for wirelab's own
-	// worker, which does it itself, and for a service on another machine.
+	// outside reads the cost of a peer, or of a service at a given address. It is nil for
+	// wirelab's own worker, which reads its own cost, and for a service on another machine.
 	outside *worker.Outsider
 	spent   time.Duration   // by a service at a given address, while it was seen
 	machine *worker.Machine // of a server on another, once it has stopped
@@ -187,7 +187,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	return result, process, seen, nil
 }
 
-// worker is the program of the trial's ends.
+// worker returns the program of the trial's ends.
 func (t *trial) worker() []string {
 	if limit := catalog.SmallObject(t.planned.Cell.Variant); limit != 0 {
 		return t.lab.Rebuilt[limit]
@@ -261,7 +261,7 @@ func workerArrivals(l scenario.Load) string {
 	return string(l.Arrivals)
 }
 
-// recordedLoad is the cell's load; the in-flight limit is an option of every
+// recordedLoad returns the cell's load; the in-flight limit is an option of every
 // variant, and carried out by the load engine.
 func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
 	l := cell.Load

@@ -54,8 +54,8 @@ func TestAProfileFindsWhoAllocates(t *testing.T) {
 	}
 }
 
-// mostPooled is how many times what arrives a server with pooled messages may
-// allocate. Under the race detector sync.Pool drops some of them at random.
+// mostPooled returns the most that a server with pooled messages may allocate, as a multiple of
+// the bytes that arrive. Under the race detector sync.Pool drops some messages at random.
 func mostPooled() float64 {
 	info, _ := debug.ReadBuildInfo()
 	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {

@@ -31,7 +31,7 @@ func (n neighbour) takes(from, to time.Duration) float64 {
 	return n.always + 0.5*float64(burning)/slices
 }
 
-// simulation is a run without processes.
+// A simulation is a run without processes.
 type simulation struct {
 	neighbour neighbour
 	spoils    func(measurement) bool
@@ -59,7 +59,7 @@ func quick(random *rand.Rand, trials int, n neighbour) simulation {
 	return s
 }
 
-// quietly is how long the run takes without neighbours.
+// quietly returns how long the run takes without neighbours.
 func (s simulation) quietly() (whole time.Duration) {
 	for _, took := range s.took {
 		whole += took
@@ -67,7 +67,7 @@ func (s simulation) quietly() (whole time.Duration) {
 	return whole
 }
 
-// simulated is what came of a simulation.
+// A simulated holds the outcome of a simulation.
 type simulated struct {
 	first    []int // trials in the order in which they were first measured
 	repeats  int

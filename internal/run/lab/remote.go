@@ -50,7 +50,8 @@ func (r *Remote) tell(change func() worker.Control) {
 	}
 }
 
-// attach makes a client the one that is told, first what it missed; nil: none is.
+// attach makes client the receiver of the controls, and sends it the ones that it missed. With nil,
+// no client receives any.
 func (r *Remote) attach(client worker.End) {
 	if r == nil {
 		return

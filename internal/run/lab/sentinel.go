@@ -14,7 +14,7 @@ import (
 )
 
 // startSentinel watches the CPUs of the placement. It has the same priority as the workers, in a
-// session of its own, so that it waits for what they would wait for.
+// session of its own, so that it has to wait for a CPU when they would.
 func (t *trial) startSentinel(server, client worker.End) *worker.Sentinel {
 	if t.lab.Unwatched || server == nil || len(t.lab.Placement.Server) == 0 || len(t.lab.Placement.Client) == 0 {
 		return nil
@@ -23,8 +23,8 @@ func (t *trial) startSentinel(server, client worker.End) *worker.Sentinel {
 	return worker.StartSentinel(t.lab.Worker, in, t.watchList(server.PID(), client.PID()))
 }
 
-// watchList has each CPU once, with all processes that were placed on it. What a server
-// has started belongs to it.
+// watchList returns each CPU once, with all processes that were placed on it. The processes that a
+// server has started count as part of the server.
 func (t *trial) watchList(server, client int) []probe.SentinelCPU {
 	var list []probe.SentinelCPU
 	add := func(cpus, pids []int) {
@@ -128,7 +128,7 @@ func (w window) gaps(watched []probe.Watched) *record.Gaps {
 	return &sum
 }
 
-// within is the part of a gap that lies in the window.
+// within returns the part of a gap that lies in the window.
 func (w window) within(gap probe.Gap) int64 {
 	return min(gap.AtNS+gap.TookNS, w.endNS) - max(gap.AtNS, w.beginNS)
 }

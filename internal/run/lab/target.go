@@ -19,8 +19,8 @@ const (
 	answerSoon = 1500 * time.Millisecond
 	// answerLate is the wait if the listener may speak the wanted protocol.
 	answerLate = 5 * time.Second
-	// triesOfTarget is how often a target is called that fails at once: one that fails now
-	// and then can be measured.
+	// triesOfTarget is the number of calls of a target that fails at once: a target that fails
+	// now and then can be measured.
 	triesOfTarget = 3
 )
 

@@ -52,7 +52,7 @@ func (t *trial) record(started time.Time) *record.Record {
 	return r
 }
 
-// cell is the cell as the record has it.
+// cell returns the cell in the form of the record.
 func (t *trial) cell() record.Cell {
 	cell := recordedCell(t.planned.Cell)
 	cell.Connection = t.connection().String()
@@ -86,7 +86,7 @@ func (t *trial) connection() scenario.Connection {
 	return catalog.ConnectionOf(s, cell.Variant, cell.Connection)
 }
 
-// target is the foreign server to use, if any.
+// target returns the foreign server to use, if any.
 func (t *trial) target() string {
 	variant := t.planned.Cell.Variant
 	if address, ok := t.lab.Targets[variant.String()]; ok {
@@ -139,7 +139,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		t.applyServer(r, serverResult.Usage, result)
 	case server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
-	case !t.isService(): // of which the report says so anyway
+	case !t.isService(): // the report of a service says so anyway
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
 	}
 	applyAllowance(&r.Client, result.Allowance)
@@ -183,7 +183,7 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 	}
 }
 
-// inFlight is the variant's limit; the variant was checked with the scenario.
+// inFlight returns the variant's limit; the variant was checked with the scenario.
 func (t *trial) inFlight() int {
 	limit, _ := catalog.InFlight(t.planned.Cell.Variant)
 	return limit

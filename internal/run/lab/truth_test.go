@@ -20,7 +20,7 @@ import (
 // These tests put a known truth into a server or a client and want it back out
 // of the record, through real processes.
 
-// disturbances are what the judge said of the machine in the trials since it was
+// disturbances holds what the judge said about the machine, in the trials since the list was
 // last emptied. Tests that measure do not run in parallel.
 var disturbances []string
 
@@ -95,7 +95,7 @@ func TestADelayComesOut(t *testing.T) {
 
 // Closed-loop clients would wait a stall out and hardly see it. Arrivals on a
 // schedule meet it evenly: a tenth of them, with a thousandth of all waiting
-// for more than 99 ms. Two of 5,000 calls a second meet it in service.
+// for more than 99 ms. Two of 5,000 calls per second meet it in service.
 func TestAStallShowsInResponseTimeOnly(t *testing.T) {
 	takesSeconds(t)
 	despiteNoise(t, func() error {
