@@ -5,19 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// Controls are the keys of a load that runs: it can be ended early, and be paused, and one
-// that waits for a cue be given it. All methods may be called at any time, from any goroutine;
-// they are obeyed some milliseconds later.
+// Controls steers a running load: it ends the load early, pauses it, or gives it the cues that it
+// waits for. All methods may be called at any time, from any goroutine. The load obeys some
+// milliseconds later.
 type Controls struct {
 	end, paused  atomic.Bool
 	goAt, openAt atomic.Pointer[int64]
 }
 
-// Go sends the first call at an instant, or at once if that is over. Only its first call counts.
+// Go sends the first call at an instant, or at once if the instant is over. Only the first Go
+// counts.
 func (c *Controls) Go(at int64) { c.goAt.CompareAndSwap(nil, &at) }
 
-// Open opens the window at an instant, once the warm-up may end, or as soon as it can be
-// where that is over. What counts is the first time that it is called.
+// Open opens the window at an instant, once the warm-up may end, or as soon as possible if the
+// instant is over. Only the first Open counts.
 func (c *Controls) Open(at int64) { c.openAt.CompareAndSwap(nil, &at) }
 
 // End closes the window at once. Calls that began in it are waited for, up to the drain.

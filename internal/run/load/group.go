@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 )
 
-// Group says which callers of a larger group a plan has: those from First on. Arrivals and
-// Extra are then those of the whole group. Each plan takes those of its callers, so that
-// plans that share a seed and an instant of begin send together what one plan would.
+// A Group says which callers of a larger group a plan has: the callers from First on. Arrivals and
+// Extra then describe the whole group, and each plan takes the share of its own callers. Plans that
+// share a seed and an instant of begin thus send the same requests together as one plan would.
 type Group struct {
 	First int // from 0
 	Of    int // callers of the whole group

@@ -194,7 +194,7 @@ func TestCuesThatDoNotCome(t *testing.T) {
 		began := time.Now()
 		_, err := Run(t.Context(), plan)
 		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "open") || took < time.Minute || took > 62*time.Second {
-			t.Errorf("not told to open its window: %v after %v, want an error after a minute and a second", err, took)
+			t.Errorf("without the control to open its window: %v after %v, want an error after a minute and a second", err, took)
 		}
 		plan.Controls = &Controls{}
 		after(t, 2*time.Minute, plan.Controls.End)

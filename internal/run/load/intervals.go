@@ -7,8 +7,8 @@ import (
 	"wirelab.dev/internal/base/latency"
 )
 
-// Intervals asks for what calls were like, one stretch of time after another. Plans that share
-// one, as a warm-up of its own does with the load behind it, share the instants of the edges.
+// Intervals asks for the figures of calls in one stretch of time after another. Plans that share
+// an Intervals share the instants of its edges, as a separate warm-up and the load after it do.
 type Intervals struct {
 	Every  time.Duration
 	Report func(Interval) // called from the goroutine that controls the load
@@ -24,7 +24,7 @@ type Intervals struct {
 type Interval struct {
 	StartNS, TookNS int64
 	Failed          int64 // one of them may be among those that ended in the interval before
-	// Responses are the response times of those that ended. Pauses are in them.
+	// Responses holds the response times of calls that ended, with the pauses in them.
 	Responses *latency.Coarse
 }
 

@@ -99,10 +99,10 @@ type Plan struct {
 	// Begins names the cue of the first call, and Opens the cue of the window once the warm-up
 	// may end.
 	Begins, Opens Cue
-	// Report, if not nil, is called a few times a second from one goroutine.
+	// Report, if not nil, is called a few times per second, from one goroutine.
 	Report func(live.Progress)
-	// Intervals, if not nil, are reported, which costs each call some nanoseconds, and each
-	// client eleven kilobytes.
+	// Intervals, if not nil, are reported. They cost each call some nanoseconds, and each client
+	// eleven kilobytes.
 	Intervals *Intervals
 	// Live has reports show what the calls were like, which costs each of them some
 	// nanoseconds, and each client two kilobytes.

@@ -125,7 +125,7 @@ func TestOpenLoopShowsAStall(t *testing.T) {
 		within(t, "response P99.9", r.response.Quantile(0.999).Seconds(), 0.099, 0.02)
 		within(t, "response P95", r.response.Quantile(0.95).Seconds(), 0.050, 0.05)
 		if p := r.service.Quantile(0.999); p > time.Millisecond {
-			t.Errorf("service P99.9 is %v: only 4 of 10,000 calls a second meet the stall in service", p)
+			t.Errorf("service P99.9 is %v: only 4 of 10,000 calls per second meet the stall in service", p)
 		}
 		if r.Pacing.Queued == 0 {
 			t.Error("no arrival was counted as having found no free client")

@@ -10,31 +10,30 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Written is a call as a client in another language wrote it down, which knows none of
-// this package's rules. Its instants are those of package clock.
+// A Written is a call as a client in another language wrote it down. Such a client knows none of
+// this package's rules. The instants are those of package clock.
 type Written struct {
 	Due, Sent, Ended int64
 	Caller           uint32
 	Failure          uint32 // 0: it was answered rightly; otherwise one of the Journal's, from 1
 }
 
-// Journal is all that such a client did.
+// A Journal holds all calls of such a client.
 type Journal struct {
 	Calls      []Written // in any order; Replay sorts them
 	Begin, End int64     // the window; End counts only where a duration bounds it
 	Failures   []record.ErrorCount
 }
 
-// mostWritten bounds how long a journal may last: years are a fault of its units.
+// mostWritten bounds the time of a journal: one of years has wrong units.
 const mostWritten = 2 * time.Hour
 
 // firstCallAtMost is the longest time from the window's begin to the first call without a warm-up:
 // many callers take a while to start.
 const firstCallAtMost = 10 * time.Second
 
-// Replay works out what the clients of a plan measured, from the calls that they wrote
-// down, by the rules of Run. The plan needs as many Callers as there were, which are not
-// called.
+// Replay computes the result of a plan by the rules of Run, from the calls that its clients wrote
+// down. The plan needs one Caller for each of their callers, but Replay calls none of them.
 func Replay(p Plan, j Journal) (*Result, error) {
 	if err := p.validate(); err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func Replay(p Plan, j Journal) (*Result, error) {
 	return c.result(), nil
 }
 
-// check refuses what cannot have been.
+// check refuses impossible calls.
 func (c *controller) check(j Journal) error {
 	if len(j.Calls) == 0 {
 		return errors.New("no call was written down")
@@ -143,7 +142,7 @@ type writtenFailure record.ErrorCount
 
 func (f *writtenFailure) Error() string { return f.Example }
 
-// classOfWritten has the class and code that the client gave the failure.
+// classOfWritten returns the class and code that the client gave the failure.
 func classOfWritten(err error) record.ErrorCount {
 	failed, _ := errors.AsType[*writtenFailure](err) // replay passes no other
 	return record.ErrorCount{Class: failed.Class, Code: failed.Code}

@@ -117,7 +117,7 @@ func (c *controller) merge(windowBegin int64) *record.Course {
 // ResponseTimes returns the response times of an open loop.
 func (r *Result) ResponseTimes() *latency.Histogram { return r.response }
 
-// Encode fills in the distributions of the measurement. Run leaves them out: what
+// Encode fills in the distributions of the measurement. Run leaves them out, because a load that
 // only warms up or probes needs none.
 func (r *Result) Encode() error {
 	var all error

@@ -21,9 +21,9 @@ const (
 	oldestCue = 10 * time.Second
 )
 
-// awaitBegin waits for what the plan's first call waits for, until shortly before its instant,
-// which it returns. One that is over is still where a schedule begins: what was due since is
-// late.
+// awaitBegin waits for the cue of the plan's first call, until shortly before its instant, and
+// returns the instant. A schedule begins at this instant even if it is over: arrivals that were due
+// since then are late.
 func (c *controller) awaitBegin(ctx context.Context) (int64, error) {
 	since := clock.Now()
 	c.lastReport = since - int64(reportEvery)
@@ -135,7 +135,7 @@ func (c *controller) obey(now int64) error {
 }
 
 // endEarly closes the window, unless it is about to close anyway. A pause is no part of
-// it, so one that is paused ended where the pause began: no call has another place by that.
+// the window, so a paused window ends where the pause began. That moves no call across an edge.
 func (c *controller) endEarly(now int64) error {
 	b := *c.bounds()
 	end := now + int64(notice)

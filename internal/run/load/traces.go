@@ -18,8 +18,8 @@ type traces struct {
 	slowest []record.Trace // slowest first
 }
 
-// note keeps a call if it is among the slowest. Few calls have a trace: that it may move some
-// others counts for nothing beside making one.
+// note keeps a call if it is among the slowest. Few calls have a trace, and to move some others
+// costs little beside making a trace.
 func (t *traces) note(one record.Trace) {
 	t.count++
 	if len(t.slowest) == record.KeptTraces && one.ServiceNS <= t.slowest[record.KeptTraces-1].ServiceNS {

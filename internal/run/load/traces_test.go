@@ -17,7 +17,7 @@ func TestTheSlowestTracesAreKept(t *testing.T) {
 	}
 	slowest, count := tracesOf(clients)
 	if count != calls || len(slowest) != record.KeptTraces {
-		t.Fatalf("%d traces, of which %d are kept", count, len(slowest))
+		t.Fatalf("%d traces; %d are kept", count, len(slowest))
 	}
 	for i, one := range slowest {
 		if want := int64(calls - i); one.ServiceNS != want || one.ID != fmt.Sprint(want) {

@@ -23,13 +23,13 @@ const tick = 5 * time.Millisecond
 // clients send at once.
 const roundsBeforeSteady = 3
 
-// doubtfulDrift is the evidence of a drift from which a warm-up goes on: what is one by
-// chance passes with the next intervals, so half of what would be certain is enough.
+// doubtfulDrift is the evidence of a drift at which a warm-up goes on. Half the evidence of a
+// certain drift is enough, because a drift by chance passes with the next intervals.
 const doubtfulDrift = 2
 
-// steady reports whether the course is steady: by MSER-5, which fires as soon as it may
-// on a course that changes slowly beside its noise, and by there being no drift in what
-// that keeps.
+// steady reports whether the course is steady: MSER-5 says so, and the intervals that MSER-5 keeps
+// have no drift. The second test is needed because MSER-5 fires at once on a course that changes
+// slowly beside its noise.
 func steady(course []record.Interval, clients int, of figure) bool {
 	var requests int64
 	for _, i := range course {
@@ -71,8 +71,8 @@ func setEnough(w *record.WarmUp, course []record.Interval, of figure) {
 // A figure returns the value that the steady state of a course is judged by, for each interval.
 type figure func(course []record.Interval) []float64
 
-// serviceTimes are the intervals' means. An interval in which no call ended has that of
-// the one before.
+// serviceTimes returns the intervals' means. An interval in which no call ended has the mean of
+// the interval before.
 func serviceTimes(course []record.Interval) []float64 {
 	series := make([]float64, len(course))
 	for n, i := range course {

@@ -23,9 +23,9 @@ func (w *window) stop() {
 }
 
 // bounds holds the window's edges, as far as they are known. The controller replaces them
-// as a whole, and ahead of time: what changes lies later than the change itself. A client
-// loads them after its call has ended, so that every call has the same place by the old
-// ones and the new.
+// as a whole, and ahead of time: it changes only edges in the future. A client loads
+// the bounds after its call has ended, so every call has the same place in the old and the
+// new bounds.
 type bounds struct {
 	begin  int64   // notYet during warm-up
 	end    int64   // notYet if the window is bounded by requests, and while it is paused

@@ -93,7 +93,7 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// searcher holds the state of a search. All rates are of requests a second.
+// A searcher holds the state of a search. All rates are in requests per second.
 type searcher struct {
 	plan  Plan
 	try   func(ctx context.Context, rate float64) (*load.Result, record.Step, error) // measures one step

@@ -155,7 +155,7 @@ func TestAShortStepBeyondCapacityIsMissed(t *testing.T) {
 	})
 }
 
-// counter serves so many at a time, each for the same time: its capacity is
+// A counter serves a fixed number of calls at a time, each for the same time, so its capacity is
 // known exactly.
 type counter struct {
 	mu    sync.Mutex
