@@ -32,7 +32,7 @@ type Estimate struct {
 	started time.Time // the running trial
 }
 
-// NewEstimate reads what trials of the run took that are done; run is nil where none is.
+// NewEstimate reads the times of the trials of the run that are done. A nil run has none.
 func NewEstimate(plan []scenario.Planned, run *record.Run) *Estimate {
 	e := &Estimate{plan: plan, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, trials: map[string]int{}}
 	order := lab.Order(plan)
@@ -137,8 +137,8 @@ func likenesses(c scenario.Cell) []likeness {
 	}
 }
 
-// Remaining returns the time that the trials without a record will take. What waiting for a
-// quiet machine will take is not known.
+// Remaining returns the time that the trials without a record will take. It does not include waits
+// for a quiet machine, which are unknown.
 func (e *Estimate) Remaining() time.Duration {
 	slower := e.slower()
 	var sum time.Duration

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// planned is a plan of so many repeats of cells whose windows are these.
+// planned returns a plan that repeats cells with the given windows.
 func planned(t *testing.T, repeats int, windows ...time.Duration) []scenario.Planned {
 	t.Helper()
 	var cells []scenario.Cell
@@ -58,7 +58,7 @@ func TestEstimateOfARunThatGoesOn(t *testing.T) {
 	}
 }
 
-// A cell of which nothing is known takes as long as those of its size, not as the most do.
+// A cell without a trial takes as long as cells of its size, not as long as most cells.
 func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
 	const window, usual = 400 * time.Millisecond, time.Second
 	var plan []scenario.Planned
