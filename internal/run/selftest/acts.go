@@ -116,7 +116,7 @@ func served(p player) act {
 	}
 }
 
-// servedEcho serves echo over tcp, with handlers that do as they are told.
+// servedEcho serves echo over tcp, with handlers that do what told says.
 func servedEcho(told serve) act {
 	told.Variant, told.Workload, told.RequestBytes, told.ResponseBytes = "tcp", "echo", 64, 64
 	return served(&told)

@@ -261,17 +261,17 @@ func ofTheLoad() []Situation {
 	const capacity = "fake:delay=5ms,parallel=5"
 	return []Situation{
 		{
-			Name: "overload", Lie: "1,040 calls a second are offered to a server that can do 1,000", Twin: "900 are",
+			Name: "overload", Lie: "1,040 calls per second are offered to a server that can do 1,000", Twin: "900 are",
 			Expect: []string{"schedule", "overload"}, cell: cell{variant: capacity, clients: 100, load: constantRate(900, time.Second)},
 			lie: offered(1040),
 		},
 		{
-			Name: "overload-much", Lie: "2,000 calls a second are offered to a server that can do 1,000", Twin: "900 are",
+			Name: "overload-much", Lie: "2,000 calls per second are offered to a server that can do 1,000", Twin: "900 are",
 			Expect: []string{"schedule", "overload"}, cell: cell{variant: capacity, clients: 100, load: constantRate(900, time.Second)},
 			lie: offered(2000),
 		},
 		{
-			Name: "few-clients", Lie: "900 calls a second are offered to four clients of 5 ms a call", Twin: "a hundred clients make them",
+			Name: "few-clients", Lie: "900 calls per second are offered to four clients of 5 ms per call", Twin: "a hundred clients make them",
 			Expect: []string{"schedule", "overload"}, cell: cell{variant: capacity, clients: 100, load: constantRate(900, time.Second)},
 			lie: clients(4),
 		},

@@ -88,7 +88,7 @@ func otherChecks(o *Outcome) string {
 	return strings.Join(said, "; ")
 }
 
-// ratio has two digits, or as many as it takes.
+// ratio writes a ratio with two digits, or as a whole number if it has more digits.
 func ratio(r float64) string {
 	if r >= 10 {
 		return fmt.Sprintf("%.0f", math.Round(r))

@@ -170,8 +170,8 @@ func TestADisturberThatFailsIsNotStaged(t *testing.T) {
 	wantNothingLeft(t)
 }
 
-// What cannot be staged is no verdict: without root a proxy lacks its priority, and a lie
-// that was not told would have passed.
+// A situation that cannot be staged gets no verdict: without root a proxy lacks its priority, and a
+// lie that never happened would have passed.
 func TestAMiddlemanThatFailsIsNotStaged(t *testing.T) {
 	g := newRunner(t)
 	g.Actor = []string{"/nonexistent"}
