@@ -32,7 +32,7 @@ type Service struct {
 // ErrNoCertificate is wrapped by the error of a service that has no certificate for RootFile.
 var ErrNoCertificate = errors.New("is not served over TLS and has no certificate")
 
-// grace is how long running calls may take when the service is to end.
+// grace is the most time that running calls may take after the service is asked to end.
 const grace = 5 * time.Second
 
 // rootOf returns the root certificate that a server's clients must trust, or nil.
@@ -93,7 +93,7 @@ func (s *Service) Run(ctx context.Context) error {
 // peerStart bounds how long a peer may take until it listens.
 const peerStart = 20 * time.Second
 
-// runPeer has a worker in another language serve.
+// runPeer serves with a worker in another language.
 func (s *Service) runPeer(ctx context.Context, v scenario.Variant, p peer.Peer) error {
 	path, err := p.Build(ctx, s.Progress)
 	if err != nil {
