@@ -133,7 +133,7 @@ func (c *ClientSpec) GroupOf() Group {
 type Load struct {
 	Model             scenario.LoadModel `json:"model"` // but Sustained
 	RequestsPerClient int                `json:"requests_per_client,omitempty"`
-	ExtraRequests     int                `json:"extra_requests,omitempty"` // so many of the first clients measure one more
+	ExtraRequests     int                `json:"extra_requests,omitempty"` // this many of the first clients measure one more
 	DurationNS        int64              `json:"duration_ns,omitempty"`
 	RatePerSecond     float64            `json:"rate_per_second,omitempty"`
 	RampTo            float64            `json:"ramp_to,omitempty"`

@@ -11,7 +11,7 @@ import (
 // End is one end of a trial as the lab knows it: a Process of this machine, one that an agent
 // looks after on another, or several of those that are one client.
 type End interface {
-	// Ready, Result and Stop are as those of Process.
+	// Ready, Result and Stop do the same as the methods of Process.
 	Ready(ctx context.Context) (Ready, error)
 	Result(ctx context.Context) (Result, error)
 	Stop() error

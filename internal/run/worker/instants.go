@@ -8,7 +8,7 @@ import (
 // Instants holds the begin of each call and the time that it took.
 type Instants [][2]int64
 
-// MostInstants bounds what a worker keeps: the last seconds of the fastest wire.
+// MostInstants bounds the instants that a worker keeps: the last seconds of the fastest wire.
 const MostInstants = 1 << 16
 
 // Plus returns the instants of both in order, as far as MostInstants allows.
@@ -18,7 +18,7 @@ func (i Instants) Plus(other Instants) Instants {
 	return all[:min(len(all), MostInstants)]
 }
 
-// Within returns those of the calls that lie between two instants.
+// Within returns the calls that lie between two instants.
 func (i Instants) Within(begin, end int64) Instants {
 	var found Instants
 	for _, one := range i {

@@ -67,9 +67,9 @@ type ClientResult struct {
 	CallsWritten int64 `json:"calls_written,omitempty"`
 }
 
-// Plus returns what two clients measured that worked at the same time, as if they were one:
-// counts are sums. What Measurement.Plus leaves out stays that of r. Of the census either will
-// do, since any call has as many bytes as another.
+// Plus returns the result of two clients that worked at the same time, as if they were one: counts
+// are sums. Figures that Measurement.Plus leaves out are those of r. Either census will do, since
+// all calls have the same number of bytes.
 func (r ClientResult) Plus(other ClientResult) ClientResult {
 	r.Measurement = r.Measurement.Plus(other.Measurement)
 	r.BeginNS, r.EndNS = min(r.BeginNS, other.BeginNS), max(r.EndNS, other.EndNS)

@@ -40,13 +40,13 @@ func (p Peer) joins(load worker.Load) func(T) {
 		client, said := p.joined(t, load)
 		p.until(t, said, "how far it is, before it may go", func(live.Progress) bool { return true })
 		if now := p.until(t, said, "it again", func(live.Progress) bool { return true }); now.Done > 0 || now.Settled {
-			t.Errorf("not told to go, it has made %d calls; that it is settled: %v", now.Done, now.Settled)
+			t.Errorf("before the control to go, it has made %d calls; that it is settled: %v", now.Done, now.Settled)
 		}
 		began := clock.Now()
 		p.cue(t, client, worker.GoControl, began)
 		settled := p.until(t, said, "that it is settled", func(p live.Progress) bool { return p.Settled })
 		if !settled.Warming {
-			t.Error("not told to open its window, it does not say that it warms up")
+			t.Error("before the control to open its window, it does not say that it warms up")
 		}
 		more := p.until(t, said, "that it goes on warming up", func(p live.Progress) bool { return p.Done > settled.Done })
 		if !more.Settled || !more.Warming {
