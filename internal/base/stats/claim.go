@@ -43,8 +43,8 @@ type ClaimTest struct {
 	// Margin is the relative difference that was taken for none: the rule's, or
 	// less where the claimed effect is small.
 	Margin float64
-	// Trials, of an underpowered claim, is about how many would tell in 80 of 100
-	// experiments, if the truth is what they estimate. 0: no number under 10,000.
+	// Trials estimates, for an underpowered claim, the number of trials that would decide it
+	// in 80 of 100 experiments if the estimate is true. 0: no number under 10,000.
 	Trials int
 }
 

@@ -29,12 +29,12 @@ type CrossoverRule struct {
 
 // A Crossover is the X at which A and B change sides.
 type Crossover struct {
-	// X is where the ratio of A to B is 1, by linear interpolation of its
-	// logarithm over that of X.
+	// X holds the point at which the ratio of A to B is 1, by linear interpolation of
+	// the ratio's logarithm over the logarithm of X.
 	X float64 `json:"x"`
 	// Low and High are the nearest X on either side at which A and B differ with
-	// confidence: the crossover lies between. If it is indistinct, they are the
-	// ends of the stretch where they do not.
+	// confidence: the crossover lies between them. If the crossover is indistinct, they
+	// are the ends of the stretch in which A and B do not differ.
 	Low  float64       `json:"low"`
 	High float64       `json:"high"`
 	Kind CrossoverKind `json:"kind"`
@@ -43,10 +43,10 @@ type Crossover struct {
 }
 
 // FindCrossovers returns where two positive curves over the same X cross, in
-// order. At each X both need three trials; pairs and assumptions are those of
-// [RatioInterval]. Differences are judged at each X alone: of twenty X at which
-// there is no difference one shows some at 95 %, and alone could make a
-// crossover on either side of itself.
+// order. At each X both need three trials; pairs and assumptions are the same as in
+// [RatioInterval]. Differences are judged at each X alone: at 95 %, one of twenty X
+// without a difference shows one, and that X alone could make a crossover on either
+// side of itself.
 func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 	points, err := differences(a, b, rule)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 type Drift struct {
 	Bias float64 // of the series' mean, relative to the level that it approaches
 	Seen float64 // the same relative to where the series ends, which is no guess
-	// After is when it is within a hundredth of that level, in lengths of the series from
-	// its start.
+	// After is the time until the series is within a hundredth of that level, from its start
+	// and in lengths of the series.
 	After float64
 	// Evidence is the number of standard errors by which the drift differs from none. The best of
 	// six curves is taken: of steady series 1 in 100 have more than [CertainDrift].

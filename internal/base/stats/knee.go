@@ -54,8 +54,8 @@ type KneeSearch struct {
 
 // A Knee is the place where a curve bends.
 type Knee struct {
-	// X is where the two straight lines meet that the curve follows over double
-	// logarithmic axes before and after the bend.
+	// X holds the point at which two straight lines meet: over double logarithmic axes
+	// the curve follows one of them before the bend and the other after it.
 	X Interval
 	// Before and After are the slopes of those lines.
 	Before, After float64
@@ -72,9 +72,9 @@ type Knee struct {
 //
 // A knee must be needed, matter and be seen from both sides:
 //
-//  1. The fit is better than that of a power of x, a straight line or a logarithm,
-//     none of which has a knee, and by more than in 99 % of the curves that the
-//     best of those three and the trials' noise produce.
+//  1. The fit is better than the best of a power of x, a straight line and a
+//     logarithm, which have no knee. It is better by more than in 99 % of the curves
+//     that the best of those three and the trials' noise produce.
 //  2. The slope changes by 0.4 or more, and the flatter one is less than half of
 //     the steeper one.
 //  3. X has two points of the curve on either side.

@@ -74,7 +74,7 @@ func TestKneeIsRefused(t *testing.T) {
 	}
 }
 
-// experiments is how many curves of a kind are drawn.
+// experiments is the number of curves drawn of each kind.
 const experiments = 100
 
 // simulates leaves a simulation of seconds out of the fast tests. Its seeds are fixed, so

@@ -106,13 +106,13 @@ type pooled struct {
 	// beyond is the time that a share of all exceeds, and share its reverse.
 	beyond, share func(float64) float64
 	noise         func(*rand.Rand) float64 // of a trial, as the logarithm of its factor
-	// So many of a hundred trials have a stall. It lasts so many times longer than the
-	// quantile and meets so many times the requests that lie beyond that.
+	// Of a hundred trials, stalls have a stall. It lasts factor times longer than the
+	// quantile, and meets mass times the number of requests beyond the quantile.
 	stalls       int
 	factor, mass float64
 }
 
-// requests are so many of a trial that 20 lie beyond the quantile.
+// requests returns the number of requests per trial with which 20 lie beyond the quantile.
 func (p *pooled) requests() int { return int(20/(1-p.q) + 0.5) }
 
 func (p *pooled) trial() (c Counts, stalled bool) {

@@ -116,9 +116,9 @@ func (g *thresholdGrid) summarize(confidence float64) Threshold {
 	}
 }
 
-// passTable holds the logarithms of the probability that a try passes and fails, by how
-// many deviations its level lies below the threshold: most of the time of a search's
-// simulation is in them.
+// passTable holds the logarithms of the probabilities that a try passes and fails, by the
+// number of deviations from its level up to the threshold. A table is needed because these
+// logarithms take most of the time of a search's simulation.
 type passTable struct {
 	passes, fails [2*passTableReach*passTableSteps + 1]float64
 }
