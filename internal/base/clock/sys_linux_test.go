@@ -21,11 +21,10 @@ func TestNowIsTheSharedClock(t *testing.T) {
 	}
 }
 
-// The truth about CPU time is the kernel's: what spinners say they burned must never be
-// much above what the process was charged. Below it may lie: beside busy processes each
-// yield is a switch, and in a crowd the spinners of several CPUs wait for each other
-// inside the Go scheduler, both of which Until leaves out. A spinner that loses its CPU
-// between two readings of the clock says too much; a fault would do so each time.
+// The kernel's CPU time is the truth: the spinners' own sum must never be much above what
+// the process was charged. It may be below: beside busy processes each yield is a switch, and in a crowd the spinners of several CPUs wait for each other
+// inside the Go scheduler. Until leaves out both. A spinner that loses its CPU
+// between two readings of the clock counts too much; a fault would do so each time.
 func TestSpunAgreesWithTheKernel(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// rewriting turns what users write into what the expression language reads, and keeps for
-// each rune of that where it stood, so that a mistake is shown where its user made it.
+// rewriting turns a user's text into text for the expression language. It keeps the original
+// position of each rune, so that a mistake is shown in the user's own text.
 type rewriting struct {
 	from []rune
 	at   int

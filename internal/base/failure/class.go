@@ -19,7 +19,7 @@ const (
 
 	// HandshakeTimeout: a handshake was not complete in time. A client's
 	// limit is its call's deadline, and 30 s with QUIC; a server's is 10 s. QUIC
-	// begins with the handshake, so a peer that never answers is of this class;
+	// begins with the handshake, so a peer that never answers has this class;
 	// over TCP it is a ConnectTimeout. If a library opens lost connections again
 	// in the background (net/http for HTTP/1.1, grpc-go), its calls end with
 	// Deadline.

@@ -224,8 +224,8 @@ func NewCoarseReader(recorders ...*CoarseRecorder) *CoarseReader {
 	return &CoarseReader{recorders: recorders, before: make([]uint32, coarseCount), sums: make([]uint32, coarseCount)}
 }
 
-// Since returns what was recorded since it was last called: each duration is in one of what
-// it returns.
+// Since returns the durations that were recorded since its last call: each duration is in
+// exactly one result.
 func (r *CoarseReader) Since() *Coarse {
 	clear(r.sums)
 	for _, one := range r.recorders {

@@ -10,7 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// spread is so many durations around 200 µs, half as wide as they are long.
+// spread returns n log-normal durations with a median of 200 µs and a width of 0.5.
 func spread(n int, seed uint64) []int64 { return lognormal(n, seed, 0.5) }
 
 func lognormal(n int, seed uint64, width float64) []int64 {

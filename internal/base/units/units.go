@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Bytes formats a size in the largest unit of which it is a whole multiple, with the
-// separator between number and unit.
+// Bytes formats a size in the largest unit that divides it, with the separator between
+// number and unit.
 func Bytes(n int, separator string) string {
 	switch {
 	case n != 0 && n%(1<<20) == 0:

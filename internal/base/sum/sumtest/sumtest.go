@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// ForgetsNothing reports each field of T of which plus ignores one operand's: whatever its value
-// is there, the sum is the same. ignored names the fields that plus is to ignore, as in "Service"
-// or "Named.Response", with the reason.
+// ForgetsNothing reports each field of T that plus ignores in one of its operands: the sum is
+// the same for all values of that field. ignored names the fields that plus should ignore, such
+// as "Service" or "Named.Response", with the reason.
 func ForgetsNothing[T any](t testing.TB, plus func(a, b T) T, ignored map[string]string) {
 	t.Helper()
 	var heeded [2]map[string]bool
