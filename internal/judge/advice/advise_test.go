@@ -81,7 +81,7 @@ func TestNoKneeWasFound(t *testing.T) {
 		}
 	}
 	s.Knees[0].Points, s.Knees[1].Points = 4, 3
-	want := "Where more clients stop paying is not told: a knee takes 5 concurrencies with three valid trials each, and no curve has more than 4."
+	want := "No knee to report: finding where more clients stop paying needs 5 concurrencies with three valid trials each, and no curve has more than 4."
 	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, want) {
 		t.Errorf("want\n%s\nin\n%s", want, text)
 	}
@@ -92,7 +92,7 @@ func TestNoConcurrencyHasEnoughTrials(t *testing.T) {
 	usual().addTo(s)
 	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 0, "")}
 	s.Knees[0].Points = 0
-	holds(t, strings.Join(Advise(s), "\n"), "a knee takes 5 concurrencies with three valid trials each, and no curve has one.")
+	holds(t, strings.Join(Advise(s), "\n"), "needs 5 concurrencies with three valid trials each, and no curve has one.")
 }
 
 // study is a matrix without repeats beside a sweep and a limit with them.

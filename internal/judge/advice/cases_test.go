@@ -50,7 +50,7 @@ func usersAPI(trials int) *analysis.Summary {
 	return s
 }
 
-// ladder is a difference of 2, of which the encoding has most and one layer
+// ladder returns a difference of 2: most of it comes from the encoding, and one layer
 // takes some back.
 func ladder(trials int) compare.Shares {
 	sampleRun := sampleRun{trials: trials}

@@ -100,7 +100,7 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 		verb  string
 		texts []string
 	}{
-		{"saves", saved}, {"has", changed}, {"equals it in", alike}, {"is not told apart from it in", open},
+		{"saves", saved}, {"has", changed}, {"equals it in", alike}, {"is not proven to differ in", open},
 	} {
 		if len(part.texts) > 0 {
 			parts = append(parts, part.verb+" "+words.List(part.texts))

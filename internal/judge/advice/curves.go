@@ -71,7 +71,7 @@ func tooFewForKnees(s *analysis.Summary) []string {
 	if most > 0 {
 		had = fmt.Sprintf("more than %d", most)
 	}
-	return []string{fmt.Sprintf("Where more clients stop paying is not told: a knee takes %d concurrencies with three valid trials each, and no curve has %s.",
+	return []string{fmt.Sprintf("No knee to report: finding where more clients stop paying needs %d concurrencies with three valid trials each, and no curve has %s.",
 		matrix.KneePoints, had)}
 }
 
@@ -151,7 +151,7 @@ func noCrossover(p *rank.Part) string {
 	}
 	maps.DeleteFunc(sizes, func(_ sweep, sizes []record.Payload) bool { return len(sizes) < sweepSizes })
 	if len(sizes) == 0 {
-		return fmt.Sprintf("Where one variant overtakes another as messages grow is not told: that takes three trials of both at %d sizes.", sweepSizes)
+		return fmt.Sprintf("No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at %d sizes.", sweepSizes)
 	}
 	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []record.Payload) bool { return len(s) < len(p.Sizes) }))
 	if whole == len(p.Clients)*len(p.Variants)*(len(p.Variants)-1)/2 {

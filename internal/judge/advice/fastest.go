@@ -142,7 +142,7 @@ func tooFewForTail(p *rank.Part) []string {
 	if !fewer || p.Searched() {
 		return nil
 	}
-	return []string{fmt.Sprintf("Whose tail is shortest with %s is not told: P99 takes %s requests in each trial, and some have fewer.",
+	return []string{fmt.Sprintf("The shortest tail with %s was not measured: P99 needs %s requests per trial, and some trials have fewer.",
 		words.Clients(p.MostClients()), units.Thousands(matrix.P99Requests))}
 }
 

@@ -71,7 +71,7 @@ func highestRate(c *matrix.Cell) string {
 	}
 	knee := found.Knee
 	if !knee.Found {
-		return text + fmt.Sprintf("; where P%g begins to grow is not told: %s", found.Percentile, knee.Reason)
+		return text + fmt.Sprintf("; the rate at which P%g begins to grow is unknown: %s", found.Percentile, knee.Reason)
 	}
 	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, words.Rate(*knee.Rate), units.Number(*knee.Low), words.Rate(*knee.High))
 }
@@ -148,7 +148,7 @@ func sustained(s *analysis.Summary) []string {
 	var texts []string
 	for _, c := range cells {
 		if len(cells) > shownLoads && len(c.Survival.Failures) == 0 {
-			continue // the sentence is of those that lost some
+			continue // the sentence names only those that lost some
 		}
 		texts = append(texts, words.Under(c, cells)+" "+answered(c)+words.WorstFailure(c))
 	}

@@ -94,7 +94,7 @@ func TestLoadsInWords(t *testing.T) {
 			loaded(steady, 0, 0, 0, 0, 0, 0),
 			"Sustained load: every request was answered in all 6 cells, 3,000 of 3,000 at 50/s.",
 		},
-		"many of which one lost": {
+		"many, and one lost some": {
 			loaded(steady, 0, 0, 0, 0, 0, 2),
 			"Sustained load, answered: rest-json with 202 clients 2,998 of 3,000 at 50/s (refused).",
 		},

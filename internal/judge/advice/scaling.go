@@ -51,7 +51,7 @@ func Bottleneck(s curves.Scaling) string {
 		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.",
 			name, d.Clients, words.Share(*d.Share), moreDidNotHelp(d))
 	default:
-		return fmt.Sprintf("%s: what holds it is not told, because one call in flight alone was not measured.", name)
+		return fmt.Sprintf("%s: its bottleneck is unknown, because one call in flight alone was not measured.", name)
 	}
 }
 

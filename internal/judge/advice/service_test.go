@@ -9,7 +9,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// serving is a service with some numbers of clients, of which some calls failed.
+// serving returns the summary of a service, with one cell for each number of clients. Some
+// of its calls failed.
 func serving(failed int64, numbers ...int) *analysis.Summary {
 	s := &analysis.Summary{Planned: len(numbers), Done: len(numbers)}
 	for _, n := range numbers {

@@ -23,8 +23,7 @@ func steps(s *analysis.Summary) []string {
 	return sentences
 }
 
-// stepSentences describes one jump. The first of the steps is that of the part's first
-// variant.
+// stepSentences describes one jump. The first step belongs to the part's first variant.
 func stepSentences(all []compare.Step) []string {
 	first := all[0]
 	where := fmt.Sprintf("%s: from %s to %s", first.Part, words.ExactSize(first.From), words.ExactSize(first.To))

@@ -117,8 +117,8 @@ func (y sampleRun) compare(metric string, of func(string, rank.Point) float64, a
 	return c
 }
 
-// usual is what compare measures when it is told nothing: tcp is fast and loses
-// its tail with large messages from many clients, grpc is slow and steady.
+// usual returns a run of compare without options: tcp is fast but has a long tail with large
+// messages from many clients, grpc is slow and steady.
 func usual() sampleRun {
 	factor := map[string]float64{"tcp": 1, "rest": 1.3, "grpc": 1.6}
 	return sampleRun{

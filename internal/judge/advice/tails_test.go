@@ -36,7 +36,7 @@ func TestTailsOfTooFewRequests(t *testing.T) {
 	text := strings.Join(Advise(s), "\n")
 	holds(
 		t, text,
-		"Whose tail is shortest with 200 clients is not told: P99 takes 1,000 requests in each trial, and some have fewer.",
+		"The shortest tail with 200 clients was not measured: P99 needs 1,000 requests per trial, and some trials have fewer.",
 		"the mean is 0.1 times that without the limit; with the wait for the permit, which callers see, the mean is 1 times that without; throughput is 0.98 times",
 		"10 at once drained in 1 ms; none was lost",
 	)

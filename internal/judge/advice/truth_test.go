@@ -132,7 +132,7 @@ func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
 	y.sizes = append(y.sizes, record.Payload{RequestBytes: 64, ResponseBytes: 262144})
 	holds(t, advised(y), "As messages grow no variant was seen to overtake another, where there were trials enough to look.")
 	y.trials = 2
-	holds(t, advised(y), "Where one variant overtakes another as messages grow is not told: that takes three trials of both at 4 sizes.")
+	holds(t, advised(y), "No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at 4 sizes.")
 }
 
 // The wait for the permit may be counted or not; who else counts how is not known.
