@@ -19,7 +19,7 @@ func courseOf(means ...float64) []record.Interval {
 	return course
 }
 
-// means are n means, each of which a function of its place.
+// means returns n means, each a function of its place.
 func means(n int, of func(place float64) float64) []float64 {
 	all := make([]float64, n)
 	for i := range all {

@@ -88,7 +88,7 @@ func (t trial) shared() *float64 {
 
 // slowed returns how much longer work takes if it gets all of the time but a share.
 func slowed(share float64) float64 {
-	const most = 0.99 // a hundred times as long: more is not told apart
+	const most = 0.99 // a hundred times as long: limits the result
 	share = min(share, most)
 	return share / (1 - share)
 }

@@ -64,7 +64,7 @@ func TestWhatTheKernelDidToAnEndIsFound(t *testing.T) {
 	}
 }
 
-// stopped lets a quota stop an end so many times. Each time four requests of 100 µs wait.
+// stopped lets a quota stop an end a number of times. Each time four requests of 100 µs wait.
 func stopped(t *testing.T, r *record.Record, p *record.Process, quotaCPUs float64, times, eachNS int64) {
 	t.Helper()
 	usual := (r.WindowNS - times*eachNS) / 100_000
@@ -112,7 +112,7 @@ func TestMovedIsBoundedByTheTrialsOwnLatencies(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		open   bool
-		stops  [2]float64 // how many, and of which length
+		stops  [2]float64 // number and length
 		figure string
 		by     float64
 	}{

@@ -61,9 +61,9 @@ func (t trial) busiest() (most *float64) {
 	return most
 }
 
-// member returns the trial as one client and its machine saw it. Its distributions are those
-// of all clients: records keep none per client. From the server it has the busy share and, on
-// the same machine, its CPUs.
+// member returns one client's and its machine's view of the trial. It has the distributions of
+// all clients, because records keep none per client. From the server it has the busy share and,
+// on the same machine, its CPUs.
 func (t trial) member(c *record.FleetClient) member {
 	r := *t.Record
 	r.Cell.Clients = c.Clients

@@ -8,8 +8,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// sentinelSleepNS is how long sentinels sleep in the mean. They meet every longer gap, and a
-// share of the shorter ones that grows with their length.
+// sentinelSleepNS is the mean sleep of a sentinel. Sentinels meet every longer gap, and a
+// share of the shorter ones that grows with the gap's length.
 const sentinelSleepNS = 4e6
 
 // gaps checks for how long others had the CPUs of an end when it was due on them.

@@ -49,7 +49,8 @@ func TestAPauseOfTheMachineIsFound(t *testing.T) {
 	wantOnly(t, "paused", r, "paused", record.Invalid, "both ends stood still at once for 500 ms at most: the mean may be up to 2 times")
 }
 
-// tailedBy is durations of which so many are longer.
+// tailedBy returns the distribution of count durations: some for the longer ones, most for
+// the others.
 func tailedBy(t *testing.T, count, longer int, most, some time.Duration) latency.Distribution {
 	t.Helper()
 	durations := make([]time.Duration, count)
@@ -146,7 +147,7 @@ func (w world) run(gates [][2]time.Duration) []time.Duration {
 	}
 }
 
-// record is what a trial in this world records.
+// record returns the record of a trial in this world.
 func (w world) record(t *testing.T, responses []time.Duration, gates [][2]time.Duration) *record.Record {
 	t.Helper()
 	random := rand.New(rand.NewPCG(w.seed, 2))

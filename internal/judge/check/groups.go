@@ -5,16 +5,16 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Calls are of two kinds if next to none took a time between the two. Of 614 trials of all
-// studies five have such a gap; in four of them half of the calls failed at once.
+// These limits separate two kinds of calls: almost no call took a time between the two. Five
+// of the 614 trials of all studies have such a gap; in four, half of the calls failed at once.
 const (
 	groupsApart = 3    // times as long the slower ones take, at least
 	groupLeast  = 0.1  // share of the calls that makes a group
 	inTheGap    = 0.01 // share of the calls between the two, at most
 )
 
-// groups checks that the calls are of one kind. A balancer before two unlike servers, or
-// a cache that holds half of the answers, makes two, and a mean of neither.
+// groups checks that all calls are of one kind. A balancer before two unlike servers, or a
+// cache that holds half of the answers, makes two kinds, and the mean describes neither.
 func (t trial) groups() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "the calls are of one kind, by how long they took"}
 	h, err := t.Service.Decode()

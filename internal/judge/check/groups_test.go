@@ -11,8 +11,8 @@ import (
 
 func TestCallsOfTwoKindsAreSeen(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	// drawn is calls of the median times a log-normal of a wide spread, a share of which
-	// take longer by some time.
+	// drawn returns the durations of calls: a median times a wide log-normal. A share of the
+	// calls takes longer by a fixed time.
 	drawn := func(share float64, longer time.Duration) []time.Duration {
 		all := make([]time.Duration, 10_000)
 		for i := range all {

@@ -243,7 +243,7 @@ func TestBookkeepingAllowsForStraddlingCalls(t *testing.T) {
 	r.InFlight, r.Straddling, r.StraddlingNS = 3.5, 4000, 4e8
 	wantOnly(t, "straddling", r, "bookkeeping", record.OK, "4000 of 40000 calls straddle")
 	r.StraddlingNS = 0
-	wantOnly(t, "straddling, time not told", r, "bookkeeping", record.OK, "4000")
+	wantOnly(t, "straddling, time unknown", r, "bookkeeping", record.OK, "4000")
 	r.Straddling = 0
 	wantOnly(t, "no straddling", r, "bookkeeping", record.Invalid, "3.5 calls")
 }
@@ -307,13 +307,13 @@ func busy(r *record.Record, client, server float64) {
 	r.Client.Busy, r.Server.Busy = &client, &server
 }
 
-// fails lets so many requests fail, most of them as Unavailable.
+// fails lets count requests fail, most of them as Unavailable.
 func fails(r *record.Record, count int64) {
 	r.Errors = []record.ErrorCount{{Code: "Aborted", Count: 1, Example: "once"}, {Code: "Unavailable", Count: count - 1, Example: "gone"}}
 }
 
-// meets lets so many requests fail at what that class means. The warning about
-// errors that goes with it is another check's.
+// meets lets count requests fail with the class. Another check gives the warning about
+// errors that goes with it.
 func meets(r *record.Record, class failure.Class, count int64) {
 	r.Errors = []record.ErrorCount{{Class: string(class), Code: "Unavailable", Count: count, Example: "no more"}}
 }
@@ -335,8 +335,8 @@ func delayedApart(r *record.Record, upLateNS, downLateNS int64) {
 	r.Link = &record.Link{Engine: "frames", Frames: 1000, LateP99NS: max(upLateNS, downLateNS), Up: way(upLateNS), Down: way(downLateNS)}
 }
 
-// lossy lets a link lose so many of 10,000 frames that go up, in runs of some length or each
-// for itself.
+// lossy lets a link lose frames on its way up. share is the share that was
+// asked for, in runs of length run or frame by frame if run is 0; lost is the number lost.
 func lossy(r *record.Record, share, run float64, lost int64) {
 	r.Cell.Network.Link = "asked"
 	r.Cell.Network.Up = record.Way{Loss: share}
@@ -350,7 +350,7 @@ func drops(count int64) *int64 { return &count }
 
 var overQUIC = &record.Traffic{Transport: "udp"}
 
-// tailed is 10,000 durations of which one in fifty is longer.
+// tailed returns the distribution of 10,000 durations. One in fifty is longer.
 func tailed(t *testing.T, most, some time.Duration) latency.Distribution {
 	t.Helper()
 	r := latency.NewRecorder()

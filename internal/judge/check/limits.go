@@ -5,7 +5,7 @@ import "wirelab.dev/internal/data/record"
 // Limits holds the limits of the checks; docs/decisions/0006 gives the reasons. The
 // record has each check's figure and limit beside its verdict.
 type Limits struct {
-	// Saturated is the share of its CPUs from which a client cannot go faster.
+	// Saturated is the share of its CPUs at which a client can go no faster.
 	Saturated float64
 	// Idle is the share of its CPUs below which a server was idle for most of the
 	// time. Under a saturated client the figure is then the client's.
@@ -22,12 +22,12 @@ type Limits struct {
 	// LateShare is the generator's own lateness, as a share of the time that it
 	// is part of; LateFloorNS is the lateness that never matters.
 	LateShare, LateFloorNS float64
-	// Little is how far Little's law may be off, beside what straddling calls
-	// explain.
+	// Little is the relative error that Little's law may have, without what straddling
+	// calls explain.
 	Little float64
-	// Active is the share of the clients that should be at work in the mean.
+	// Active is the mean share of the clients that should be at work.
 	Active float64
-	// Drift is by how much of itself the mean may be off since the window opened too
+	// Drift is the relative error that the mean may have because the window opened too
 	// early.
 	Drift Bounds
 	// Errors is the share of the requests that may fail.
@@ -43,24 +43,24 @@ type Limits struct {
 	Drops float64
 	// Link is an emulated link's own lateness, as a share of its delay.
 	Link Bounds
-	// LossP is how improbable an honest link's count of lost frames may be.
+	// LossP is the least probability that a correct link loses the counted number of frames.
 	LossP float64
-	// Moved is by how much of itself the mean or P99 may have been moved by what kept
-	// an end from running.
+	// Moved is the relative shift of the mean or P99 that pauses of an end may have
+	// caused.
 	Moved Bounds
-	// Collected is the share of the client's CPU time from which its collector, set
-	// as by default, is worth a word.
+	// Collected is the share of the client's CPU time above which the garbage collector,
+	// with its default settings, is mentioned.
 	Collected float64
-	// SleptNS is how long the machine may seem to have slept: the jitter of reading
-	// two clocks.
+	// SleptNS is the time for which the machine may seem to have slept: the jitter of
+	// reading two clocks.
 	SleptNS float64
-	// Stolen is the share of the machine's CPU time that the hypervisor gave to
-	// others, Others what other processes took of it.
+	// Stolen is the share of the machine's CPU time that the hypervisor gave to other
+	// machines, Others the share that other processes took.
 	Stolen, Others Bounds
-	// Beside takes the place of Others where the ends' gaps are known: trials with one
-	// client and more neighbours than that ran 1.13 to 1.21 times slower.
+	// Beside replaces Others if the ends' gaps are known: above it, trials with one client
+	// ran 1.13 to 1.21 times slower.
 	Beside float64
-	// Lost is the share of its own CPUs that a worker lost while it only spun.
+	// Lost is the share of its CPUs that a worker lost while it only spun.
 	Lost Bounds
 	// Apart is the share of the window by which a fleet's clocks may be off, or its windows
 	// may have opened apart.

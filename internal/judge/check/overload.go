@@ -67,8 +67,8 @@ func rate(perSecond float64) string {
 }
 
 // stillWaiting counts the requests that were neither answered nor in flight when the window
-// closed, beyond those that were when it opened. It decides if the rate of the answers is
-// unknown; otherwise a stall at the window's end would be taken for overload.
+// closed, less those in that state when it opened. It decides if the rate of the answers is
+// unknown; otherwise a stall at the window's end would count as overload.
 func (t trial) stillWaiting() float64 { return max(0, t.grew()-t.InFlight) }
 
 // grew returns by how many requests the backlog grew over the window.

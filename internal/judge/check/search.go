@@ -10,8 +10,8 @@ import (
 // search kept: half of the precision at which searches stop.
 const anotherRate = 0.005
 
-// searched checks that a search's measurement is of the rate that it kept. Records of
-// the first versions may hold a higher rate that lost its vote.
+// searched checks that a search measured at the rate that it kept. Records of the first
+// versions may hold a higher rate that lost its vote.
 func (t trial) searched(c record.Check) record.Check {
 	if t.Search == nil || c.Level != record.OK || t.WindowNS <= 0 || t.Search.KeptPerSecond <= 0 {
 		return c
