@@ -122,7 +122,7 @@ export interface AnswerStatus {
   bad: boolean; // calls with it count as failed unless their user says otherwise
 }
 
-/** A Branch is a row of functions, each of which calls the next and, as far as allocations go, nothing else. */
+/** A Branch is a row of functions: each calls the next one and no other function that leads to allocations. */
 export interface Branch {
   functions: string[];
   bytes_share: number; // with all that is called
@@ -137,7 +137,7 @@ export interface Breakdown {
   categories: Category[]; // the largest first
   functions: Spent[]; // that spend most by themselves
   depth: number | null; // Depth is the mean number of functions in user space above the kernel, over the stacks that end in it.
-  decoding?: Decoding; // Decoding is how deep in the stack messages are decoded, and the share that it takes; absent if it was not seen.
+  decoding?: Decoding; // Decoding holds the depth in the stack at which messages are decoded, and the share that it takes; absent if no sample shows it.
 }
 
 /** Bulk holds the cost and the rate of messages under a load of large ones. */
@@ -565,7 +565,7 @@ export interface Knee {
   intervals: IntervalsByField;
 }
 
-/** Latencies is a distribution of times, in microseconds. */
+/** Latencies holds a distribution of times, in microseconds. */
 export interface Latencies {
   mean: number | null;
   p50: number | null;

@@ -47,7 +47,7 @@ func TestToldPercentilesAreTakenAsTheyAre(t *testing.T) {
 		{"mean", c.Service.Mean.Value, 200},
 		{"P50", c.Service.P50.Value, 200},
 		{"P99", c.Service.P99.Value, 600},
-		{"P90, not told", c.Service.P90.Value, math.NaN()},
+		{"P90, not measured", c.Service.P90.Value, math.NaN()},
 		{"P99.9 of 2000", c.Service.P999.Value, math.NaN()},
 		{"P99/P50", c.P99OverP50.Value, 3},
 		{"warm-up", c.WarmUp.Value, math.NaN()},

@@ -13,8 +13,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/compare"
 )
 
-// A Condition is what --fail-if asks: a figure that a cell must not have (p99>20ms,
-// errors>0.1%, rps<1000), or a change since an earlier run that must not be (p99>+10%).
+// A Condition holds a condition of --fail-if: a figure that fails a cell (p99>20ms,
+// errors>0.1%, rps<1000), or a change since an earlier run that fails it (p99>+10%).
 type Condition struct {
 	Text  string
 	Above bool    // the figure must not be above the limit; else not below it
@@ -86,7 +86,7 @@ func (c Condition) IsChange() bool { return c.Unit == Relative }
 func (c Condition) CheckLoad(model string) error {
 	switch {
 	case c.IsChange() && !matrix.IsMeaningful(model, c.of.metric()):
-		return fmt.Errorf("%q: the %s of this load is not compared: it is sent at the rate that it is told, or looks for one", c.Text, c.of.metric())
+		return fmt.Errorf("%q: the %s of this load is not compared: the load sends at a given rate, or searches for one", c.Text, c.of.metric())
 	case !c.IsChange() && c.of.model != "" && c.of.model != model:
 		return fmt.Errorf("%q: only a load with --%s has %s", c.Text, map[string]string{"search": "goal", "burst": "burst"}[c.of.model], c.of.names[0])
 	}

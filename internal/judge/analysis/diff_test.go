@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// runsThatDiffer draws a run and a later one, in which one cell takes so many times as long.
+// runsThatDiffer draws a run and a later one, in which one cell takes factor times as long.
 func runsThatDiffer(t *testing.T, seed uint64, repeats int, factor float64) (before, after *Summary) {
 	t.Helper()
 	run := func(seed uint64, factor float64) *Summary {

@@ -70,7 +70,7 @@ func TestFailedTrialsAreNamed(t *testing.T) {
 	}
 }
 
-// The course settles after 300 ms, of which the first 100 were half as fast.
+// The course settles after 300 ms. Its first 100 ms were half as fast.
 func TestTheWarmUpThatWouldHaveBeenEnough(t *testing.T) {
 	records := versus(1, 3, 1.1, 1).records(t)
 	for _, r := range records {

@@ -211,9 +211,9 @@ func TestCostsAreByTheRequest(t *testing.T) {
 	security := 22.0
 	r.Wire = &record.Wire{Calls: 8, Request: record.WireBytes{MessageBytes: 256, ProtocolBytes: 100, SecurityBytes: &security}}
 	c := summarize(t, []*record.Record{r}).Cells[0]
-	within(t, "sent bytes a request", c.Traffic.Sent.Bytes.Value, 300, 0.01) // in half of the window went half of the requests
-	within(t, "packets a request", c.Traffic.Sent.Packets.Value, 6, 0.01)
-	within(t, "packets a system call", c.Traffic.Sent.PerCall.Value, 4, 1e-9)
+	within(t, "sent bytes per request", c.Traffic.Sent.Bytes.Value, 300, 0.01) // in half of the window went half of the requests
+	within(t, "packets per request", c.Traffic.Sent.Packets.Value, 6, 0.01)
+	within(t, "packets per system call", c.Traffic.Sent.PerCall.Value, 4, 1e-9)
 	within(t, "RTT", c.Traffic.RTT.Value, 50, 1e-9)
 	within(t, "the client's share", c.Client.Share.Value, 0.25, 1e-9)
 	within(t, "the server's share", c.Server.Share.Value, 0.75, 1e-9)
@@ -239,7 +239,7 @@ func TestNearestMachineLimitIsKept(t *testing.T) {
 	}
 }
 
-// Security is what was negotiated, whatever a variant is called.
+// Security reports the negotiated settings, not those in a variant's name.
 func TestSecurityIsNegotiated(t *testing.T) {
 	session := record.Session{Version: "TLS 1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519MLKEM768", ALPN: "h3", Connections: 4}
 	resumed := session

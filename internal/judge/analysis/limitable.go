@@ -104,7 +104,7 @@ func (l *limitable) wants(figure string) string {
 	case Microseconds:
 		return fmt.Sprintf("want a time with its unit, as in %s20ms", figure)
 	case PerSecond:
-		return fmt.Sprintf("want requests a second, as in %s1000", figure)
+		return fmt.Sprintf("want requests per second, as in %s1000", figure)
 	case Requests:
 		return fmt.Sprintf("want a number of requests or a share of them, as in %s10 or %s0.1%%", figure, figure)
 	case Share:

@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/curves"
 )
 
-// held is a variant whose throughput stops at a number of callers, with so many
-// connections and both ends' CPUs so busy.
+// held describes a variant whose throughput stops at a number of callers: its connections,
+// and how busy the CPUs of both ends are.
 type held struct {
 	variant              string
 	connections          int

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
-// truth is what a synthetic cell is made of.
+// truth holds the values from which a synthetic cell is drawn.
 type truth struct {
 	part     string
 	variant  string
@@ -72,8 +72,8 @@ func manifest(trials int) *record.Manifest {
 	}
 }
 
-// declared is what the program's stacks and workloads would say of themselves, as
-// far as it matters here.
+// declared holds declarations like those of the program's stacks and workloads, with the
+// fields that matter here.
 const declared = `{
 	"stacks": [
 		{"name": "h1", "options": [

@@ -35,7 +35,7 @@ func trialsOf(t *testing.T, trials ...[]float64) []*record.Record {
 	return records
 }
 
-// spread are so many times, evenly from 1 to 2 times the factor.
+// spread returns count times, evenly from 1 to 2 times the factor.
 func spread(count int, factor float64) []float64 {
 	us := make([]float64, count)
 	for i := range us {
@@ -80,15 +80,15 @@ func TestAPercentileTakesTenRequestsBeyondIt(t *testing.T) {
 			if !math.IsNaN(f.Value) {
 				known++
 			} else if f.Interval != nil {
-				t.Errorf("%d requests a trial: what is not known has the interval %v", test.each, f.Interval)
+				t.Errorf("%d requests per trial: what is not known has the interval %v", test.each, f.Interval)
 			}
 		}
 		if known != test.known || math.IsNaN(c.P99OverP50.Value) != (known < 4) || math.IsNaN(*c.Repeats[0].P99) == test.ofTrial {
-			t.Errorf("%d requests a trial: %d percentiles, want %d; P99/P50 %v, a trial's P99 %v", test.each, known, test.known, c.P99OverP50.Value, *c.Repeats[0].P99)
+			t.Errorf("%d requests per trial: %d percentiles, want %d; P99/P50 %v, a trial's P99 %v", test.each, known, test.known, c.P99OverP50.Value, *c.Repeats[0].P99)
 		}
 		for _, p := range c.Curve {
 			if beyond := (1 - p[0]) * float64(3*test.each); p[0] < 1 && beyond < 9.99 {
-				t.Errorf("%d requests a trial: the curve is drawn at %v, with %.1f beyond", test.each, p[0], beyond)
+				t.Errorf("%d requests per trial: the curve is drawn at %v, with %.1f beyond", test.each, p[0], beyond)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestTooFewRequestsAreNotCompared(t *testing.T) {
 			}
 		}
 		if compared != want {
-			t.Errorf("%d comparisons by P99 of %d and 1,000 requests a trial, want %d", compared, requests, want)
+			t.Errorf("%d comparisons by P99 of %d and 1,000 requests per trial, want %d", compared, requests, want)
 		}
 	}
 	few := saturating(0.03, 3, 1, 10, 25, 50, 100, 200)
@@ -116,8 +116,8 @@ func TestTooFewRequestsAreNotCompared(t *testing.T) {
 		few.truths[i].requests = 400
 	}
 	k := kneeBy(t, few.summarize(t), curves.ByTail)
-	if k.Found || !strings.Contains(k.Reason, "P99 takes 1,000 requests a trial") {
-		t.Errorf("400 requests a trial give %+v", k)
+	if k.Found || !strings.Contains(k.Reason, "P99 takes 1,000 requests per trial") {
+		t.Errorf("400 requests per trial give %+v", k)
 	}
 }
 

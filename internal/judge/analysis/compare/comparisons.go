@@ -50,7 +50,7 @@ type Comparison struct {
 }
 
 // These maps word a verdict of package stats by the direction that is better: for a time, for
-// a throughput, and for a figure of which neither more nor less is better.
+// a throughput, and for a figure that has no better direction.
 var (
 	ofTime       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 	ofThroughput = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}

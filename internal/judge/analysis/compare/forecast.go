@@ -117,8 +117,8 @@ func (f *Forecast) Repeats() int { return f.pairs[len(f.pairs)/2] }
 // noise differs by a factor of ten.
 const unknownLent = 4
 
-// designAfter returns a design of comparisons whose noise is that of any of the earlier ones,
-// as uncertain as their pairs leave it.
+// designAfter returns a design of comparisons. Each has the noise of one of the earlier
+// comparisons, as uncertain as their pairs leave it.
 func designAfter(made []sample, comparisons int) design {
 	const points = 8 // of each one's distribution
 	usual := estimateNoise(made)

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cellsOf are those of three variants at so many points, each repeated.
+// cellsOf returns the cells of three variants at each of the points, repeated.
 func cellsOf(points, repeats int) []record.Cell {
 	var cells []record.Cell
 	for range repeats {

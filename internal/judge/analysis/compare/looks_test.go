@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// repeated is a run of comparisons at so many points, of each variant with the next, which
-// goes on until all are decided.
+// repeated describes a run that goes on until all its comparisons are decided. At each point
+// it compares each variant with the next.
 type repeated struct {
 	points, comparisons int // with 3 comparisons the last variant is compared with the first
 	first, most         int
@@ -21,7 +21,7 @@ type repeated struct {
 	timed               bool // time ends the run, at any of its looks
 }
 
-// ending is how a run ended.
+// ending describes the end of a run.
 type ending struct {
 	repeats           int
 	decided, wrong    bool // all of them; any falsely

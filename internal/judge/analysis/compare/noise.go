@@ -49,17 +49,16 @@ func (s sample) degrees() float64 { return s.pairs - 1 }
 // nothing about how much trials differ, and is judged by itself.
 func (s sample) isCount() bool { return s.variance <= leastVariance }
 
-// noise is what a family of comparisons says of how much trials differ: the
+// noise estimates from a family of comparisons how much trials differ. It is the
 // prior of Smyth, "Linear models and empirical Bayes methods" (2004).
 //
-// Three trials know their own variance hardly at all: with two degrees of
-// freedom a ratio must stand 27 standard errors off 1 to survive Holm among 36
-// comparisons, which is no verdict on any difference that occurs. But all 36
-// were made by the same machine in the same hour. Their variances, each of them
-// uncertain, together tell the usual one and how far single ones stray from it,
-// and each comparison is judged by its own variance drawn towards the usual one
-// by just so much. Where variances differ greatly the prior has few degrees of
-// freedom, and little is drawn.
+// Three trials hardly know their own variance: with two degrees of freedom a ratio
+// must be 27 standard errors away from 1 to survive Holm among 36 comparisons. No
+// difference in practice is that large. But the same machine made all 36 in the same
+// hour. Each of their variances is uncertain, but together they show the usual
+// variance, and how far single ones stray from it. Each comparison is judged by its
+// own variance, drawn towards the usual one: the less variances stray, the further.
+// If variances differ greatly, the prior has few degrees of freedom and draws little.
 type noise struct {
 	variance, degrees float64
 	pooled            float64 // degrees of freedom in the family

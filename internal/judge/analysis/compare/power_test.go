@@ -39,7 +39,7 @@ func (e oneDiffers) run(seed uint64) (verdict stats.Verdict, of *Family) {
 	return verdict, of
 }
 
-// share is that of the runs with the verdict.
+// share returns the share of the runs with the verdict.
 func (e oneDiffers) share(verdict stats.Verdict) float64 {
 	const runs = 500
 	with := 0

@@ -69,7 +69,7 @@ func TestAStepThatMoves(t *testing.T) {
 	}
 }
 
-// TestNoiseIsNoStep: what trials differ by is not told as a step, nor as its absence.
+// TestNoiseIsNoStep checks that noise between trials proves neither a step nor its absence.
 func TestNoiseIsNoStep(t *testing.T) {
 	points := stepPoints(t, 0.5, map[string]map[int]float64{"grpc": {32: 100, 33: 112}, "grpc:tiers": {32: 100, 33: 112}})
 	for _, step := range FindSteps(&study.Study{Steps: []study.StepQuestion{{Part: "p", First: "grpc", Sizes: []scenario.Step{{From: 32, To: 33}}}}}, points) {

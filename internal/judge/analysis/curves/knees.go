@@ -72,7 +72,7 @@ func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
 	if knee.Points < matrix.KneePoints {
 		knee.Reason = fmt.Sprintf("a knee takes %d concurrencies with %d valid trials each, and %d have them", matrix.KneePoints, matrix.LeastTrials, knee.Points)
 		if tooFewRequests {
-			knee.Reason += fmt.Sprintf(", where P99 takes %s requests a trial", units.Thousands(matrix.P99Requests))
+			knee.Reason += fmt.Sprintf(", where P99 takes %s requests per trial", units.Thousands(matrix.P99Requests))
 		}
 	} else if found, err := stats.FindKnee(curve, search); err != nil {
 		knee.Reason = noKneeReason(curve, by)

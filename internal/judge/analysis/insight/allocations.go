@@ -38,8 +38,8 @@ type Allocator struct {
 	Objects  float64 `json:"objects_share"`
 }
 
-// A Branch is a row of functions, each of which calls the next and, as far as allocations go,
-// nothing else.
+// A Branch is a row of functions: each calls the next one and no other function that leads
+// to allocations.
 type Branch struct {
 	Functions []string `json:"functions"`
 	Bytes     float64  `json:"bytes_share"` // with all that is called

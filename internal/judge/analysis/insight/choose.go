@@ -65,8 +65,8 @@ func matching(name string, among []Insight) []*Insight {
 	return parts
 }
 
-// findInsight finds the one that a name means. Of several it takes the one at the same point
-// as the cell that was chosen before, or else the first if they are of one variant.
+// findInsight returns the insight that a name means. Of several it takes the one at the same
+// point as the cell that was chosen before, or else the first if all have the same variant.
 func findInsight(name string, among []Insight, before []*Insight) (*Insight, error) {
 	found := matching(name, among)
 	if len(found) == 0 {

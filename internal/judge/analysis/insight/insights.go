@@ -70,7 +70,7 @@ type Breakdown struct {
 	Functions  []Spent    `json:"functions"`  // that spend most by themselves
 	// Depth is the mean number of functions in user space above the kernel, over the stacks that end in it.
 	Depth *float64 `json:"depth" jsonschema:"nullable"`
-	// Decoding is how deep in the stack messages are decoded, and the share that it takes; absent if it was not seen.
+	// Decoding holds the depth in the stack at which messages are decoded, and the share that it takes; absent if no sample shows it.
 	Decoding *Decoding `json:"decoding,omitempty"`
 }
 

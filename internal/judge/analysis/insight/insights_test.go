@@ -10,9 +10,9 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// passesOf are a measured trial and a pass of each of three probes: calls of so many
-// microseconds, of which the handler takes its part, and so many microseconds of CPU time at
-// each end, in two functions.
+// passesOf returns the records of a measured trial and of a pass of each of three probes. All
+// times are in microseconds: mean of a call, handler within it, and CPU time at each end in
+// two functions, protocol and copying.
 func passesOf(variant string, mean, handler, protocol, copying int64) []*record.Record {
 	const calls = 1000
 	cell := record.Cell{Part: "p", Variant: variant, Place: record.Place{Workload: "echo", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}

@@ -6,9 +6,9 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Cell is one point of the matrix, over its repeats. Its figures are of its
-// valid trials. Where it has none they are of those that were invalid, so that a
-// reader may see what was refused: without intervals, and used for nothing else.
+// A Cell holds one point of the matrix, over its repeats. Its figures come from its
+// valid trials. If it has none, they come from the invalid ones, so that a reader
+// sees what was refused: without intervals, and used for nothing else.
 //
 // A figure is declared once, as a field here or in one of the structs below, and
 // the outputs follow from its tags:

@@ -53,9 +53,9 @@ func (f Figure) HalfWidth() (share float64, known bool) {
 	return (f.Interval.High - f.Interval.Low) / 2 / f.Value, true
 }
 
-// figure returns the median of the trials' figures. Its interval is that of their mean, by
-// Student's t: for three to ten trials no interval of a median keeps its promise. Positive
-// figures are taken by their logarithms, since their noise is a factor. If outliers pull the
+// figure returns the median of the trials' figures. Its interval is the interval of
+// their mean, by Student's t: for three to ten trials no interval of a median covers as often
+// as it should. Positive figures are taken by their logarithms, since their noise is a factor. If outliers pull the
 // mean away from the median, the interval is stretched to hold both.
 func figure(values []float64, at Level) Figure {
 	if len(values) == 0 {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Latencies is a distribution of times, in microseconds. A percentile is that of all trials'
-// requests together, and unknown with fewer than ten beyond it.
+// Latencies holds a distribution of times, in microseconds. A percentile is taken over all
+// trials' requests together. It is unknown if fewer than ten requests are beyond it.
 type Latencies struct {
 	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,9"`
 	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50,1" benchstat:"p50-ns"`

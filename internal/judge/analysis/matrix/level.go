@@ -54,9 +54,9 @@ func LevelsOf(u *record.Until) []Level {
 }
 
 // Looks plans looks after the first number of repeats, after half as many again each time, and
-// after the most. Each has the level that is the share of its own repeats in the most. So at
-// most 1 - Confidence of the runs find a difference that does not exist, at whichever look
-// they end.
+// after the most. The level of a look is the share of its new repeats in the most. So at most
+// 1 - Confidence of the runs find a difference that does not exist, at whichever look they
+// end.
 func Looks(first, most int) []record.Look {
 	var looks []record.Look
 	for before, next := 0, first; before < most; {

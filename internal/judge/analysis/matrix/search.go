@@ -79,9 +79,9 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 	return s
 }
 
-// searchThreshold returns the rate at which half of the tries keep the goal. From three trials
-// on its interval is that of their mean, which includes the differences between processes.
-// With fewer it comes from all their tries together.
+// searchThreshold returns the rate at which half of the tries keep the goal. With three or
+// more trials its interval is the interval of their mean, which includes the differences
+// between processes. With fewer it comes from all their tries together.
 func searchThreshold(trials []Trial) Figure {
 	var all []stats.Try
 	of := func(t Trial) float64 {

@@ -23,7 +23,7 @@ type Study struct {
 	Changes []Changes
 	Steps   []StepQuestion
 	Claims  []scenario.Claim
-	// claimLooks are those that have begun of a run that repeats until its claims stand.
+	// ClaimLooks holds the looks that have begun, if the run repeats until its claims stand.
 	ClaimLooks []ClaimLook
 	LeftOut    []string       // yardsticks that were not asked for
 	Place      map[string]int // where the scenario first has each variant
