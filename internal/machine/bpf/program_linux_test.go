@@ -10,7 +10,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// TestAKernelWithoutATracepoint is what an older one is, and no failure.
+// TestAKernelWithoutATracepoint checks that an older kernel counts as unsupported, not as a
+// failure.
 func TestAKernelWithoutATracepoint(t *testing.T) {
 	start := func(on string) error {
 		running, err := Start(Program{Name: "test", On: on, Code: asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}})

@@ -15,7 +15,7 @@ func TestNeighbourRecoversKnownActivity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two CPUs for two seconds: 3.6 s of work of which 2.5 s are the caller's,
+	// Two CPUs for two seconds: 3.6 s of work (2.5 s of it by the caller),
 	// 0.2 s idle (half of it waiting for a disk), 0.2 s stolen.
 	after, err := snapshot(machine(map[string]string{
 		"proc/stat":         "cpu  1200 20 600 8010 110 40 60 60 700 0\n",

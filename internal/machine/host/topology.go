@@ -21,8 +21,8 @@ type CPU struct {
 	Efficiency bool `json:"efficiency,omitempty"`
 }
 
-// A Topology holds what [Place] needs to know about a machine: its CPUs, and how
-// much of which CPUs this process may use.
+// A Topology holds what [Place] needs to know about a machine: its CPUs, and
+// which CPUs, and how much CPU time, this process may use.
 type Topology struct {
 	CPUs    []CPU `json:"cpus"`
 	Allowed []int `json:"allowed"`
@@ -52,8 +52,8 @@ func (c CPU) core() int {
 
 const cpuFolder = "sys/devices/system/cpu"
 
-// readTopology describes every CPU that is online. Where sysfs does not say,
-// each CPU counts as a core of its own in one package.
+// readTopology describes every CPU that is online. If sysfs has no topology, each CPU
+// counts as a separate core in one package.
 func readTopology(from *facts, allowed []int) Topology {
 	online, err := ParseCPUList(from.text(cpuFolder + "/online"))
 	if err != nil || len(online) == 0 {
