@@ -96,7 +96,7 @@ func echo(listener net.Listener) {
 	_ = conn.Close() // the other end has what it wants
 }
 
-// pingPatience is for a round trip of milliseconds, on a machine that is busy.
+// pingPatience limits the wait for one round trip: milliseconds, more on a busy machine.
 const pingPatience = 10 * time.Second
 
 // ping makes a number of round trips, one after the other.

@@ -27,7 +27,7 @@ type modelled struct {
 
 func ratio(a, b int64) *big.Rat { return big.NewRat(a, b) }
 
-// work returns how long the wire takes for so many bytes.
+// work returns the time that the wire takes for a number of bytes.
 func (m *model) work(sizeBytes int) *big.Rat {
 	return ratio(int64(sizeBytes)*8_000_000_000, m.path.Rate)
 }

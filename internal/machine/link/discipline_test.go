@@ -12,7 +12,7 @@ const (
 	million  = thousand * thousand
 )
 
-// fate is what became of a frame.
+// fate records what happened to a frame.
 type fate struct {
 	verdict verdict
 	left    int64 // when; 0 if it did not
@@ -123,7 +123,7 @@ func TestARateIsExact(t *testing.T) {
 }
 
 // The truth that is put in: a queue of ten frames, twelve at once. What must come out:
-// ten, the first of which is on the wire when its time begins.
+// ten; the first of them is on the wire when its time begins.
 func TestAQueueDropsWhatItHasNoRoomFor(t *testing.T) {
 	const size = 1000
 	fates, counts := play(Path{Rate: 8 * million, Queue: 10 * size}, 1, 12, 0, size)

@@ -60,8 +60,8 @@ func queueOf(engine Engine, p Path, mtu int, at netlink.Link) netlink.Qdisc {
 		})
 	}
 	bytesPerSecond := uint64(p.Rate) / 8
-	// The bucket holds what may go at once: two frames, and at high rates what passes
-	// in a millisecond, since the kernel counts in microseconds.
+	// The bucket limits the bytes that may go at once: two frames, or at high rates the bytes
+	// of a millisecond, since the kernel counts in microseconds.
 	bucket := max(2*uint32(mtu+headerBytes), uint32(bytesPerSecond/1000))
 	return &netlink.Tbf{
 		QdiscAttrs: attributes, Rate: bytesPerSecond, Limit: uint32(p.queueBytes()),

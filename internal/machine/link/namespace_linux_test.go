@@ -69,8 +69,8 @@ func TestANetworkHasItsOwnLimits(t *testing.T) {
 	}
 }
 
-// The truth that is put in: ten ports. What must come out: so many connections
-// to one server, and then the error that the kernel has for it.
+// The truth that is put in: ten ports. What must come out: ten connections to
+// one server, and then the kernel's error for it.
 func TestPortsRunOutInANarrowNetwork(t *testing.T) {
 	const ports = 10
 	n := newNetwork(t, Settings{Ports: ports})

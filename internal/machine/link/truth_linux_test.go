@@ -82,7 +82,7 @@ func (d datagrams) exchange(tb testing.TB, count int) []uint32 {
 			receive(number)
 		}
 	}
-	// When so many later ones have come, everything before has come or is lost.
+	// After this many later ones have come, everything before has come or is lost.
 	begin := time.Now()
 	for number, seen := count, 0; seen < markers; number++ {
 		send(number)
@@ -187,8 +187,8 @@ func TestAReceiverSeesDatagramsTwice(t *testing.T) {
 	within(t, "twice", counts.Up.Duplicated, count, share)
 }
 
-// transfer sends so many bytes up and returns how long it took from the first write to
-// the last read.
+// transfer sends a number of bytes up and returns the time from the first write to the
+// last read.
 func transfer(tb testing.TB, n *Network, bytes int) time.Duration {
 	tb.Helper()
 	listener := listenAt(tb, n)
@@ -210,8 +210,8 @@ func transfer(tb testing.TB, n *Network, bytes int) time.Duration {
 }
 
 const (
-	// segmentBytes is what a full TCP segment with timestamps carries, frameBytes what it
-	// takes: headers of Ethernet, IP and TCP.
+	// segmentBytes is the payload of a full TCP segment with timestamps. frameBytes is the size
+	// of its frame, with the headers of Ethernet, IP and TCP.
 	segmentBytes = 1448
 	frameBytes   = 1514
 )

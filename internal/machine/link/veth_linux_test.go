@@ -70,7 +70,7 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 	for name, path := range map[string]PathCounts{"up": stats.Up, "down": stats.Down} {
 		const within = delay / 50 // the histograms' resolution is finer
 		if off := path.DelayP50 - path.LateP50 - delay; path.DelayKnown && (off < -within || off > within) {
-			t.Errorf("%s: held for %v of which %v were late, want %v without", name, path.DelayP50, path.LateP50, delay)
+			t.Errorf("%s: held for %v (%v of it late), want %v without the lateness", name, path.DelayP50, path.LateP50, delay)
 		}
 	}
 	if !linked || stats.Up.Sent < 20 || stats.Down.Sent < 20 || stats.Up.Overrun+stats.Down.Overrun != 0 {
