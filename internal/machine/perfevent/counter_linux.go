@@ -49,7 +49,7 @@ func kernels(name string, config uint64) Event {
 // OfTracepoint returns the event of a tracepoint, by its path, as in syscalls/sys_enter_read.
 func OfTracepoint(path string) (Event, error) {
 	var problem error
-	// The second is where kernels before 4.1 have it, and some still do.
+	// Kernels before 4.1, and some later ones, have it in the second place only.
 	for _, root := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
 		text, err := os.ReadFile(root + "/events/" + path + "/id")
 		if err != nil {
@@ -107,8 +107,8 @@ type Counter struct {
 // A Count holds what a counter has counted.
 type Count struct {
 	Value uint64
-	// Enabled is for how long it was to count, Running for how long it did: the processor
-	// counts few events at a time.
+	// EnabledNS is the time for which the counter was switched on, RunningNS the time for
+	// which it counted: the processor counts few events at a time.
 	EnabledNS, RunningNS uint64
 }
 

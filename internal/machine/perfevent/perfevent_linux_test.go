@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// TestFaultsAreExact counts page faults of which the number is known. The product takes
-// faults from elsewhere; the event shows that counting is exact, threads and all.
+// TestFaultsAreExact counts a known number of page faults. The product takes faults from
+// elsewhere; the event shows that counting is exact, including all threads.
 func TestFaultsAreExact(t *testing.T) {
 	const pages = 1000
 	counter, err := Open(kernels("page-faults", unix.PERF_COUNT_SW_PAGE_FAULTS), os.Getpid())
@@ -57,7 +57,7 @@ func TestFaultsAreExact(t *testing.T) {
 	}
 }
 
-// faults is how many this process has had, as the kernel accounts for them.
+// faults returns this process's number of page faults, as the kernel counts them.
 func faults(t *testing.T) int64 {
 	t.Helper()
 	var usage unix.Rusage
@@ -78,7 +78,7 @@ func TestSamplesAreOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var own, user int
-	for own < 20 { // until so many have come, however busy the machine is
+	for own < 20 { // until enough samples have come, however busy the machine is
 		time.Sleep(time.Millisecond)
 		for range 1_000_000 { // some user time
 			runtime.KeepAlive(own)

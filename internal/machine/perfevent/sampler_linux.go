@@ -68,8 +68,8 @@ func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 	return s, nil
 }
 
-// addThread samples a thread. An event that is inherited is of one CPU only, and all of a
-// CPU write into one ring: memory for rings is scarce (kernel.perf_event_mlock_kb).
+// addThread samples a thread. An inherited event samples one CPU only. All events of a CPU
+// write into one ring: memory for rings is scarce (kernel.perf_event_mlock_kb).
 func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
 	for cpu := range byCPU {
 		event := samplingEvent(perSecond)
