@@ -8,7 +8,7 @@
 //  3. The resulting [Series] is sent as JSON to the lab, which knows the window.
 //  4. [Series.Between] returns the part in the window.
 //
-// Instants are those of internal/base/clock, which all processes of a machine share.
+// Instants come from internal/base/clock, which all processes of a machine share.
 //
 // The package must not know what the process was doing: no stack, no load.
 //

@@ -291,7 +291,7 @@ func TestSelfSeesThreads(t *testing.T) {
 
 func TestSelfSeesSockets(t *testing.T) {
 	const sockets, files = 300, 40
-	readings := func() int64 { // a recount is among so many
+	readings := func() int64 { // this many readings include a recount
 		var last int64
 		for range recountEvery {
 			last = self(t).Sockets

@@ -20,7 +20,7 @@ func processorTime(pid int) (time.Duration, error) {
 
 func suspended() (int64, error) { return 0, nil }
 
-// HugePagesDenied is for Linux.
+// HugePagesDenied returns false: only Linux denies huge pages.
 func HugePagesDenied() bool { return false }
 
 func becomeSentinel(int) error {

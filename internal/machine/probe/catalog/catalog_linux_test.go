@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 const playUser = "WIRELAB_PLAY_USER"
 
-// tried is what a probe saw of its own process.
+// tried holds the results of a probe that watched its own process.
 type tried struct {
 	Coverage probe.Coverage
 	Refused  string // why it sees nothing at all
@@ -87,7 +87,7 @@ func trySelf(name string) (findings probe.Findings, err error) {
 	return findings, errors.Join(err, stopErr)
 }
 
-// cpuTimeEach is that of each probe: some samples at 99 a second.
+// cpuTimeEach is the CPU time in ns that each probe sees: some samples at 99 per second.
 const cpuTimeEach = 150e6
 
 func ownTime() int64 {
@@ -140,7 +140,7 @@ func TestEveryoneSeesSomething(t *testing.T) {
 	}
 }
 
-// check is of a probe, whatever its rights.
+// check checks the results of a probe, with or without rights.
 func check(t *testing.T, name string, one tried) {
 	if one.Broken != "" {
 		t.Errorf("%s: %s", name, one.Broken)

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/machine/probe/price"
 )
 
-// TestPricesAreMeasured: what a probe costs is told, or why not.
+// TestPricesAreMeasured checks that each probe has a price, or a reason for having none.
 func TestPricesAreMeasured(t *testing.T) {
 	for _, name := range record.Probes {
 		if !IsOutside(name) {

@@ -18,7 +18,7 @@ const (
 	// perSecond of each CPU. It is no multiple of a timer's 100, 250 or 1000 Hz, whose work
 	// would be in each sample or in none.
 	perSecond = 997
-	// threadsPerSecond is for threads: see perfevent.Sampler.
+	// threadsPerSecond is the rate of sampling threads: see perfevent.Sampler.
 	threadsPerSecond = 99
 	// drainEach is short enough for a CPU's samples to have room until then.
 	drainEach = 100 * time.Millisecond

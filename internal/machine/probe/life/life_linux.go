@@ -194,7 +194,7 @@ func (w *Watch) exit() asm.Instructions {
 	}, w.emit(readReturns))
 }
 
-// stranger is in the place of the end where another process is running.
+// stranger replaces the number of the end if another process is running.
 const stranger = 2
 
 // arrive notes data at a socket. Mostly the sender's thread delivers it; but the kernel also

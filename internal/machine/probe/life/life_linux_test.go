@@ -109,9 +109,9 @@ func TestASplitRequestIsItsSending(t *testing.T) {
 		t.Fatal(err)
 	}
 	life := findings.Life
-	// Turns are of 100 ms: calls at their edges count neither as told nor as untold.
+	// A turn lasts 100 ms. Calls at its edges are neither in Calls nor in Untold.
 	if len(life.Calls) < calls/10 || life.Untold > calls/10 {
-		t.Fatalf("%d calls are told, %d not", len(life.Calls), life.Untold)
+		t.Fatalf("%d calls have stages, %d have none", len(life.Calls), life.Untold)
 	}
 	var delayed, sending int
 	for _, call := range life.Calls {

@@ -38,7 +38,7 @@ var Stages = []string{
 var coarse = []string{"request", "handler", "answer"}
 
 // tell divides calls into their stages, which add up to each call's time. The events and the
-// calls are in order of time; on says when the events are whole.
+// calls are in order of time; on holds the spans in which no event is missing.
 func tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
 	life := &record.Life{Stages: Stages}
 	var traced, bare mean
@@ -124,8 +124,8 @@ func way(begin, end int64, events []event, from, to probe.End) ([]int64, bool) {
 		return nil, false
 	}
 	arrival := events[arrived].atNS
-	// Who was waiting in its read, or in no need to be woken, has no instant of its own for
-	// that: the stage takes no time.
+	// A thread that already waited in its read, or that needed no waking, has no separate
+	// instant for the stage: the stage takes no time.
 	runs, reads := arrival, arrival
 	if i := slices.IndexFunc(events[arrived:read], func(e event) bool { return e.kind == threadRuns && e.end == to }); i >= 0 {
 		runs = events[arrived+i].atNS
