@@ -94,7 +94,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.within(h.buckets.ValueAtPercentile(q * 100))
 }
 
-// within is the upper end of a bucket, or the exact minimum or maximum beside it.
+// within limits a bucket's upper end to the exact minimum and maximum.
 func (h *Histogram) within(ns int64) time.Duration {
 	return time.Duration(min(max(ns, h.min), h.max))
 }

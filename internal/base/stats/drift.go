@@ -32,10 +32,10 @@ const (
 // nearly a straight line.
 var driftTimes = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
 
-// FindDrift says how a series of figures of equal intervals is still on its way to a
-// steady level, and by which evidence: every noise shows some. It fits exponentials by
-// least squares; noise that lasts for some intervals widens the error of the fit. Series
-// of fewer than twenty values, or with one that is not a number, have no drift.
+// FindDrift describes how a series of figures of equal intervals still approaches a steady
+// level, and with how much evidence: all noise looks like some drift. It fits exponentials by
+// least squares; noise that lasts for some intervals widens the error of the fit. Series of
+// fewer than twenty values, or with a value that is not a number, have no drift.
 func FindDrift(series []float64) Drift {
 	values := meansOf(series, driftBatches)
 	if len(values) < leastDriftBatches || checkFinite(values) != nil || slices.Min(values) == slices.Max(values) {

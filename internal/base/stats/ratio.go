@@ -21,7 +21,7 @@ func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 	return difference.ratio(confidence), nil
 }
 
-// An estimatedDifference is the mean of log(A) minus that of log(B), with its error.
+// An estimatedDifference holds the mean of log(A) less the mean of log(B), with its error.
 type estimatedDifference struct {
 	mean, standardError float64
 	degreesOfFreedom    float64

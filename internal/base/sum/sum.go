@@ -34,8 +34,8 @@ func Known(a, b *int64) *int64 {
 	return new(*a + *b)
 }
 
-// ByKey returns the elements of both lists, those of one key added up, in the order in which the
-// keys come.
+// ByKey returns the elements of both lists, in the order in which their keys first appear.
+// Elements with equal keys are added up.
 func ByKey[E Addend[E], K comparable](a, b []E, key func(E) K) []E {
 	all := slices.Clone(a)
 	at := make(map[K]int, len(a))

@@ -118,8 +118,8 @@ var Unlisted = Reason{}
 // Reasons holds the reasons of a struct's fields, by name.
 type Reasons map[string]Reason
 
-// Differences lists the exported fields of used whose values are not those of
-// library, in the struct's order. A field without a reason is listed without one.
+// Differences lists the exported fields of used that differ from library, in the struct's
+// order. A field without a reason is listed without one.
 func Differences[T any](end, name string, used, library *T, reasons Reasons) []Setting {
 	var settings []Setting
 	a, b := reflect.ValueOf(used).Elem(), reflect.ValueOf(library).Elem()

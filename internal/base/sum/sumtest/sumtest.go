@@ -124,7 +124,7 @@ func leaves(v reflect.Value, path string) map[string]reflect.Value {
 	return all
 }
 
-// change gives a leaf another value: a number that is higher by so much.
+// change gives a leaf another value: a number grows by the given amount.
 func change(v reflect.Value, by int64) {
 	switch v.Kind() {
 	case reflect.String:
