@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Noise holds the share of their CPUs that busy-looping threads lost to others.
+// A Noise holds the share of their CPUs that busy-looping threads lost to other programs.
 type Noise struct {
 	CPUs int // how many had such a thread
 	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to
