@@ -144,7 +144,7 @@ func bestRate(p *rank.Part) []string {
 	return words.Fill(over+head, items)
 }
 
-// alone describes a variant that has nothing beside it.
+// alone describes a variant that has no rival.
 func alone(p *rank.Part) []string {
 	if len(p.Variants) != 1 {
 		return nil

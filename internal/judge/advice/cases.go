@@ -26,8 +26,8 @@ func caseVerdicts(s *analysis.Summary) []string {
 	return lists.Map(casePairs(s), caseVerdict)
 }
 
-// casePairs returns the comparisons of the mean of every two variants, those of the most cases
-// first.
+// casePairs returns the comparisons of the mean of every two variants, the pairs with the most
+// cases first.
 func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	var compared []*compare.Comparison
 	for i := range s.Comparisons {

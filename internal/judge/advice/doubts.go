@@ -97,8 +97,8 @@ func caution(s *analysis.Summary) []string {
 	return append(measuredAgain(s), words.Sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")...)
 }
 
-// reasonsOf names the checks with a level, those of the most trials first, each with an
-// example.
+// reasonsOf names the checks with a level, each with an example. The checks with the most
+// trials come first.
 func reasonsOf(s *analysis.Summary, level record.Level) []string {
 	all := reasons(s, level)
 	var texts []string
@@ -117,7 +117,7 @@ type reason struct {
 	trials        int
 }
 
-// reasons returns the checks with a level, those of the most trials first.
+// reasons returns the checks with a level. The checks with the most trials come first.
 func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
 	for _, c := range s.Cells {

@@ -66,7 +66,7 @@ func figuresOf(r rank.Ranking, withSize bool) string {
 	return text
 }
 
-// singleVariant describes a variant that has nothing beside it.
+// singleVariant describes a variant that has no rival.
 func singleVariant(p *rank.Part) []string {
 	if p.Cells[0].Kind().Alone {
 		return servedWith(p)

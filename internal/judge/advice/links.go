@@ -64,7 +64,8 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 	return words.Fill(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure), names)
 }
 
-// fastestOverEach compares one kind of call over some links, or the loopback beside them.
+// fastestOverEach compares one kind of call over several links, or over one link and the
+// loopback.
 func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) []string {
 	networks := lists.GroupBy(parts, func(p *rank.Part) record.Network { return p.Cells[0].Network })
 	if len(networks) < 2 || len(main.Sizes)*len(main.Clients) != 1 {

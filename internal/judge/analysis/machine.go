@@ -18,7 +18,8 @@ type Setting struct {
 	tuning.Setting
 }
 
-// settings returns those of all trials, each once per stack, in the order of the stacks.
+// settings returns the settings of all trials, each once per stack, in the order of the
+// stacks.
 func settings(points []*matrix.Point) []Setting {
 	var all []Setting
 	for _, p := range points {

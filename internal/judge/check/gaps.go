@@ -70,8 +70,8 @@ func (t trial) turns(e end) float64 {
 	return max(1, float64(*e.SwitchesVol+*e.SwitchesInv)/float64(max(1, t.Requests)))
 }
 
-// away returns the share of the window in which other programs had an end's CPUs when it was
-// due.
+// away returns the share of the window in which other programs had an end's CPUs while it was
+// ready to run.
 func (t trial) away(e end) float64 {
 	long, short := 0.0, 0.0
 	for _, length := range e.Gaps.Lengths {

@@ -70,8 +70,8 @@ type check struct {
 	less bool
 }
 
-// neighbours names the check of what other processes took, settled that of the warm-up, and
-// clock that of how well the machines of a fleet agree on an instant.
+// neighbours names the check of other processes' CPU time, settled the check of the warm-up,
+// and clock the check that the machines of a fleet agree on the time.
 const (
 	neighbours = "neighbours"
 	settled    = "settled"
@@ -212,7 +212,7 @@ func find(name string) (check, bool) {
 	return checks[i], true
 }
 
-// renamed maps the names of checks in older records to those of today.
+// renamed maps the names of checks in older records to today's names.
 var renamed = map[string]string{"littles-law": "bookkeeping"}
 
 // Name returns today's name of a stored check.

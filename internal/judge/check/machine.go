@@ -58,7 +58,7 @@ func (t trial) stolenCPU() record.Check {
 	return share("the hypervisor gave %s of the CPU time to others", t.Host.StolenShare, t.limits.Stolen)
 }
 
-// noise checks how much of its own CPUs a worker lost while it only spun.
+// noise checks which share of its CPUs a worker lost while it only spun.
 func (t trial) noise() record.Check {
 	lost := t.Host.LostBefore
 	if after := t.Host.LostAfter; lost == nil || after != nil && *after > *lost {

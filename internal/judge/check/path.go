@@ -92,7 +92,7 @@ func (t trial) delayedAcks() (c record.Check, found bool) {
 	return c, true
 }
 
-// beyondP99 is the share of calls that P99 leaves out: fewer do not move it.
+// beyondP99 is the share of calls beyond P99: fewer calls do not move it.
 const beyondP99 = 0.01
 
 // notAbove returns the share of durations up to a limit, in thousandths.
@@ -120,8 +120,8 @@ func (t trial) heldBack() (c record.Check, found bool) {
 // timer of theirs is late.
 const unexplainedNS = 500e3
 
-// unexplained looks for calls that waited, in the mean, for something that neither end's CPU
-// time explains, while both ends had CPU time to spare: something between or behind them, or a
+// unexplained looks for calls with a mean wait that neither end's CPU time explains, while
+// both ends had CPU time to spare. The cause is something between or behind the ends, or a
 // timer.
 func (t trial) unexplained() (c record.Check, found bool) {
 	client, ok := t.Client.CPUNS()
@@ -139,8 +139,8 @@ func (t trial) unexplained() (c record.Check, found bool) {
 	return c, waited > unexplainedNS && share > t.limits.Moved.Invalid
 }
 
-// stopped checks that nothing stopped an end for longer than its latencies bear, as a
-// debugger, a frozen control group or a signal does.
+// stopped checks that nothing stopped an end for longer than its latencies allow. A debugger,
+// a frozen control group or a signal can stop an end.
 func (t trial) stopped() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "how long the ends stood still is not known"}
 	for _, e := range slices.Backward(t.ends()) { // of two alike the server's is said

@@ -6,7 +6,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// anotherRate is the relative difference from which the measured rate is not the one that a
+// anotherRate is the relative difference above which the measured rate is not the rate that a
 // search kept: half of the precision at which searches stop.
 const anotherRate = 0.005
 

@@ -80,7 +80,7 @@ const (
 	Unmeasured   Outcome = "not measured"
 )
 
-// Outcomes lists them in the order in which they are counted.
+// Outcomes lists the outcomes of claims in the order in which they are counted.
 var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unmeasured}
 
 // Claimed writes the claimed number or its bounds in a few characters.

@@ -91,7 +91,7 @@ func estimateNoise(family []sample) noise {
 	return n
 }
 
-// estimate returns the sample's ratio with its noise drawn towards that of the family.
+// estimate returns the sample's ratio, with its noise drawn towards the family's noise.
 func (n noise) estimate(s sample) stats.LogRatio {
 	if s.isCount() {
 		return stats.LogRatio{Mean: s.mean, StandardError: math.Sqrt(s.variance / s.pairs), Trials: int(s.pairs), Freedom: s.degrees()}

@@ -153,7 +153,8 @@ func faultsOf(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
 }
 
-// sample takes the logarithms, less a share of another variant's in the same repeats.
+// sample returns the logarithms, less a share of another variant's logarithms in the same
+// repeats.
 func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	var values []float64
 	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
@@ -168,8 +169,8 @@ func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	return sampleOf(values), true
 }
 
-// interval returns the interval of the ratio, or of the rest of it without a share of another
-// variant's.
+// interval returns the interval of the ratio, after a share of another variant's ratio is
+// taken out.
 func (j jump) interval(share float64, of jump, noise noise) (stats.Interval, bool) {
 	s, enough := j.sample(share, of)
 	if !enough {

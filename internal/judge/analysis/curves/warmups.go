@@ -48,8 +48,8 @@ func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 	return needs
 }
 
-// firstOverSettled divides the mean service time of the first moments by that of
-// the steady state.
+// firstOverSettled divides the mean service time of the first moments by the mean service time
+// of the steady state.
 func firstOverSettled(course []record.Interval, enoughNS int64) float64 {
 	begin := course[0].StartNS
 	var first, settled record.Interval

@@ -30,7 +30,7 @@ func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	return Explain(chosen[1], chosen[0]), nil
 }
 
-// splitVariants joins the words to names, where a variant has commas of its own.
+// splitVariants joins the words to names, if a variant's name contains commas.
 func splitVariants(words []string, among []Insight) []string {
 	for cut := 1; cut < len(words); cut++ {
 		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}

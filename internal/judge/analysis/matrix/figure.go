@@ -29,7 +29,7 @@ type Interval struct {
 	Confidence float64 `json:"confidence"` // 0.95 for 95 %
 }
 
-// Inverse returns the ratio seen from the other side.
+// Inverse returns the inverse of the ratio, with its interval.
 func (f Figure) Inverse() Figure {
 	inverted := Figure{Value: 1 / f.Value}
 	if i := f.Interval; i != nil {

@@ -96,7 +96,7 @@ func PerCall(t Trial, amount float64) float64 {
 	return amount / float64(t.Completed)
 }
 
-// userShare returns the share of an end's CPU time that is not the kernel's.
+// userShare returns the share of an end's CPU time that it spent outside the kernel.
 func userShare(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 { return Number(end(t).UserNS) / cpuTime(end(t)) }
 }

@@ -64,7 +64,7 @@ func (p Pooled) Latencies() Latencies {
 }
 
 // figure returns a figure that the requests beyond a quantile decide. It has no interval if
-// those of a minority of trials do.
+// a minority of trials stalled and decides it.
 func (p Pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
 	f := Figure{Value: of(p.All)}
 	if math.IsNaN(f.Value) {
