@@ -32,6 +32,18 @@ func TestPhrasesAreFound(t *testing.T) {
 	}
 }
 
+// TestQuotationsAreSkipped puts the same phrase before, into and behind a table of pairs.
+func TestQuotationsAreSkipped(t *testing.T) {
+	const text = "so many\n| What | How |\n|---|---|\n| so many | x |\n\n" +
+		"| Before | After |\n|---|---|\n| so many | N |\n| not told | unknown |\n\nso many\n| so many | y |\n"
+	for name, want := range map[string]int{"a.md": 4, "a.go": 6} {
+		var out bytes.Buffer
+		if found := checkText(name, []byte(text), &out); found != want {
+			t.Errorf("%s: %d phrases, want %d:\n%s", name, found, want, &out)
+		}
+	}
+}
+
 func TestFilesOfPeopleAreRead(t *testing.T) {
 	root := t.TempDir()
 	const phrase = "// x is what it is\n"
