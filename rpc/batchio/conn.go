@@ -72,7 +72,7 @@ func (c *Conn) Init(nc net.Conn) {
 }
 
 // SleepToRead makes reads wait at once, without polling for data first. It suits connections
-// with so many callers that CPU time counts more than microseconds. Call it before Start.
+// with many callers, where CPU time counts more than microseconds. Call it before Start.
 func (c *Conn) SleepToRead() { c.sleeps = true }
 
 // MinReferenceLen is the payload length from which an iovec costs less than a copy.
