@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// CallOptions holds those of grpc-go's call options that every library understands.
+// CallOptions holds the grpc-go call options that every library understands.
 type CallOptions struct {
 	WaitForReady        bool
 	WaitIsSet           bool // an option says WaitForReady

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// TestMarshal checks that a message lies behind its prefix, and that what is none is
-// refused.
+// TestMarshal checks that a message follows its prefix, and that a value which is no message
+// is refused.
 func TestMarshal(t *testing.T) {
 	in := wrapperspb.Bytes(bytes.Repeat([]byte{7}, 5000))
 	for _, prefix := range []int{0, 4, 9} {

@@ -102,7 +102,7 @@ func TestServerStops(t *testing.T) {
 	}
 }
 
-// TestRegisterService checks what is found, and the panics of a program's mistakes.
+// TestRegisterService checks which methods are found, and that a program's mistakes panic.
 func TestRegisterService(t *testing.T) {
 	s, _ := newIdleServer(false)
 	desc := &grpc.ServiceDesc{
