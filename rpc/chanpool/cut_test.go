@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc"
 )
 
-// libraries are those whose channels a pool can have.
+// libraries lists the libraries whose channels a pool can have.
 var libraries = []struct {
 	name  string
 	serve func(net.Listener, testgrpc.TestServiceServer) (stop func())

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// world is a simulated service: what a call takes with so many channels and callers.
+// world simulates a service: takes returns a call's duration for a number of channels and callers.
 type world struct {
 	callers func(at time.Duration) int
 	takes   func(channels, callers int) time.Duration
@@ -25,7 +25,7 @@ func gainsAnEighth(channels, callers int) time.Duration {
 	return time.Duration(float64(callers) * 30 * share * float64(time.Microsecond))
 }
 
-// withCeiling is a link whose connections carry so many calls at once.
+// withCeiling simulates a link whose connections carry at most ceiling calls at once.
 func withCeiling(ceiling int) func(int, int) time.Duration {
 	return func(channels, callers int) time.Duration {
 		rounds := math.Ceil(float64(callers) / float64(channels*ceiling))
@@ -35,7 +35,7 @@ func withCeiling(ceiling int) func(int, int) time.Duration {
 
 func always(n int) func(time.Duration) int { return func(time.Duration) int { return n } }
 
-// course is what a decider did in a world.
+// course records what a decider did in a world.
 type course struct {
 	ends     int           // its size at the end
 	lost     float64       // calls, as a share of those with the best size at each time

@@ -11,7 +11,7 @@
 //	})
 //	reply, err := pb.NewGreeterClient(pool).Hello(ctx, request)
 //
-// A channel implements grpc.ClientConnInterface and io.Closer, as those of grpc-go,
+// A channel implements grpc.ClientConnInterface and io.Closer, as the channels of grpc-go,
 // wirelab.dev/rpc/fastgrpc and wirelab.dev/rpc/creditrpc do.
 //
 // # How it decides

@@ -155,7 +155,7 @@ func (p *Pool) checkEpoch(now int64) {
 // mostEpochs bounds how long an epoch waits for enough calls, in usual lengths of an epoch.
 const mostEpochs = 10
 
-// startEpoch begins an epoch. It is long enough for calls like those of the last one.
+// startEpoch begins an epoch. It is long enough for the call rate of the last one.
 func (p *Pool) startEpoch(now int64, last epoch) {
 	length := p.opts.epoch
 	if last.calls > 0 {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// service is what the tests call.
+// service implements the service that the tests call.
 type service struct {
 	testgrpc.UnimplementedTestServiceServer
 	calls atomic.Int64
