@@ -37,7 +37,7 @@ func (l *ledger) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallServer
 	return new(service).FullDuplexCall(stream)
 }
 
-// fragile is a connection that breaks after so many bytes.
+// fragile is a connection that breaks once left bytes have passed.
 type fragile struct {
 	net.Conn
 	left atomic.Int64
@@ -179,7 +179,7 @@ func chat(ctx context.Context, stub testgrpc.TestServiceClient, body []byte) {
 	}
 }
 
-// waitFor waits for what is under way. Only a failing test waits long.
+// waitFor waits until so returns true. Only a failing test waits long.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {

@@ -23,13 +23,13 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// service is what the tests call.
+// service implements the service that the tests call.
 type service struct {
 	testgrpc.UnimplementedTestServiceServer
 	calls atomic.Int64
 }
 
-// UnaryCall answers with so many bytes, with the request's metadata, or with its status.
+// UnaryCall answers with the wanted number of bytes, the request's metadata, or its status.
 func (s *service) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
 	s.calls.Add(1)
 	if md, _ := metadata.FromIncomingContext(ctx); len(md["echo"]) > 0 {
@@ -228,7 +228,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// Many callers of one connection, of all sizes, some of which give up.
+// TestManyCallers makes calls of all sizes on one connection. Some callers give up.
 func TestManyCallers(t *testing.T) {
 	var buffers atomic.Int64
 	batchio.CountBuffers(&buffers)

@@ -33,7 +33,7 @@ type scene struct {
 
 type text = wrapperspb.StringValue
 
-// transcript is what one end sees, a line each.
+// A transcript lists the events that one end sees, one line per event.
 type transcript struct{ lines []string }
 
 func (n *transcript) note(format string, args ...any) {
@@ -169,7 +169,7 @@ func scenes() []scene {
 	return slices.Concat(unaryScenes(), headerScenes(), streamScenes(), endingScenes(), limitScenes())
 }
 
-// invoke makes a unary call and notes all that comes of it.
+// invoke makes a unary call and notes its results.
 func invoke(ctx context.Context, c grpc.ClientConnInterface, seen *transcript, in string, opts ...grpc.CallOption) {
 	var header, trailer metadata.MD
 	reply := new(text)

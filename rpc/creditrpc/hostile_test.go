@@ -53,7 +53,7 @@ func (a *attacker) request(meta []byte, message proto.Message) {
 	a.next++
 }
 
-// flush writes what has gathered; whether the server still reads is not asked.
+// flush writes the collected bytes. It does not check that the server still reads.
 func (a *attacker) flush(within time.Duration) error {
 	_ = a.SetWriteDeadline(time.Now().Add(within))
 	_, err := a.Write(a.out)

@@ -53,7 +53,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// idleMemory is what a connection keeps on the heap and in stacks once its call is long over.
+// idleMemory returns the bytes of heap and stacks that a connection keeps long after its call.
 func idleMemory(t *testing.T, count int, open func() (grpc.ClientConnInterface, func() error)) int64 {
 	t.Helper()
 	before := memory()

@@ -122,7 +122,7 @@ func stayAlive(_ *testing.T, w *wire) { time.Sleep(w.silence + time.Second) }
 
 func leave(_ *testing.T, w *wire) { w.server.GracefulStop() }
 
-// wire is a server, a client, and what goes between them.
+// A wire holds a server, a client, and the bytes between them.
 type wire struct {
 	server  *Server
 	client  *Client
@@ -158,7 +158,7 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// take returns what was sent since it was last called.
+// take returns the bytes sent since its last call.
 func (w *wire) take() (up, down []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +167,7 @@ func (w *wire) take() (up, down []byte) {
 	return up, down
 }
 
-// tapped is the client's end, which writes down what goes over it.
+// tapped is the client's end of the connection. It records the bytes that pass.
 type tapped struct {
 	net.Conn
 	w *wire
@@ -211,7 +211,7 @@ func (l *oneConn) Close() error {
 
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// readBlock reads the lines of a block: > or <, then hex. "[n x]" stands for so many bytes "x".
+// readBlock reads the lines of a block: > or <, then hex. "[n x]" stands for n bytes "x".
 func readBlock(t *testing.T, block string) (up, down []byte) {
 	t.Helper()
 	block, _, _ = strings.Cut(block, "```")

@@ -45,7 +45,7 @@ func expectOutput(t *testing.T, c *exec.Cmd, want string) {
 	}
 }
 
-// everything is what the client prints after calls of every kind.
+// everything holds the client's output after calls of every kind.
 const everything = `many: 20 answers
 metadata: b'x' 0 [('header', b'a\x00b'), ('header', b'c')] [('trailer-bin', b'a\x00b'), ('trailer-bin', b'c')]
 status: 5 nothing here [5] [b'nothing here'] [b'type.googleapis.com/grpc.testing.Payload'] [b'why']
@@ -124,7 +124,7 @@ func TestPythonHearsGoodbye(t *testing.T) {
 	<-stopped
 }
 
-// TestWhoSendsWithoutCreditIsThrownOut has the client send what was not granted, of each kind.
+// TestWhoSendsWithoutCreditIsThrownOut has the client send without each kind of credit.
 func TestWhoSendsWithoutCreditIsThrownOut(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -49,7 +49,7 @@ func send(stream interface{ SendMsg(any) error }, message string) error {
 	return stream.SendMsg(wrapperspb.String(message))
 }
 
-// listen opens a stream, ends sending, and looks at the header and what comes.
+// listen opens a stream, ends sending, and notes the header and the messages.
 func listen(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
 	stream := open(ctx, c, both, seen)
 	seen.result("close", stream.CloseSend())

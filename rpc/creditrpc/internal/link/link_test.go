@@ -12,8 +12,8 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// end is one end of a connection in a test: it keeps what it hears, and does with its calls
-// what the test says.
+// An end is one end of a connection in a test. It records its events, and acts on its calls
+// as the test says.
 type end struct {
 	t        testing.TB
 	name     string
@@ -23,7 +23,7 @@ type end struct {
 	goodbyes int
 }
 
-// call is one end of a call.
+// A call is one end of a call.
 type call struct {
 	stream   Stream
 	method   string
@@ -136,7 +136,7 @@ func write(e *end, wire *[]byte) bool {
 	return true
 }
 
-// feed gives an end so many bytes of what is on the wire, or all.
+// feed gives an end at most this many bytes from the wire.
 func feed(e *end, wire *[]byte, most int) bool {
 	if len(*wire) == 0 {
 		return false
@@ -412,7 +412,7 @@ func (c *conversation) step() {
 	}
 }
 
-// finish ends all calls and reads all messages, and checks what is left.
+// finish ends all calls and reads all messages, and checks that nothing else is left.
 func (c *conversation) finish(buffers *atomic.Int64) {
 	t, p := c.t, c.pair
 	c.released = map[*call]bool{}
@@ -481,8 +481,8 @@ func (c *conversation) finish(buffers *atomic.Int64) {
 	}
 }
 
-// inOrder checks that what was received is what was sent, or its beginning where the call
-// was over before all of it came.
+// inOrder checks that the received messages equal the sent ones, or the first of them where
+// the call was cut.
 func (c *conversation) inOrder(who string, received, sent []string, cut bool) {
 	c.t.Helper()
 	if len(received) > len(sent) || !cut && len(received) < len(sent) {

@@ -219,8 +219,8 @@ func (l *Link) expect(s *Stream, first []byte, whole int) {
 // announced length is only a claim.
 const growth = 8
 
-// memory returns the buffer size for a message of which a number of bytes have arrived. A
-// message that waits for room gets no more than its stream's credit.
+// memory returns the buffer size for a message, given the number of its bytes that have
+// arrived. A message that waits for room gets no more than its stream's credit.
 func (l *Link) memory(s *Stream, have int) int {
 	size := min(s.whole, growth*have)
 	if s.waits {

@@ -46,8 +46,8 @@ func one(kind frame.Type, flags frame.Flags, stream uint32, payload string) []by
 	return append(frame.Head{Length: len(payload), Type: kind, Flags: flags, Stream: stream}.Append(nil), payload...)
 }
 
-// What a peer does against the rules that docs/creditrpc.md has under Faults, it does once; what
-// they allow does no harm.
+// TestRulesOfFrames checks that a connection ends at the first fault that docs/creditrpc.md lists
+// under Faults, and survives the frames that are allowed.
 func TestRulesOfFrames(t *testing.T) {
 	const server, client = false, true
 	for _, c := range []struct {
@@ -177,7 +177,7 @@ func TestNumbersRunOut(t *testing.T) {
 	p.begin("/s/m", nil, true)
 	p.settle()
 	if !p.client.link.Draining() || p.server.link.Draining() || len(p.server.calls) != 2 {
-		t.Errorf("after the last call, of which %d arrived, the client drains: %v", len(p.server.calls), p.client.link.Draining())
+		t.Errorf("after the last call, %d calls arrived, and the client drains: %v", len(p.server.calls), p.client.link.Draining())
 	}
 }
 

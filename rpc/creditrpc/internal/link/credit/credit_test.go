@@ -125,7 +125,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// world is both ends of a connection, and what lies between.
+// A world holds both ends of a connection, and the frames between them.
 type world struct {
 	t        testing.TB
 	random   *rand.Rand
@@ -155,9 +155,9 @@ type frame struct {
 	end   bool // the sender sends no more
 }
 
-// Whatever happens in whichever order: no credit is below zero or lost, everybody who waits
-// gets a turn once the receiver takes things in, calls begin in the order of asking, and
-// each ends once.
+// FuzzCredit checks in any order of events that no credit is negative or lost, that every
+// waiting call gets a turn once the receiver reads, that calls begin in the order of asking,
+// and that each ends once.
 func FuzzCredit(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed, uint16(300))
