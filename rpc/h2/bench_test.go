@@ -52,7 +52,7 @@ func BenchmarkClientCall(b *testing.B) {
 			b.Fatal(n, err)
 		}
 		answers = answers[:0]
-		h.conn.sendWindow = maxWindow // its updates are not what is measured
+		h.conn.sendWindow = maxWindow // the benchmark does not measure its updates
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // conversation connects a client and a server Conn by a wire that delivers a chosen part
-// of the bytes, and checks them against a model: a list of what was sent on each stream.
+// of the bytes, and checks them against a model: the list of bytes sent on each stream.
 type conversation struct {
 	t              testing.TB
 	client, server *recorder
@@ -44,7 +44,7 @@ func converse(t testing.TB) *conversation {
 func (c *conversation) move(from, to *recorder, n int) {
 	c.wire[to] = append(c.wire[to], from.take()...)
 	n = min(n, len(c.wire[to]))
-	// Feed takes whole frames; what is left over waits for more.
+	// Feed takes whole frames. The remaining bytes wait for more.
 	used, err := to.conn.Feed(0, c.wire[to][:n], 1000)
 	if err != nil {
 		c.t.Fatalf("legal frames were refused: %v", err)

@@ -203,8 +203,8 @@ func TestWaitingHandlersAreRelieved(t *testing.T) {
 	}
 }
 
-// TestReliefIsForPeersThatTake has one handler answer while others wait. Whether more calls
-// may begin depends on whether the peer takes that answer.
+// TestReliefIsForPeersThatTake has one handler answer while others wait. More calls may
+// begin only if the peer takes that answer.
 func TestReliefIsForPeersThatTake(t *testing.T) {
 	d := newDesk(t, 0)
 	d.arrive(2*FirstCalls, false)
@@ -433,8 +433,8 @@ func TestShortAnswersWaitForTheConnectionAlone(t *testing.T) {
 	}
 }
 
-// TestFewLongMessagesAreUnderWay checks in which order long answers are sent: a few at a
-// time, short ones before them, and each stream in the end.
+// TestFewLongMessagesAreUnderWay checks the order of long answers: a few at a time are sent,
+// short ones go first, and each stream gets its turn.
 func TestFewLongMessagesAreUnderWay(t *testing.T) {
 	d := newDesk(t, maxWindow)
 	d.conn.cfg.MemoryLimit = 1 << 30

@@ -27,8 +27,8 @@ const (
 // one of some codes, or neither.
 type verdict struct {
 	connection, stream []http2.ErrCode
-	// forgiven means that the server may also ignore the frame. It keeps a sum of what may
-	// come late on streams that it has reset, not their identifiers.
+	// forgiven means that the server may also ignore the frame. Of the streams that it has
+	// reset, it keeps the sum of the bytes that may still come, not the identifiers.
 	forgiven bool
 }
 
