@@ -57,7 +57,7 @@ func pythonWithCore(t *testing.T) string {
 }
 
 // pythonWith installs a Python package in a folder of its own and returns the path of the
-// Python that has it, or what is missing.
+// Python that has it, or the reason why there is none.
 func pythonWith(dir, pkg string) (path, missing string) {
 	path = filepath.Join(dir, "bin", "python")
 	for _, args := range [][]string{

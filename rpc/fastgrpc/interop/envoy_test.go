@@ -66,7 +66,7 @@ func listenAt(t *testing.T) net.Listener {
 	return lis
 }
 
-// startEnvoy returns the unix socket at which it proxies for that at back.
+// startEnvoy starts Envoy as a proxy for the unix socket back, and returns Envoy's own socket.
 func startEnvoy(t *testing.T, envoy, back string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "envoy.yaml"))

@@ -48,7 +48,7 @@ func TestH2spec(t *testing.T) {
 	}
 }
 
-// TestH2specOfOthers says what fails with grpc-go's server, where most of the time goes
+// TestH2specOfOthers lists the cases that fail with grpc-go's server. Most of its time goes
 // into waiting for answers that do not come.
 func TestH2specOfOthers(t *testing.T) {
 	if os.Getenv("JUDGES") == "" {
@@ -65,8 +65,8 @@ func TestH2specOfOthers(t *testing.T) {
 	}
 }
 
-// h2spec runs cases and returns their number and what h2spec says of those that fail or
-// that it leaves out.
+// h2spec runs cases. It returns their number, and h2spec's text for each case that fails or
+// is left out.
 func h2spec(t *testing.T, port string, secure bool, more ...string) (total int, failed map[string]string) {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.xml")

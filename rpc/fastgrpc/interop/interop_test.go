@@ -103,7 +103,7 @@ func upload(t *testing.T, cc grpc.ClientConnInterface, messages, sizeBytes int) 
 	}
 }
 
-// panicking turns the end of the process, with which grpc-go's cases fail, into a panic.
+// panicking makes a failing case of grpc-go panic. It would end the process otherwise.
 type panicking struct{ grpclog.LoggerV2 }
 
 func (panicking) Fatalln(args ...any) { panic(fmt.Sprint(args...)) }

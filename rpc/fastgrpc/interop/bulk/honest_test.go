@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/machine/link"
 )
 
-// pairing is which library is at which end.
+// A pairing names the library at each end.
 type pairing struct{ client, server string }
 
 func (p pairing) name() string {
@@ -23,10 +23,10 @@ func (p pairing) name() string {
 	return p.client + " → " + p.server
 }
 
-// The first is what the others are compared with.
+// pairings lists all pairings. The first is the base of comparison.
 var pairings = []pairing{{grpcGo, grpcGo}, {fast, fast}, {fast, grpcGo}, {grpcGo, fast}, {credits, credits}}
 
-// cell is one point of the honest grid.
+// A cell is one point of the honest grid.
 type cell struct {
 	load
 	window int // 0: each library's own
@@ -156,7 +156,7 @@ func newStage(t *testing.T, delay time.Duration) *stage {
 	return s
 }
 
-// outcome is one run of a cell by a pairing.
+// An outcome holds the figures of one pairing in one run of a cell.
 type outcome struct {
 	result
 	cpu       time.Duration // of both ends

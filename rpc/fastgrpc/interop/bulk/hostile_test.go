@@ -41,8 +41,8 @@ type attack struct {
 const (
 	mebibyte = 1 << 20
 	part     = 64 * mebibyte // of records, of content and of answers
-	// factor bounds the measured heap, relative to the bound: what is counted is not
-	// all that Go keeps for it.
+	// factor bounds the measured heap, relative to the bound: Go keeps more memory than
+	// fastgrpc counts.
 	factor = 1.25
 )
 
@@ -156,7 +156,7 @@ func TestHostile(t *testing.T) {
 // looked at.
 const afterWave = 3 * time.Second
 
-// play makes the attack on a server of its own and returns what that keeps.
+// play makes the attack on a server of its own and returns the server's usage.
 func (a *attack) play(t *testing.T, library string) usage {
 	t.Helper()
 	server := start(t, "server", nil)

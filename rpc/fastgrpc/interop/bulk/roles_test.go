@@ -1,7 +1,7 @@
 // Package bulk plays much traffic over one connection, of grpc-go, fastgrpc and creditrpc by
-// turns, and prints what each takes. The honest grid wants every call to succeed and compares
+// turns, and prints the cost of each. The honest grid wants every call to succeed and compares
 // CPU time and P99; the hostile grid sends calls whose answers nobody reads and compares the
-// server's heap with what SECURITY.md promises.
+// server's heap with the bound in SECURITY.md.
 //
 //	test ── commands as lines of JSON ──> server process (one per library)
 //	     ── commands as lines of JSON ──> client process (one per library)

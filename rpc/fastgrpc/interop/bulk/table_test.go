@@ -12,13 +12,13 @@ import (
 // page has the tables of both grids, each between two comments that name it.
 const page = "../../../../docs/bulk.md"
 
-// table collects the rows of the honest grid, and what each pairing's cells say together.
+// A table collects the rows of the honest grid, and a summary of each pairing.
 type table struct {
 	rows      []string
 	summaries []summary
 }
 
-// summary is one pairing's median figures, as quotients of grpc-go's.
+// A summary holds one pairing's median figures, each divided by grpc-go's.
 type summary struct {
 	cpu, p99 []float64 // a value per cell
 	bulk     []float64 // the CPU time of cells with more in flight than the memory limit
@@ -63,7 +63,7 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.3g ms", ms)
 }
 
-// note says what is not usual about a cell.
+// note describes the settings of a cell that differ from the usual ones.
 func note(c cell) string {
 	var notes []string
 	if c.window > 0 {

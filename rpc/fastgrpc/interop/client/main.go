@@ -1,5 +1,5 @@
-// Command client runs the interoperability test's client with fastgrpc. Its flags and
-// test cases are those of grpc-go's google.golang.org/grpc/interop/client, less what
+// Command client runs the interoperability test's client with fastgrpc. It has the flags
+// and test cases of grpc-go's google.golang.org/grpc/interop/client, except for the cases that
 // package interop leaves out.
 package main
 

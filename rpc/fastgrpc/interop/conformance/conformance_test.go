@@ -91,8 +91,8 @@ func again(t *testing.T, r *result, expected func(name string) bool, dir, mode, 
 	}
 }
 
-// judge wants nothing to fail that passes with grpc-go, and of the rest exactly what is
-// listed.
+// judge checks that a case which passes with grpc-go does not fail, and that exactly the
+// listed cases fail.
 func judge(t *testing.T, end string, ours, theirs result) {
 	known, err := os.ReadFile(filepath.Join("testdata", "known_failing.txt"))
 	if err != nil {
@@ -208,7 +208,7 @@ func build(t *testing.T, dir string) {
 	runtime.GC() // what was parsed is not needed any more
 }
 
-// extend adds to the suite's client and server what testdata has.
+// extend adds the code in testdata to the suite's client and server.
 func extend(t *testing.T, app string) {
 	t.Helper()
 	for _, c := range []struct {

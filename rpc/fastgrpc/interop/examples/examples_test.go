@@ -1,6 +1,6 @@
 // Package examples runs the examples of grpc-go's own repository with grpc-go and with
-// fastgrpc in its place (package swap), and compares what they print. EXAMPLES.md says of
-// each what moving it took.
+// fastgrpc in its place (package swap), and compares what they print. EXAMPLES.md lists
+// the changes that each needed.
 //
 // Every pair of programs runs in a network of its own, since all want the same ports.
 package examples
@@ -49,7 +49,7 @@ type example struct {
 	random *regexp.Regexp
 	// cannot says why the example cannot run here at all.
 	cannot string
-	// differs says why fastgrpc's output is another, or why it does not build.
+	// differs says why fastgrpc's output differs, or why the example does not build with it.
 	differs string
 }
 
@@ -170,8 +170,8 @@ func (s *suite) prepare(t *testing.T) {
 	}
 }
 
-// attempts bounds how often both are run until they print the same: what some print
-// depends on which of two goroutines is first.
+// attempts limits how often both are run until they print the same: the output of some
+// depends on the order of two goroutines.
 const attempts = 3
 
 func (s *suite) try(t *testing.T, e example) outcome {
@@ -240,8 +240,8 @@ func (s *suite) build(e example, library string) (built, error) {
 	return b, err
 }
 
-// output returns what both programs of an example printed, one line each, without what differs
-// from run to run, sorted.
+// An output holds the sorted lines that both programs of an example printed, without the parts
+// that differ from run to run.
 type output struct{ server, client []string }
 
 // run runs both programs in a network of their own. Where the server's output is known, it
@@ -373,7 +373,7 @@ func (p *process) listening() int {
 	return n
 }
 
-// settle waits until the program has printed what is wanted, or nothing more.
+// settle waits until the program has printed the wanted lines, or prints nothing more.
 func (p *process) settle(want []string, e example) {
 	const quiet = 1500 * time.Millisecond
 	last, since := -1, time.Now()
@@ -422,7 +422,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|ms|s)\b`), "DURATION"},
 }
 
-// lines returns what was said in whole lines.
+// lines returns the whole lines that were printed.
 func (s *said) lines(e example) []string {
 	text := s.text()
 	if e.random != nil {
@@ -439,7 +439,7 @@ func (s *said) lines(e example) []string {
 	return lines
 }
 
-// diff says what was printed otherwise; "" is nothing.
+// diff describes the differences between two outputs. It returns "" if there are none.
 func diff(want, got *output) string {
 	var b strings.Builder
 	for _, p := range []struct {

@@ -74,7 +74,7 @@ type connection interface {
 	Close() error
 }
 
-// peers is which library is at which end.
+// peers makes the server and the client of a pair of libraries.
 type peers struct {
 	name      string
 	newServer func(credentials.TransportCredentials, keepalive.ServerParameters) server

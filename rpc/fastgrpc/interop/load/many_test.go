@@ -49,7 +49,7 @@ func serveConnections() error {
 	return nil
 }
 
-// heap is the bytes in use after a collection, without what pools keep until the next.
+// heap returns the bytes in use after a collection, without the buffers in pools.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -38,7 +38,7 @@ func (service) EmptyCall(ctx context.Context, _ *testgrpc.Empty) (*testgrpc.Empt
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 
-// UnaryCall answers with what was sent.
+// UnaryCall answers with the request's content.
 func (service) UnaryCall(_ context.Context, in *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
 	if code := in.GetResponseStatus().GetCode(); code != 0 {
 		return nil, status.Error(codes.Code(code), in.GetResponseStatus().GetMessage())
@@ -94,7 +94,7 @@ func (service) FullDuplexCall(s testgrpc.TestService_FullDuplexCallServer) error
 	}
 }
 
-// errContent is a fault whatever else goes on.
+// errContent is a fault in any situation.
 var errContent = errors.New("a response has another content, or came twice, or did not come")
 
 // caller makes calls of all kinds. It is one goroutine's.
@@ -293,7 +293,7 @@ func (c *caller) streamStatus(ctx context.Context) error {
 	return asAsked(err)
 }
 
-// soon is some time in which a call is under way.
+// soon returns a random duration within which a call may still be under way.
 func (c *caller) soon() time.Duration { return time.Duration(c.random.IntN(int(5 * time.Millisecond))) }
 
 func (c *caller) deadline(ctx context.Context) error {

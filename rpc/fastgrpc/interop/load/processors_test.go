@@ -102,7 +102,7 @@ func runMix(t *testing.T, which int, variable, group string) {
 	}
 }
 
-// limitedText keeps the beginning of what a process says.
+// limitedText keeps the beginning of a process's output.
 type limitedText struct{ text []byte }
 
 func (l *limitedText) Write(p []byte) (int, error) {

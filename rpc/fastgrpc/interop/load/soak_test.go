@@ -83,7 +83,7 @@ func testCredentials(t *testing.T) ends {
 	return ends{credentials.NewServerTLSFromCert(&issuer.TLS.Certificates[0]), credentials.NewClientTLSFromCert(roots, "example.com")}
 }
 
-// aged are servers' parameters with which connections end all the time.
+// aged holds server parameters that make connections end all the time.
 var aged = keepalive.ServerParameters{MaxConnectionAge: time.Second, MaxConnectionAgeGrace: 500 * time.Millisecond}
 
 // soakPair lets some callers call one server after the other at the same address.
@@ -152,7 +152,7 @@ func (c *caller) afterwards(ctx context.Context) error {
 	return nil
 }
 
-// servers are one at a time; those before it drain.
+// servers runs one server at a time, while its predecessors drain.
 type servers struct {
 	peers   peers
 	creds   credentials.TransportCredentials
@@ -311,8 +311,8 @@ func watchHeap(ctx context.Context, duration time.Duration) (bytes <-chan []uint
 	return out
 }
 
-// checkHeaps wants the heap of the last third to be little more than that of the second;
-// the first warms up. Calls under way differ, so some megabytes come and go.
+// checkHeaps checks that the heap grows little from the second third to the last one. The
+// first third warms up. Calls under way differ, so some megabytes come and go.
 func checkHeaps(t *testing.T, looks []uint64) {
 	t.Helper()
 	t.Logf("bytes in the heap: %d", looks)

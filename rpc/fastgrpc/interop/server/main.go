@@ -1,5 +1,5 @@
-// Command server runs the interoperability test's server with fastgrpc. Its flags are
-// those of grpc-go's google.golang.org/grpc/interop/server without ALTS.
+// Command server runs the interoperability test's server with fastgrpc. It has the
+// flags of grpc-go's google.golang.org/grpc/interop/server, except for ALTS.
 package main
 
 import (

@@ -39,7 +39,7 @@ var otherNames = map[string]string{
 	"WithChainStreamInterceptor": "WithStreamInterceptor",
 }
 
-// otherTypes are the types of what grpc-go and fastgrpc construct.
+// otherTypes maps grpc-go's exported types to fastgrpc's.
 var otherTypes = map[string]string{
 	"ClientConn": "Client", "DialOption": "ClientOption", "Server": "Server", "ServerOption": "ServerOption",
 }
@@ -98,7 +98,7 @@ func failure(command *exec.Cmd, err error) error {
 // Rewriter rewrites programs. Its names are those that both libraries have now.
 type Rewriter struct {
 	options map[string]bool // functions of package grpc that return an option
-	fast    map[string]bool // what package fastgrpc exports
+	fast    map[string]bool // the names that package fastgrpc exports
 }
 
 // NewRewriter reads the source of both libraries.
@@ -189,7 +189,7 @@ func (r *Rewriter) Source(name string, text []byte) (out []byte, changed []strin
 	return b.Bytes(), pass.changed, nil
 }
 
-// importName is the name by which the file knows package grpc, "" if it does not.
+// importName returns the name by which the file imports package grpc, or "" if it does not.
 func importName(file *ast.File) string {
 	for _, spec := range file.Imports {
 		if path, err := strconv.Unquote(spec.Path.Value); err == nil && path == grpcPath {
@@ -299,7 +299,7 @@ func (p *pass) selector(s *ast.SelectorExpr) {
 type Program struct{ Package, File string }
 
 // Build builds programs with other modules in place of those that the current module
-// requires: folders by module path. It returns what the compiler said of each that failed.
+// requires: folders by module path. It returns the compiler's output for each that failed.
 func Build(into string, replaced map[string]string, programs ...Program) (failed map[Program]string, err error) {
 	modfile, err := modfileWith(into, replaced)
 	if err != nil {

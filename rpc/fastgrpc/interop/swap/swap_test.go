@@ -31,8 +31,8 @@ func serve() {
 }
 `
 
-// TestSource: what constructs is fastgrpc's, types of interceptors and of calls stay
-// grpc-go's, and another name is reported, unless fastgrpc has that name too.
+// TestSource checks that constructors become fastgrpc's, that types of interceptors and of
+// calls stay grpc-go's, and that any other name is reported unless fastgrpc has it too.
 func TestSource(t *testing.T) {
 	r := &Rewriter{
 		options: map[string]bool{"Creds": true, "ChainUnaryInterceptor": true, "WithUnaryInterceptor": true, "WithChainUnaryInterceptor": true},
@@ -61,7 +61,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestSourceOnlyConstructing: where nothing else is taken from package grpc, its import goes.
+// TestSourceOnlyConstructing checks that the import of package grpc goes if it is unused.
 func TestSourceOnlyConstructing(t *testing.T) {
 	r := &Rewriter{options: map[string]bool{}, fast: map[string]bool{}}
 	out, _, err := r.Source("main.go", []byte("package main\n\nimport \"google.golang.org/grpc\"\n\nvar s = grpc.NewServer()\n"))

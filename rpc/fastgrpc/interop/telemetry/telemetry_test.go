@@ -176,7 +176,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestSameAsGRPCGo checks that spans and metrics equal those of grpc-go's calls.
+// TestSameAsGRPCGo checks that spans and metrics are the same as for grpc-go's calls.
 func TestSameAsGRPCGo(t *testing.T) {
 	var spans, measurements [2][]string
 	for i, theirs := range []bool{false, true} {
