@@ -66,10 +66,10 @@ func (a *attacker) listen() {
 	}
 }
 
-// attack is one way to misuse a connection.
+// An attack is one way to misuse a connection.
 type attack struct {
 	name string
-	// step is called until it returns an error: errAttackDone, or that of a write.
+	// step is called until it returns an error: errAttackDone, or a write's.
 	step func(a *attacker) error
 	// readsNothing means that the attacker does not read.
 	readsNothing bool
@@ -146,7 +146,7 @@ func (s *attack) waitForReaction(a *attacker) {
 }
 
 // Bounds of an attack's cost to the process, including the attacker and the bystander.
-// Without the bounds of package h2, a flood costs whatever the attacker has time for.
+// Without the bounds of package h2, the cost of a flood grows as long as it lasts.
 const (
 	maxAttackMemory = 48 << 20
 	maxAttackCPU    = 5 * time.Second

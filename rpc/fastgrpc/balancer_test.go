@@ -31,7 +31,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
-// setup is how a client of either library is made.
+// A setup holds the settings of a client, for either library.
 type setup struct {
 	target string
 	config string // the default service config
@@ -233,8 +233,8 @@ func TestRegisteredBalancers(t *testing.T) {
 	})
 }
 
-// toldBalancer is a program's own balancer, written with package base. It sends a call
-// where its metadata says, adds metadata, and keeps what it is told of each call's end.
+// toldBalancer is a program's own balancer, written with package base. It sends a call to
+// the server that the call's metadata names, adds metadata, and records each call's end.
 type toldBalancer struct {
 	mu   sync.Mutex
 	ends []string

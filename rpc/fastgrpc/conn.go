@@ -93,7 +93,7 @@ func (c *conn) startKeepalive() {
 	c.checkKeepalive()
 }
 
-// checkKeepalive does what is due and sets the timer for what is due next.
+// checkKeepalive runs the due keepalive actions and sets the timer for the next one.
 func (c *conn) checkKeepalive() {
 	if c.Err() != nil {
 		return

@@ -25,7 +25,7 @@ import (
 )
 
 // The tests of this file record the bytes of a call, play them to both libraries, cut the
-// connection after every one of them, and compare what the program is told.
+// connection after every one of them, and compare what the program sees.
 
 // cutCall is a kind of call to record.
 type cutCall struct {
@@ -69,12 +69,12 @@ func (c *cutCall) method() string {
 	return "Unary"
 }
 
-// cutMessages is how many messages go in a direction that streams.
+// cutMessages is the number of messages in a direction that streams.
 const cutMessages = 2
 
 func cutMessage() *testgrpc.Payload { return &testgrpc.Payload{Body: bytes.Repeat([]byte{7}, 30)} }
 
-// outcome is what a program is told about a call.
+// An outcome holds what a program learns about a call.
 type outcome struct {
 	messages int
 	code     codes.Code
@@ -263,7 +263,7 @@ type wireFrame struct {
 	content []byte
 }
 
-// framesOf returns the whole frames in what one end wrote.
+// framesOf returns the whole frames in the bytes that one end wrote.
 func framesOf(recorded []byte, fromClient bool) (frames []wireFrame) {
 	at := 0
 	if fromClient {
@@ -288,8 +288,8 @@ func (f *wireFrame) endsStream() bool {
 // ends of a connection that a reader may meet.
 var cutErrors = []error{io.EOF, io.ErrUnexpectedEOF, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}}
 
-// step is how many bytes lie between two cuts: under the race detector, whose runs are
-// the short ones, a cut takes ten times as long.
+// step returns the number of bytes between two cuts. It is larger in short runs, which use
+// the race detector: there a cut takes ten times as long.
 func step() int {
 	if testing.Short() {
 		return 7
@@ -297,8 +297,8 @@ func step() int {
 	return 1
 }
 
-// TestClientCuts cuts a response after every byte and compares what the client's program
-// is told with what grpc-go's client tells.
+// TestClientCuts cuts a response after every byte and compares the outcome for the client's
+// program with grpc-go's.
 func TestClientCuts(t *testing.T) {
 	for _, call := range cutCalls() {
 		t.Run(call.name, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestClientCuts(t *testing.T) {
 	}
 }
 
-// clientScript is what a client reads.
+// A clientScript holds the bytes that a client reads, and the end of its connection.
 type clientScript struct {
 	bytes    []byte
 	settings int   // where the first frame ends; before it the client cannot connect
@@ -385,7 +385,7 @@ func (c *cutCall) play(t *testing.T, p pair, script clientScript) outcome {
 	return c.do(client)
 }
 
-// handlerWatch collects what a handler is told.
+// handlerWatch records the messages and errors that a handler receives.
 type handlerWatch struct {
 	events  chan struct{}
 	outcome outcome
@@ -416,8 +416,8 @@ func (w *handlerWatch) ended(ctx context.Context) {
 	close(w.done)
 }
 
-// TestServerCuts cuts a request after every byte and compares what the handler is told
-// with what grpc-go's server tells.
+// TestServerCuts cuts a request after every byte and compares the outcome for the handler
+// with grpc-go's.
 func TestServerCuts(t *testing.T) {
 	for _, call := range cutCalls() {
 		if call.refuse {
@@ -436,8 +436,8 @@ func TestServerCuts(t *testing.T) {
 	}
 }
 
-// serve plays a request to a server and returns what the handler was told. The end comes
-// when the handler has read what came before it: grpc-go drops what it has not read.
+// serve plays a request to a server and returns the handler's outcome. The connection ends
+// when the handler has read all data before the end: grpc-go drops unread data.
 func (c *cutCall) serve(t *testing.T, fast bool, request []byte, end error) outcome {
 	watch, expect := newHandlerWatch(), c.expect(request)
 	conn := newScript(request, end, nil)

@@ -244,7 +244,7 @@ func TestHandshakeInfo(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsComputedWhenSent checks that a server is not told of time that has passed
+// TestTimeoutIsComputedWhenSent checks that a server's timeout does not include the time
 // before the call was sent.
 func TestTimeoutIsComputedWhenSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -87,7 +87,7 @@ var differences = map[string]string{
 	"experimental.AcceptCompressors": "left out: all compressors that are announced are accepted",
 }
 
-// api is what a package exports: its functions by name, and its methods as "Type.Method".
+// api holds the exported functions of a package by name, and its methods as "Type.Method".
 type api map[string]function
 
 // function says what a function that returns an option takes and returns.
@@ -97,7 +97,7 @@ type function struct {
 	makes  string // the struct that is the option, if the function makes one
 }
 
-// optionTypes are those of grpc-go and of this package.
+// optionTypes lists the option types of grpc-go and of this package.
 var optionTypes = map[string]bool{"DialOption": true, "ServerOption": true, "CallOption": true, "ClientOption": true}
 
 // exports adds what a file exports.

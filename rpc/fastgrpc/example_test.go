@@ -116,7 +116,7 @@ func (echo) FullDuplexCall(stream testpb.TestService_FullDuplexCallServer) error
 	}
 }
 
-// Streams are those of the generated code.
+// The generated code's streams work unchanged.
 func Example_streaming() {
 	s := fastgrpc.NewServer()
 	testpb.RegisterTestServiceServer(s, echo{})

@@ -51,7 +51,7 @@ func (r *hostileServer) serve(t *testing.T) {
 	r.attack.run(t, a)
 }
 
-// clientAttack is an attack and the codes with which the attacked calls may end.
+// A clientAttack is an attack, with the codes that the attacked calls may end with.
 type clientAttack struct {
 	attack
 	codes []codes.Code

@@ -33,7 +33,7 @@ func dialFast(t testing.TB, target string, opts ...ClientOption) *Client {
 	return c.(*Client)
 }
 
-// elsewhere dials the target that it was told last, whatever the address.
+// elsewhere dials the target that was stored in it last, whatever the address.
 type elsewhere struct {
 	address atomic.Value
 	nobody  string
@@ -339,7 +339,7 @@ func TestIdleClient(t *testing.T) {
 	}
 }
 
-// lateContext runs what waits for its end only when it is released.
+// lateContext delays the functions of AfterFunc until it is released.
 type lateContext struct {
 	context.Context
 	release chan struct{}
@@ -391,9 +391,9 @@ func TestCancelBeforeCloseSend(t *testing.T) {
 	}
 }
 
-// TestServerStreamOfADeadConnection: a server stream whose connection is lost before its
-// request was sent ends with that, be it from the function that opens it or from Recv.
-// io.EOF would be a good end.
+// TestServerStreamOfADeadConnection checks that a server stream fails if its connection is
+// lost before its request was sent. The error may come from the function that opens it or
+// from Recv. It must not be io.EOF, which is a good end.
 func TestServerStreamOfADeadConnection(t *testing.T) {
 	for name, dial := range map[string]func(string, ...ClientOption) (grpcClient, error){"ours": fastClient, "theirs": theirClient} {
 		t.Run(name, func(t *testing.T) {

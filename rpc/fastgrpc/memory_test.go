@@ -103,8 +103,8 @@ var theirPair = pair{"grpc-go to grpc-go", theirServer, theirClient}
 func TestUnreadStreamsStopNoOthers(t *testing.T) {
 	for _, p := range pairs {
 		for _, up := range []bool{true, false} {
-			// The end that keeps what nobody reads must be fastgrpc: grpc-go's would take
-			// 16 MiB a stream.
+			// The end that keeps unread data must be fastgrpc: grpc-go's would take 16 MiB
+			// per stream.
 			if up && !strings.HasSuffix(p.name, "to fast") || !up && !strings.HasPrefix(p.name, "fast") {
 				continue
 			}

@@ -39,8 +39,8 @@ type limits struct {
 	stats               stats.Handler
 }
 
-// memoryLimit bounds each part of what a connection's peer can make it keep, with the
-// other defaults; see h2/memory.go.
+// memoryLimit bounds each part of the memory that a connection's peer can make it keep, if
+// the other defaults apply. See h2/memory.go.
 const (
 	memoryLimit    = 64 << 20
 	defaultReceive = 4 << 20

@@ -26,9 +26,9 @@ func (c *pacedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestOutputQueueFollowsWriteRate checks that the output queue of a slow connection is
-// short, so that short messages are not late, and that of a fast one long, so that
-// writes are few. In virtual time, a write ends only after the sender has filled the
+// TestOutputQueueFollowsWriteRate checks that a slow connection has a short output queue, so
+// that short messages are not late, and a fast connection a long one, so that writes are
+// few. In virtual time, a write ends only after the sender has filled the
 // queue.
 func TestOutputQueueFollowsWriteRate(t *testing.T) {
 	const message = 32 << 10

@@ -23,8 +23,8 @@ const endVariable = "FASTGRPC_BENCH_END"
 
 // BenchmarkRawSystemCalls compares raw system calls with announced ones: the CPU time of
 // the end that makes them, and the time that garbage collections wait for the program to
-// stop. Each end is a process of its own. The settings take turns, so that what else the
-// machine does hits all of them, and the medians are compared.
+// stop. Each end is a process of its own. The settings take turns, so that other
+// programs disturb all of them alike. The benchmark compares medians.
 func BenchmarkRawSystemCalls(b *testing.B) {
 	for _, p := range []struct{ name, server, client string }{
 		{"fast client, grpc-go server", "grpc-go", "fastgrpc"},
@@ -148,7 +148,7 @@ func (e *benchEnd) ask(b *testing.B, calls int) {
 	e.last = cpu
 }
 
-// TestBenchEnd is one end of BenchmarkRawSystemCalls, and passes if it is not asked for.
+// TestBenchEnd runs one end of BenchmarkRawSystemCalls. It passes if endVariable is not set.
 func TestBenchEnd(t *testing.T) {
 	var role, kind, address string
 	var callers int

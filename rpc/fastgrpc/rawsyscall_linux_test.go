@@ -43,7 +43,7 @@ func (b *burner) EmptyCall(context.Context, *testgrpc.Empty) (*testgrpc.Empty, e
 // without a cause.
 const longestBurn = 15 * time.Second
 
-// TestRawSyscallsStillAllowPreemption: on one processor, a handler that computes is
+// TestRawSyscallsStillAllowPreemption checks that on one processor a handler that computes is
 // preempted, so another call is answered, although raw system calls do not wake the
 // runtime's monitor. The server is a process of its own, because other work in the test
 // process would wake the monitor.
@@ -105,7 +105,7 @@ func TestRawSyscallsStillAllowPreemption(t *testing.T) {
 	}
 }
 
-// tick is how often package batchio's timer fires while there are raw system calls.
+// tick is the interval of package batchio's timer while there are raw system calls.
 const tick = 10 * time.Millisecond
 
 // asBurner is the environment variable that makes the test process the server.

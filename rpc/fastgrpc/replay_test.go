@@ -25,9 +25,9 @@ import (
 type refusingServer struct {
 	net.Listener
 	server *Server
-	// after is how much a stream sends before it is refused.
+	// after is the number of bytes that a stream sends before it is refused.
 	after int
-	// resets is how many streams are refused by RST_STREAM.
+	// resets is the number of streams that are refused by RST_STREAM.
 	resets int
 
 	mu      sync.Mutex

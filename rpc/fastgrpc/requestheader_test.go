@@ -55,7 +55,7 @@ func TestRequestHeaders(t *testing.T) {
 	}
 }
 
-// answerTo sends an empty message and returns what matters of the answer.
+// answerTo sends an empty message and returns the status and text of the answer.
 func answerTo(t *testing.T, target string, fields []string) string {
 	t.Helper()
 	nc, err := net.Dial("tcp", strings.TrimPrefix(target, "passthrough:///"))
@@ -93,7 +93,7 @@ func answerTo(t *testing.T, target string, fields []string) string {
 					text = h.Value
 				}
 			}
-			if code != "2" { // what goes wrong is told in other words
+			if code != "2" { // grpc-go's error texts differ
 				text = ""
 			}
 			return fmt.Sprintf("status %s %s", code, text)

@@ -32,10 +32,10 @@ func (c *tee) Write(p []byte) (int, error) {
 type scriptConn struct {
 	mu      sync.Mutex
 	changed *sync.Cond
-	bytes   []byte // what is read, up to the cut
+	bytes   []byte // bytes to read, up to the cut
 	read    int
 	free    int   // how much of it may be read now
-	end     error // what is read then, once mayEnd
+	end     error // error of the read after them, once mayEnd
 	mayEnd  bool
 	closed  bool
 	written []byte

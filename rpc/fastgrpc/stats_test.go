@@ -42,7 +42,7 @@ func (l *callLog) HandleRPC(_ context.Context, s stats.RPCStats) {
 func (l *callLog) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (l *callLog) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// describeEvent formats what both libraries must report alike.
+// describeEvent formats the fields of an event that both libraries must report alike.
 func describeEvent(s stats.RPCStats) string {
 	switch e := s.(type) {
 	case *stats.Begin:

@@ -72,7 +72,8 @@ func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
 }
 
 // AuthorityOf returns the name of the servers, which is the :authority of calls and the
-// name that TLS verifies. own is the program's, certified that of the transport credentials.
+// name that TLS verifies. own is the program's name for them, certified
+// the transport credentials' name.
 func AuthorityOf(t resolver.Target, b resolver.Builder, own, certified string) (string, error) {
 	endpoint := t.Endpoint()
 	overrider, _ := b.(resolver.AuthorityOverrider)

@@ -113,7 +113,7 @@ func (w wrap) around(size int) (before, after []byte) {
 	return protowire.AppendVarint(protowire.AppendTag(nil, w.field, protowire.BytesType), uint64(size)), nil
 }
 
-// nested returns a message of so many levels, each put into the next by the ways in turn.
+// nested returns a message with this number of levels. It wraps each level by the next of ways.
 func nested(levels int, inner []byte, ways ...wrap) []byte {
 	var heads, tails [][]byte
 	size := len(inner)

@@ -125,7 +125,7 @@ func (i *Inbox) Unfinished() bool { return i.assembler.prefixRead > 0 }
 // DropPartial releases the part of a message whose rest will not come.
 func (i *Inbox) DropPartial() { i.assembler.drop() }
 
-// Take removes the oldest message. Its credit is what the reader returns to the window.
+// Take removes the oldest message and returns it. The reader returns its credit to the window.
 func (i *Inbox) Take() (m Message, ok bool) {
 	if i.queue.Len() == 0 {
 		return m, false
