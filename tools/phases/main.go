@@ -105,7 +105,7 @@ func (s *screen) Write(p []byte) (int, error) {
 
 func (s *screen) printf(format string, values ...any) { _, _ = fmt.Fprintf(s, format, values...) }
 
-// now says what is going on.
+// now shows the current activity.
 func (s *screen) now(doing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -159,8 +159,8 @@ func TestLongPackagesStartFirst(t *testing.T) {
 	}
 }
 
-// TestFullLeavesOutWhatShortDid: full runs each package whose tests do something
-// else there, be it by a suite that they import.
+// TestFullLeavesOutWhatShortDid checks that full runs each package whose tests, or whose
+// imported suite, behave differently there.
 func TestFullLeavesOutWhatShortDid(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

@@ -124,7 +124,7 @@ func reason(output string) string {
 	return text
 }
 
-// now says which packages are being tested.
+// now shows the packages that are being tested.
 func (r *results) now(e event) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

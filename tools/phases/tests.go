@@ -142,7 +142,7 @@ func (u suite) run(ctx context.Context, s *screen, r *results) error {
 const repeats = 3
 
 // difference matches what makes a package's tests behave differently without -short and the
-// race detector: what is left out, what counts allocations or asks for the detector, and
+// race detector: skipped tests, counted allocations, build tags for the detector, and
 // benchmarks.
 var difference = regexp.MustCompile(`testing\.(Short|AllocsPerRun)\(|(?m:^//go:build !?race$)|(?m:^func Benchmark)`)
 
@@ -168,8 +168,8 @@ func list(ctx context.Context, format string, patterns []string) (string, error)
 	return string(out), nil
 }
 
-// differing returns all packages of the modules whose tests differ, or those of a suite
-// that they import.
+// differing returns all packages of the modules whose tests differ, or import a suite whose
+// tests differ.
 func differing(ctx context.Context, modules []string) ([]string, error) {
 	const format = `{{.ImportPath}}	{{.Dir}}	{{len .TestGoFiles}}{{len .XTestGoFiles}}	{{join .TestImports " "}} {{join .XTestImports " "}}`
 	out, err := list(ctx, format, modules)

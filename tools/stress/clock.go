@@ -24,7 +24,8 @@ func newClock(atMost time.Duration, shares int) *clock {
 	return &clock{began: now, ends: now.Add(atMost), shares: shares}
 }
 
-// share is when the next package in a combination must have started its last run.
+// share returns the time by which the next package in a combination must have started its
+// last run.
 func (c *clock) share() (until time.Time) {
 	now := time.Now()
 	return now.Add(c.ends.Sub(now) / time.Duration(c.shares-c.done))
@@ -33,8 +34,8 @@ func (c *clock) share() (until time.Time) {
 // over reports whether no run may start.
 func (c *clock) over() bool { return time.Now().After(c.ends) }
 
-// left says how much is done and how long the rest will take, if it goes on as
-// it did so far.
+// left returns the finished percentage and the time that the rest will take at the speed
+// so far.
 func (c *clock) left() string {
 	if c.done == 0 {
 		return "0 % done"

@@ -99,7 +99,7 @@ func TestSubset(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was found before an interruption is printed.
+// TestInterrupted checks that failures found before an interruption are printed.
 func TestInterrupted(t *testing.T) {
 	toy(t, "package toy\n\nimport \"testing\"\n\nfunc TestBroken(t *testing.T) { t.Error(\"broken\") }\n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +114,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestTimeIsUp: where no time is left nothing runs, and that is said.
+// TestTimeIsUp checks that without time left nothing runs, and that the output says so.
 func TestTimeIsUp(t *testing.T) {
 	toy(t, toyTests)
 	var out bytes.Buffer
