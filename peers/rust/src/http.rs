@@ -1,8 +1,8 @@
 //! The stacks h1, h2 and h3: docs/wire-http.md with bodies of protobuf, by hyper, and by h3
 //! over quinn.
 //!
-//! `answer.rs` is what servers make of a request, whatever carried it; `reply.rs` what clients
-//! make of an answer.
+//! `answer.rs` answers requests for all servers, whichever version of HTTP carried them;
+//! `reply.rs` reads answers for all clients.
 
 mod answer;
 mod client;

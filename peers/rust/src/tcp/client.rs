@@ -168,8 +168,8 @@ impl Crew {
         &self.callers[caller].request()[self.slots[slot].exchange.sent..]
     }
 
-    /// Begins to open the slot's connection, which can be written when it is there. A failure
-    /// is that of the call.
+    /// Begins to open the slot's connection, which can be written once it is open. If it fails,
+    /// the call fails.
     pub fn dial(&mut self, slot: usize) -> Result<(), Failure> {
         let begin = |socket: &Socket, address: &socket2::SockAddr, ()| {
             socket.set_nonblocking(true)?;
