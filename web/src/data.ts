@@ -1,5 +1,5 @@
-// The run that the page shows: the object of --json and what only the page
-// needs. Its types are those of the Go code, in run.ts. No figure is computed
+// The run that the page shows: the object of --json and the data that only the page
+// needs. run.ts has its types, which come from the Go code. No figure is computed
 // here; cells are only chosen and put side by side.
 
 import type { Cell, Run } from "./run";

@@ -1,5 +1,5 @@
-// Two insights beside each other. What is computed here is what analysis.Explain
-// computes: for every pair it would be too much for a page.
+// Two insights beside each other. This file computes the same figures as analysis.Explain,
+// since a page cannot hold them for every pair.
 
 import type { Breakdown, Count, Insight } from "../data";
 import { standardErrors } from "../flame/change";
