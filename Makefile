@@ -36,9 +36,10 @@ bin/tools: tools/go.mod
 fmt: bin/tools ## format all Go files
 	$(tool)/gofumpt -w .
 
-lint: bin/tools ## formatting, vet, the linters of .golangci.yml
+lint: bin/tools ## formatting, phrases that must be read twice, vet, the linters of .golangci.yml
 	@unformatted=$$($(tool)/gofumpt -l .); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted; run make fmt:\n%s\n' "$$unformatted"; exit 1; fi
+	go -C tools run ./words -root ..
 	go vet $(both)
 	go vet $(gin) ./internal/wire/stack/restjson
 	go -C tools vet ./...

@@ -30,15 +30,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// UserService looks users up and adds new ones.
+// UserService looks users up and takes in new ones.
 type UserServiceClient interface {
-	// GetUser returns one user. If there is none with that id, it fails with NOT_FOUND.
+	// GetUser returns one user. Nobody of that id is NOT_FOUND.
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*User, error)
-	// GetUsers returns users in the order of their creation.
+	// GetUsers returns users in the order in which they came.
 	GetUsers(ctx context.Context, in *GetUsersRequest, opts ...grpc.CallOption) (*GetUsersResponse, error)
-	// CreateUser adds a user and returns it. It fails with ALREADY_EXISTS if the id
-	// or the e-mail address is taken, and with INVALID_ARGUMENT and a
-	// google.rpc.BadRequest detail if a field breaks a rule.
+	// CreateUser takes in a new user and returns it. An id or an e-mail address
+	// that is taken is ALREADY_EXISTS; what breaks a rule is INVALID_ARGUMENT,
+	// with google.rpc.BadRequest among its details.
 	CreateUser(ctx context.Context, in *CreateUserRequest, opts ...grpc.CallOption) (*User, error)
 }
 
@@ -84,15 +84,15 @@ func (c *userServiceClient) CreateUser(ctx context.Context, in *CreateUserReques
 // All implementations must embed UnimplementedUserServiceServer
 // for forward compatibility.
 //
-// UserService looks users up and adds new ones.
+// UserService looks users up and takes in new ones.
 type UserServiceServer interface {
-	// GetUser returns one user. If there is none with that id, it fails with NOT_FOUND.
+	// GetUser returns one user. Nobody of that id is NOT_FOUND.
 	GetUser(context.Context, *GetUserRequest) (*User, error)
-	// GetUsers returns users in the order of their creation.
+	// GetUsers returns users in the order in which they came.
 	GetUsers(context.Context, *GetUsersRequest) (*GetUsersResponse, error)
-	// CreateUser adds a user and returns it. It fails with ALREADY_EXISTS if the id
-	// or the e-mail address is taken, and with INVALID_ARGUMENT and a
-	// google.rpc.BadRequest detail if a field breaks a rule.
+	// CreateUser takes in a new user and returns it. An id or an e-mail address
+	// that is taken is ALREADY_EXISTS; what breaks a rule is INVALID_ARGUMENT,
+	// with google.rpc.BadRequest among its details.
 	CreateUser(context.Context, *CreateUserRequest) (*User, error)
 	mustEmbedUnimplementedUserServiceServer()
 }
