@@ -78,7 +78,7 @@ func testCredentials(t *testing.T) ends {
 	t.Helper()
 	// A certificate for example.com, and the root that it is to be trusted by.
 	issuer := httptest.NewTLSServer(nil)
-	t.Cleanup(issuer.Close)
+	defer issuer.Close() // its certificate is all that is needed
 	roots := issuer.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	return ends{credentials.NewServerTLSFromCert(&issuer.TLS.Certificates[0]), credentials.NewClientTLSFromCert(roots, "example.com")}
 }
