@@ -185,6 +185,21 @@ func TestNoOrphanWhenTheParentIsKilled(t *testing.T) {
 	}
 }
 
+// awaitBurning waits until a process has used 20 ms of CPU time: a busy machine may take
+// long to start it.
+func awaitBurning(t *testing.T, pid int) {
+	t.Helper()
+	for used := 0; used < int(20*time.Millisecond); {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid)) // begins with the nanoseconds on a CPU
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscan(string(text), &used); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCalibrateSeesANeighbour(t *testing.T) {
 	allowed, err := allowedCPUs()
 	if err != nil {
@@ -199,6 +214,7 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 		_ = burner.Process.Kill()
 		_ = burner.Wait() // "signal: killed", as asked
 	}()
+	awaitBurning(t, burner.Process.Pid)
 	before, err := Snapshot()
 	if err != nil {
 		t.Fatal(err)
