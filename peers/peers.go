@@ -4,7 +4,7 @@ package peers
 
 import "embed"
 
-// Sources has a folder a peer, and Shared, which all are built with.
+// Sources has one folder per peer, and Shared, which all are built with.
 //
 //go:embed proto
 //go:embed rust/Cargo.toml rust/Cargo.lock rust/build.rs rust/src

@@ -1,7 +1,7 @@
 // Package studies holds the published studies as scenarios, one file each, for
 // the program to carry with it.
 //
-// Beside them are the figures that were published, one file a study with a row a figure;
+// Beside them are the figures that were published, one file a study with one row per figure;
 // where a figure has a note, such as that it contradicts another, the note stands there.
 //
 // The files are data: packages scenario and claim read them. This package must not know

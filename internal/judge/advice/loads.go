@@ -159,7 +159,7 @@ func answered(c *matrix.Cell) string {
 	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.Rate(c.Load.RatePerSecond))
 }
 
-// burstLines say who drains a burst first, a line a size of burst.
+// burstLines say who drains a burst first, one line per size of burst.
 func burstLines(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
 	var lines []string

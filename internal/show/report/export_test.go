@@ -201,7 +201,7 @@ func TestTooFewRequestsHaveNoPercentile(t *testing.T) {
 	}
 }
 
-// What benchstat reads is what it will compare: a line a valid trial, in units
+// What benchstat reads is what it will compare: one line per valid trial, in units
 // that it knows.
 func TestBenchstatIsReadBack(t *testing.T) {
 	var out bytes.Buffer

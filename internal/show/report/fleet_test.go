@@ -119,7 +119,7 @@ func TestFleetDiffersFromOneMachine(t *testing.T) {
 	}
 }
 
-// A run of one trial is shown by itself, with a line a client.
+// A run of one trial is shown by itself, with one line per client.
 func TestFleetOfAService(t *testing.T) {
 	run := fixtureFleet(t)
 	var text strings.Builder

@@ -311,7 +311,7 @@ func failures(calls *live.Calls) string {
 // the first.
 const mostBins = 12
 
-// histogram draws a line a bin.
+// histogram draws one line per bin.
 func histogram(bins []live.Bin, width int) []string {
 	if len(bins) > mostBins {
 		merged := bins[len(bins)-mostBins:]
