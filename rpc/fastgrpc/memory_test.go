@@ -169,11 +169,14 @@ func TestUnreadMessagesCostTheirBytes(t *testing.T) {
 			eventually(t, "for the messages to arrive", func() bool {
 				return max(s.Counters().BytesIn, c.Counters().BytesIn) >= streams*messages*(wire.PrefixLen+h2.FrameHeaderLen)
 			})
-			if grown := liveHeap() - before; grown > streams*messages*most {
-				t.Errorf("%d messages cost %d bytes each, want at most %d", streams*messages, grown/streams/messages, most)
-			} else {
-				t.Logf("%d bytes a message", grown/streams/messages)
-			}
+			// The bytes have arrived, but the last of them may still be in the buffers that
+			// they were read into, on a busy machine for long.
+			grown := int64(0)
+			eventually(t, fmt.Sprintf("for %d unread messages to cost at most %d bytes each", streams*messages, most), func() bool {
+				grown = liveHeap() - before
+				return grown <= streams*messages*most
+			})
+			t.Logf("%d bytes per message", grown/streams/messages)
 		})
 	}
 }
