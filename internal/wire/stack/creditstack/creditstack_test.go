@@ -38,7 +38,7 @@ func TestSuite(t *testing.T) {
 		{"creditrpc:tls=on", conn.Resumed},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
-			stacktest.Run(t, stacktest.Subject{Stack: creditstack.Stack, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
+			stacktest.Run(t, stacktest.Subject{Idle: idle, Stack: creditstack.Stack, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
 		})
 	}
 }
@@ -51,10 +51,13 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
+// idle is the function of goroutines that wait for the next call.
+const idle = "wirelab.dev/rpc/call.(*Workers[...]).run"
+
 func TestLeaks(t *testing.T) {
 	for _, variant := range []string{"creditrpc", "creditrpc:tls=on"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunLeaks(t, stacktest.Subject{Stack: creditstack.Stack, Variant: parse(t, variant), Idle: "wirelab.dev/rpc/call.(*Workers[...]).run"})
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: creditstack.Stack, Variant: parse(t, variant), Idle: idle})
 		})
 	}
 }

@@ -40,7 +40,7 @@ func TestSuite(t *testing.T) {
 		{"fastgrpc:ends=server,tls=on", conn.Fresh},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.variant, c.lifecycle), func(t *testing.T) {
-			stacktest.Run(t, stacktest.Subject{Stack: fast, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
+			stacktest.Run(t, stacktest.Subject{Idle: idle, Stack: fast, Variant: parse(t, c.variant), Lifecycle: c.lifecycle, Garbage: frames})
 		})
 	}
 }
@@ -53,10 +53,13 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
+// idle is the function of goroutines that wait for the next call.
+const idle = "wirelab.dev/rpc/call.(*Workers[...]).run"
+
 func TestLeaks(t *testing.T) {
 	for _, variant := range []string{"fastgrpc", "fastgrpc:tls=on", "fastgrpc:tls=on,handshakes=2"} {
 		t.Run(variant, func(t *testing.T) {
-			stacktest.RunLeaks(t, stacktest.Subject{Stack: fast, Variant: parse(t, variant), Idle: "wirelab.dev/rpc/call.(*Workers[...]).run"})
+			stacktest.RunLeaks(t, stacktest.Subject{Stack: fast, Variant: parse(t, variant), Idle: idle})
 		})
 	}
 }
