@@ -30,9 +30,6 @@ const (
 	noticeEvery = 250 * time.Millisecond
 	// returnPatience limits the wait for missing agents before a trial.
 	returnPatience = 30 * time.Second
-	// askedAtOnce bounds the agents whose clocks are compared at the same time: more would
-	// wait for one another, which their clocks would seem to be off by.
-	askedAtOnce = 16
 )
 
 // Plan says which agents a controller wants.
@@ -204,19 +201,12 @@ func (c *Controller) Close() {
 	c.guard.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
 	defer cancel()
-	eachAtOnce(all, func(h *leasedAgent) { _, _ = c.send(ctx, h, order{Do: release}) }) // their leases end anyway
+	held := slices.Collect(maps.Values(all))
+	forEach(held, len(held), func(_ int, h *leasedAgent) { _, _ = c.send(ctx, h, order{Do: release}) }) // their leases end anyway
 	if c.kept != nil {
 		c.kept.Stop()
 	}
 	c.conn.Close()
-}
-
-func eachAtOnce(all map[string]*leasedAgent, do func(*leasedAgent)) {
-	var doing sync.WaitGroup
-	for _, h := range all {
-		doing.Go(func() { do(h) })
-	}
-	doing.Wait()
 }
 
 func (c *Controller) report(line string) {
@@ -281,19 +271,6 @@ func stopTakes(do verb) time.Duration {
 		return 6 * time.Second
 	}
 	return 0
-}
-
-// errGone is the error of an agent that the hub knows to be gone.
-var errGone = errors.New("it is not in the fleet any more")
-
-func sayNoAnswer(err error) error {
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return errGone
-	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("no answer came in time")
-	}
-	return err
 }
 
 // renewAll keeps the leases, and notices who is lost.
@@ -381,24 +358,11 @@ func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (comparis
 
 // compareClocks compares the clocks of some agents, a few at a time.
 func (c *Controller) compareClocks(ctx context.Context, agents []*leasedAgent) (map[string]comparison, error) {
-	var (
-		guard sync.Mutex
-		found = map[string]comparison{}
-		errs  []error
-		doing sync.WaitGroup
-	)
-	turns := make(chan struct{}, askedAtOnce)
-	for _, h := range agents {
-		turns <- struct{}{}
-		doing.Go(func() {
-			defer func() { <-turns }()
-			one, err := c.compareClock(ctx, h)
-			guard.Lock()
-			defer guard.Unlock()
-			found[h.Name] = one
-			errs = append(errs, err)
-		})
+	all, errs := make([]comparison, len(agents)), make([]error, len(agents))
+	forEach(agents, askedAtOnce, func(i int, h *leasedAgent) { all[i], errs[i] = c.compareClock(ctx, h) })
+	found := map[string]comparison{}
+	for i, h := range agents {
+		found[h.Name] = all[i]
 	}
-	doing.Wait()
 	return found, cmp.Or(errs...)
 }

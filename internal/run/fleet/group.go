@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
@@ -50,25 +51,20 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 	}
 	leading, cancel := context.WithCancelCause(context.Background())
 	g := &group{
-		members: make([]*remote, len(specs)),
-		atMost:  time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
+		members: make([]*remote, len(specs)), clients: make([]int, len(specs)),
+		atMost: time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
 		over: make(chan struct{}), watch: crowd.NewTracker(len(specs), l.Spec.Client.Load.DurationNS),
 	}
 	g.unwatch = g.watch.Tell(l.OnProgress)
 	errs := make([]error, len(specs))
-	var starting sync.WaitGroup
-	for i, spec := range specs {
+	forEach(specs, len(specs), func(i int, spec worker.Spec) {
 		spec.Client.IntervalNS = int64(crowd.IntervalLength)
-		g.clients = append(g.clients, spec.Client.Clients)
+		g.clients[i] = spec.Client.Clients
 		one := l
-		one.Spec = spec
+		one.Spec, one.OnInterval = spec, g.watch.Stream.Add
 		one.OnProgress = func(p live.Progress) { g.watch.Report(i, p) }
-		one.OnInterval = g.watch.Stream.Add
-		starting.Go(func() {
-			g.members[i], errs[i] = s.controller.startOn(ctx, s.clients[i], hash, s.before[s.clients[i].Name].offsetNS, one)
-		})
-	}
-	starting.Wait()
+		g.members[i], errs[i] = s.controller.startOn(ctx, s.clients[i], hash, s.before[s.clients[i].Name].offsetNS, one)
+	})
 	if err := cmp.Or(errs...); err != nil {
 		g.members = slices.DeleteFunc(g.members, func(m *remote) bool { return m == nil })
 		g.killAll()
@@ -214,11 +210,7 @@ func (g *group) Kill() {
 }
 
 func (g *group) killAll() {
-	var killing sync.WaitGroup
-	for _, m := range g.members {
-		killing.Go(m.Kill)
-	}
-	killing.Wait()
+	forEach(g.members, len(g.members), func(_ int, m *remote) { m.Kill() })
 }
 
 // Tell sends the order to all members.
@@ -234,3 +226,67 @@ func (g *group) CPU() time.Duration { return 0 }
 
 // Warnings returns none.
 func (g *group) Warnings() []string { return nil }
+
+// An alone is a client on one agent. Its result has one part, itself, so that it is judged and
+// described as those of a group are.
+type alone struct {
+	*remote
+	unwatch func()
+
+	once   sync.Once
+	merged worker.Result
+	failed error
+}
+
+func (s *stage) startAlone(ctx context.Context, hash string, l worker.Launch) (worker.End, error) {
+	h, spec := s.clients[0], *l.Spec.Client
+	watch := crowd.NewTracker(1, spec.Load.DurationNS)
+	a := &alone{unwatch: watch.Tell(l.OnProgress)}
+	if spec.Load.Model != scenario.Search && l.Command[0] == s.controller.plan.Worker {
+		spec.IntervalNS = int64(crowd.IntervalLength)
+	}
+	l.Spec.Client, l.OnInterval = &spec, watch.Stream.Add
+	l.OnProgress = func(p live.Progress) { watch.Report(0, p) }
+	var err error
+	if a.remote, err = s.controller.startOn(ctx, h, hash, s.before[h.Name].offsetNS, l); err != nil {
+		a.unwatch()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Kill ends the worker at once.
+func (a *alone) Kill() {
+	a.unwatch()
+	a.remote.Kill()
+}
+
+// Result waits for the result, and ends the worker: the readings of its machine come then.
+func (a *alone) Result(ctx context.Context) (worker.Result, error) {
+	_, err := a.remote.Result(ctx)
+	a.unwatch() // nothing is told of a trial that is over
+	if err != nil {
+		return worker.Result{}, err
+	}
+	a.once.Do(func() { a.merged, a.failed = a.finish(ctx) })
+	return a.merged, a.failed
+}
+
+func (a *alone) finish(ctx context.Context) (worker.Result, error) {
+	if err := a.remote.Stop(); err != nil {
+		return worker.Result{}, err
+	}
+	result, err := a.remote.Result(ctx)
+	if err != nil {
+		return result, err
+	}
+	ready, err := a.remote.Ready(ctx)
+	if err != nil {
+		return result, err
+	}
+	part := worker.Part{Agent: a.on.Name, Clients: a.spec.Client.Clients, Ready: ready, Result: result}
+	if err := crowd.Check(&part); err != nil {
+		return result, err
+	}
+	return worker.Result{Client: result.Client, Parts: []worker.Part{part}}, nil
+}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"wirelab.dev/internal/data/record"
@@ -204,16 +203,7 @@ func inShort(names []string) string {
 // holdAll makes some agents this controller's, and says why not of the others.
 func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken []*leasedAgent, refusals []error) {
 	all, errs := make([]*leasedAgent, len(cards)), make([]error, len(cards))
-	var holding sync.WaitGroup
-	turns := make(chan struct{}, claimedAtOnce)
-	for i, card := range cards {
-		turns <- struct{}{}
-		holding.Go(func() {
-			all[i], errs[i] = c.hold(ctx, card)
-			<-turns
-		})
-	}
-	holding.Wait()
+	forEach(cards, claimedAtOnce, func(i int, card protocol.Card) { all[i], errs[i] = c.hold(ctx, card) })
 	for i, h := range all {
 		if errs[i] != nil {
 			refusals = append(refusals, errs[i])

@@ -3,6 +3,7 @@ package hub
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -295,14 +296,6 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ensure the folder of a hub is there, for its owner alone.
-func makeSecretFolder(path string) error {
-	if err := os.MkdirAll(path, secretFolder); err != nil {
-		return fmt.Errorf("make the folder of the fleet's state: %w", err)
-	}
-	return os.Chmod(path, secretFolder)
-}
-
 // Messages counts the messages that agents have sent and received until now. A test bounds their
 // traffic with it.
 func (h *Hub) Messages() int64 {
@@ -317,4 +310,24 @@ func (h *Hub) Messages() int64 {
 		}
 	}
 	return n
+}
+
+// write says who runs, for other processes of this user.
+func (s *heldState) write(h *Hub) error {
+	text, err := json.MarshalIndent(Running{
+		Project: h.options.Project, PID: os.Getpid(), URLs: h.urls, Listen: h.server.Addr().String(), TLS: bool(h.tls),
+		Started: time.Now().UTC().Truncate(time.Second), Version: h.options.Version,
+	}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the fleet's state: %w", err)
+	}
+	for _, role := range protocol.Roles() {
+		if err := replace(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
+			return fmt.Errorf("write a token: %w", err)
+		}
+	}
+	if err := replace(filepath.Join(s.dir, hubFile), text); err != nil {
+		return fmt.Errorf("write the fleet's state: %w", err)
+	}
+	return nil
 }

@@ -248,26 +248,6 @@ func holdState(dir string) (*heldState, error) {
 	return nil, fmt.Errorf("lock the fleet's state in %s: %w", dir, err)
 }
 
-// write says who runs, for other processes of this user.
-func (s *heldState) write(h *Hub) error {
-	text, err := json.MarshalIndent(Running{
-		Project: h.options.Project, PID: os.Getpid(), URLs: h.urls, Listen: h.server.Addr().String(), TLS: bool(h.tls),
-		Started: time.Now().UTC().Truncate(time.Second), Version: h.options.Version,
-	}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the fleet's state: %w", err)
-	}
-	for _, role := range protocol.Roles() {
-		if err := replace(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
-			return fmt.Errorf("write a token: %w", err)
-		}
-	}
-	if err := replace(filepath.Join(s.dir, hubFile), text); err != nil {
-		return fmt.Errorf("write the fleet's state: %w", err)
-	}
-	return nil
-}
-
 // replace writes a file whole: who reads it sees the old one or the new.
 func replace(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"wirelab.dev/internal/machine/host"
@@ -119,4 +122,131 @@ func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
 	}
 	card.Seen = entry.Created()
 	return card, true
+}
+
+// A Visit is a connection that looks at a fleet. Close must be called.
+type Visit struct {
+	RoundTrip time.Duration // to the hub and back
+	Cards     []Card        // of the agents that are there, by name
+
+	Credentials *Credentials
+	Conn        *nats.Conn
+}
+
+// Look connects to the hub and reads who is there.
+func Look(ctx context.Context, credentials *Credentials) (*Visit, error) {
+	conn, err := Connect(ctx, credentials, "visit", nil)
+	if err != nil {
+		return nil, err
+	}
+	v := &Visit{Credentials: credentials, Conn: conn}
+	if err := v.Again(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// Close ends the visit.
+func (v *Visit) Close() { v.Conn.Close() }
+
+// HubPatience limits the wait for a hub that is connected.
+const HubPatience = 10 * time.Second
+
+// Again reads anew who is there.
+func (v *Visit) Again(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, HubPatience)
+	defer cancel()
+	var err error
+	if v.RoundTrip, err = v.Conn.RTT(); err != nil {
+		return fmt.Errorf("ask the hub: %w", err)
+	}
+	stream, err := jetstream.New(v.Conn)
+	if err != nil {
+		return fmt.Errorf("open the hub: %w", err)
+	}
+	bucket, err := stream.KeyValue(ctx, v.Credentials.AgentsBucket())
+	if err != nil {
+		return fmt.Errorf("open the bucket of agents: %w: is this NATS prepared for the fleet %s?", err, v.Credentials.Project)
+	}
+	v.Cards, err = Cards(ctx, bucket)
+	return err
+}
+
+// Selector says which agents are wanted, and how many of them: role=client,zone=a*8.
+type Selector struct {
+	Labels map[string]string
+	Count  int // 0: all that there are
+}
+
+// nameLabel stands for an agent's name.
+const nameLabel = "name"
+
+// ParseSelector reads a selector. Without a count it wants one agent, with a * alone all.
+func ParseSelector(text string) (Selector, error) {
+	labels, count, counted := strings.Cut(text, "*")
+	s := Selector{Count: 1}
+	var err error
+	if s.Labels, err = ParseLabels(labels); err != nil {
+		return s, err
+	}
+	if len(s.Labels) == 0 {
+		return s, fmt.Errorf("%q: want labels, as in role=client*8", text)
+	}
+	switch {
+	case counted && count == "":
+		s.Count = 0
+	case counted:
+		if s.Count, err = strconv.Atoi(count); err != nil || s.Count < 1 {
+			return s, fmt.Errorf("%q: found %q behind the *: want how many agents, from 1, or nothing for all", text, count)
+		}
+	}
+	return s, nil
+}
+
+// ParseLabels reads role=client,zone=a.
+func ParseLabels(text string) (map[string]string, error) {
+	labels := map[string]string{}
+	for pair := range strings.SplitSeq(text, ",") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" || value == "" || strings.ContainsFunc(pair, isOdd) {
+			return nil, fmt.Errorf("found %q: want labels, as in role=client,zone=a", pair)
+		}
+		if earlier, twice := labels[key]; twice {
+			return nil, fmt.Errorf("the label %s is there twice: %s and %s", key, earlier, value)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+// isOdd reports whether a character is not for labels.
+func isOdd(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*" `, r) }
+
+// Matches reports whether an agent has all labels.
+func (s Selector) Matches(c Card) bool {
+	for key, value := range s.Labels {
+		if c.Labels[key] != value && (key != nameLabel || c.Name != value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s Selector) String() string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
+		pairs = append(pairs, key+"="+s.Labels[key])
+	}
+	text := strings.Join(pairs, ",")
+	switch s.Count {
+	case 0:
+		return text + "*"
+	case 1:
+		return text
+	}
+	return text + "*" + strconv.Itoa(s.Count)
 }
