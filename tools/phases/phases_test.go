@@ -159,21 +159,25 @@ func TestLongPackagesStartFirst(t *testing.T) {
 	}
 }
 
-// TestFullLeavesOutWhatShortDid checks that full runs each package whose tests, or whose
-// imported suite, behave differently there.
+// TestFullLeavesOutWhatShortDid checks that full runs each test that behaves differently there,
+// by itself, by a helper, or by an imported suite.
 func TestFullLeavesOutWhatShortDid(t *testing.T) {
 	t.Chdir(t.TempDir())
+	const testing = "import \"testing\"\n\n"
 	for name, text := range map[string]string{
 		"go.mod":            "module toy\n\ngo 1.25\n",
-		"suite/suite.go":    "package suite\n\nimport \"testing\"\n\nfunc Much() bool { return !testing.Short() }\n",
-		"user/a_test.go":    "package user\n\nimport _ \"toy/suite\"\n",
+		"suite/suite.go":    "package suite\n\n" + testing + "func Much() bool { return !testing.Short() }\n\nfunc Always() {}\n",
+		"user/a_test.go":    "package user\n\n" + testing + "func TestMuch(t *testing.T) { suite.Much() }\n\nfunc TestAlways(t *testing.T) { suite.Always() }\n",
 		"shorter/a.go":      "package shorter\n",
-		"shorter/a_test.go": "package shorter\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif testing.Short() {\n\t\tt.Skip()\n\t}\n}\n",
-		"outside/a_test.go": "package outside_test\n\nimport _ \"toy/suite\"\n",
-		"same/a_test.go":    "package same\n\nimport _ \"toy/shorter\"\n",
-		"allocs/a_test.go":  "package allocs\n\nimport \"testing\"\n\nvar _ = testing.AllocsPerRun(1, func() {})\n",
-		"norace/a_test.go":  "//go:build !race\n\npackage norace\n",
-		"bench/a_test.go":   "package bench\n\nimport \"testing\"\n\nfunc BenchmarkA(b *testing.B) {}\n",
+		"shorter/a_test.go": "package shorter\n\n" + testing + "func TestA(t *testing.T) { skip(t) }\n\nfunc TestB(t *testing.T) {}\n",
+		"shorter/b_test.go": "package shorter\n\n" + testing + "func skip(t *testing.T) {\n\tif testing.Short() {\n\t\tt.Skip()\n\t}\n}\n",
+		"outside/a_test.go": "package outside_test\n\n" + testing + "func FuzzMuch(f *testing.F) { g() }\n\nvar g = suite.Much\n",
+		"same/a_test.go":    "package same\n\n" + testing + "func TestSame(t *testing.T) { shorter.B() }\n",
+		"allocs/a_test.go":  "package allocs\n\n" + testing + "func TestAllocs(t *testing.T) { testing.AllocsPerRun(1, func() {}) }\n",
+		"norace/a_test.go":  "//go:build !race\n\npackage norace\n\n" + testing + "func TestNoRace(t *testing.T) {}\n",
+		"norace/b_test.go":  "//go:build linux && race\n\npackage norace\n\nconst watched = true\n",
+		"norace/c_test.go":  "package norace\n\n" + testing + "func TestWatched(t *testing.T) { _ = watched }\n",
+		"bench/a_test.go":   "package bench\n\n" + testing + "func BenchmarkA(b *testing.B) {}\n\nfunc TestNoBenchmark(t *testing.T) {}\n",
 		"untested/a.go":     "package untested\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
@@ -183,12 +187,15 @@ func TestFullLeavesOutWhatShortDid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := differing(t.Context(), []string{"./..."})
+	got, err := differing(t.Context(), "", []string{"./..."})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"toy/allocs", "toy/bench", "toy/norace", "toy/outside", "toy/shorter", "toy/user"} // not same
-	if !slices.Equal(got, want) {
+	want := selection{
+		packages: []string{"toy/allocs", "toy/bench", "toy/norace", "toy/outside", "toy/shorter", "toy/user"},
+		tests:    []string{"FuzzMuch", "TestA", "TestAllocs", "TestMuch", "TestNoRace", "TestWatched"},
+	}
+	if !slices.Equal(got.packages, want.packages) || !slices.Equal(got.tests, want.tests) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

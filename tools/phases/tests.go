@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -67,18 +65,22 @@ func short(ctx context.Context, s *screen, r *results) error {
 	)
 }
 
-// full runs what short left out, with every benchmark once, and without the race
-// detector. Packages that measure or start workers share the machine with others too:
+// full runs the tests that short left out, or that differ there, with every benchmark once, and
+// without the race detector. Packages that measure or start workers share the machine with others too:
 // all tests must bear busy neighbours, and many of these wait.
 func full(ctx context.Context, s *screen, r *results) error {
-	packages, err := differing(ctx, both)
+	ours, err := differing(ctx, "", both)
+	if err != nil {
+		return err
+	}
+	theirs, err := differing(ctx, peers, all)
 	if err != nil {
 		return err
 	}
 	return runSuites(ctx, s, r,
 		// With -bench of its own, go test would run one package after the other.
-		suite{options: []string{"-p=3"}, packages: longFirst(packages), binary: []string{"-test.bench=.", "-test.benchtime=1x"}},
-		suite{module: peers, options: []string{"-p=1"}, packages: all},
+		suite{options: []string{"-p=3", ours.pattern()}, packages: longFirst(ours.packages), binary: []string{"-test.bench=.", "-test.benchtime=1x"}},
+		suite{module: peers, options: []string{"-p=1", theirs.pattern()}, packages: theirs.packages},
 	)
 }
 
@@ -141,15 +143,10 @@ func (u suite) run(ctx context.Context, s *screen, r *results) error {
 // repeats counts the runs of a test that failed, alone.
 const repeats = 3
 
-// difference matches what makes a package's tests behave differently without -short and the
-// race detector: skipped tests, counted allocations, build tags for the detector, and
-// benchmarks.
-var difference = regexp.MustCompile(`testing\.(Short|AllocsPerRun)\(|(?m:^//go:build !?race$)|(?m:^func Benchmark)`)
-
 // listed returns the packages of both modules that have tests, the long ones first.
 func listed(ctx context.Context) ([]string, error) {
 	const format = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
-	out, err := list(ctx, format, both)
+	out, err := list(ctx, "", format, both)
 	return longFirst(strings.Fields(out)), err
 }
 
@@ -158,51 +155,13 @@ func longFirst(packages []string) []string {
 	return append(first, slices.DeleteFunc(packages, func(pkg string) bool { return slices.Contains(first, pkg) })...)
 }
 
-func list(ctx context.Context, format string, patterns []string) (string, error) {
+func list(ctx context.Context, module, format string, patterns []string) (string, error) {
 	command := exec.CommandContext(ctx, "go", append([]string{"list", "-f", format}, patterns...)...)
+	command.Dir = module
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if err != nil {
 		return "", fmt.Errorf("list the packages: %w", err)
 	}
 	return string(out), nil
-}
-
-// differing returns all packages of the modules whose tests differ, or import a suite whose
-// tests differ.
-func differing(ctx context.Context, modules []string) ([]string, error) {
-	const format = `{{.ImportPath}}	{{.Dir}}	{{len .TestGoFiles}}{{len .XTestGoFiles}}	{{join .TestImports " "}} {{join .XTestImports " "}}`
-	out, err := list(ctx, format, modules)
-	if err != nil {
-		return nil, err
-	}
-	differ, suites := map[string]bool{}, map[string]bool{}
-	for line := range strings.Lines(out) {
-		fields := strings.Split(line, "\t")
-		files, err := filepath.Glob(filepath.Join(fields[1], "*.go"))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			if difference.Match(text) {
-				differ[fields[0]] = true
-				suites[fields[0]] = suites[fields[0]] || !strings.HasSuffix(file, "_test.go")
-			}
-		}
-	}
-	var packages []string
-	for line := range strings.Lines(out) {
-		fields := strings.Split(line, "\t")
-		if fields[2] == "00" {
-			continue
-		}
-		if differ[fields[0]] || slices.ContainsFunc(strings.Fields(fields[3]), func(imported string) bool { return suites[imported] }) {
-			packages = append(packages, fields[0])
-		}
-	}
-	return packages, nil
 }
