@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -57,12 +58,6 @@ type comparison struct {
 var (
 	usualClients = []int{1, 4, 16, 50, 100, 200}
 	usualSizes   = []string{"64", "4KiB"}
-)
-
-const (
-	usualRepeats  = 3
-	usualDuration = 500 * time.Millisecond
-	usualSeed     = 1
 )
 
 func (a *app) compareCommand() *cobra.Command {
@@ -227,7 +222,10 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 		// A scenario must have a reduction, though compare has no --quick.
 		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
 	}
-	if err := errors.Join(c.link.checkTargets(c.targets), plan.OverLinks(s, c.link.links)); err != nil {
+	if len(c.link.links) > 0 && len(c.targets) > 0 {
+		return nil, errors.New("--link and --target: a link is between processes that wirelab starts; leave one of them out")
+	}
+	if err := plan.OverLinks(s, c.link.links); err != nil {
 		return nil, err
 	}
 	return s, s.Check(scenarios.Vocabulary())
@@ -300,4 +298,33 @@ func joinVariants(variants []scenario.Variant) string {
 		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}
 	return strings.Join(names, "")
+}
+
+// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have
+// just one.
+func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, error) {
+	targets := map[string]string{}
+	variants := s.Parts[0].Stacks
+	for _, text := range texts {
+		i := strings.LastIndex(text, "=") // a variant may have some of its own
+		stack, address := text[:max(i, 0)], text[i+1:]
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("--target %s: want [STACK=]HOST:PORT, as in tcp=127.0.0.1:9000", text)
+		}
+		if _, err := net.LookupPort("tcp", port); err != nil {
+			return nil, fmt.Errorf("--target %s: there is no port %q", text, port)
+		}
+		if stack == "" {
+			if len(variants) != 1 {
+				return nil, fmt.Errorf("--target %s: this address does not say which of the %d variants it serves: write for example %s=%s", text, len(variants), variants[0], address)
+			}
+			stack = variants[0].String()
+		}
+		if !slices.ContainsFunc(variants, func(v scenario.Variant) bool { return v.Stack == stack || v.String() == stack }) {
+			return nil, fmt.Errorf("--target %s: no variant of this comparison is %s", text, stack)
+		}
+		targets[stack] = address
+	}
+	return targets, nil
 }

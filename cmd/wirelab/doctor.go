@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/run/doctor"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/selftest"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -64,4 +69,111 @@ func printProbes(w io.Writer, all []doctor.Probe) {
 			fmt.Fprintf(w, "%-8s   without %s\n", "", missing)
 		}
 	}
+}
+
+// A selftesting holds the flags of selftest.
+type selftesting struct {
+	only        string
+	list, json  bool
+	machineWide bool
+	chosen      []selftest.Situation
+	program     string
+}
+
+func (a *app) selftestCommand() *cobra.Command {
+	var s selftesting
+	cmd := &cobra.Command{
+		Use:   "selftest",
+		Short: "Falsify trials on purpose, and say which of it wirelab notices on this machine",
+		Long: `Selftest stages situations that make a measurement false: a process that takes the
+server's CPU, a server that leaves out its work, connections that are reset, and
+more. Around each it measures one trial, and says whether the judge noticed, by
+which check, and how far the figure moved. Each has an honest twin, the same thing
+without its effect, which should be valid.
+
+It takes about three minutes. Some situations need root, or control groups; those
+that cannot be staged are listed with the reason. Exit code 4 means that a false
+figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
+		Example: `  wirelab selftest
+  sudo wirelab selftest --only 'burner|quota'
+  wirelab selftest --list
+  wirelab selftest --json | jq -r '.situations[] | select(.class == "passed") | .name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			pattern, err := regexp.Compile(s.only)
+			if err != nil {
+				return usage(fmt.Errorf("--only: %w", err))
+			}
+			if s.chosen = selftest.Select(pattern); len(s.chosen) == 0 {
+				return usage(fmt.Errorf("--only %s: no situation has such a name; `wirelab selftest --list` shows all", s.only))
+			}
+			if s.list {
+				return a.listSituations(s.chosen, s.json)
+			}
+			if s.program, err = os.Executable(); err != nil {
+				return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
+			}
+			if err := a.inUserNamespace(cmd.Context(), true); err != nil {
+				return err
+			}
+			return a.selftest(cmd.Context(), &s)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.only, "only", "", "stage the situations whose names match this `pattern`")
+	f.BoolVar(&s.list, "list", false, "print the situations, and stage none")
+	f.BoolVar(&s.json, "json", false, "print one JSON object on standard output; words go to standard error")
+	f.BoolVar(&s.machineWide, "machine-wide", false, "also stage what disturbs every program on the machine, as a step of its clock does")
+	complete(cmd, "only", each(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
+	return cmd
+}
+
+func (a *app) listSituations(all []selftest.Situation, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(map[string]any{"version": selftest.ResultVersion, "situations": all})
+	}
+	for _, s := range all {
+		fmt.Fprintf(a.stdout, "%-16s %s\n%-16s twin: %s\n", s.Name, s.Lie, "", s.Twin)
+	}
+	return nil
+}
+
+func (a *app) selftest(ctx context.Context, s *selftesting) error {
+	began := time.Now()
+	words := a.stdout
+	if s.json {
+		words = a.stderr
+	}
+	g := selftest.Runner{
+		Worker: []string{s.program, "worker"}, Actor: []string{s.program, "disturb"}, MachineWide: s.machineWide,
+		Patience: 5 * time.Second,
+	}
+	result := selftest.Result{Version: selftest.ResultVersion, Placement: lab.New(g.Worker).Placement, Classes: map[selftest.Class]int{}}
+	fmt.Fprintf(a.stderr, "%d situations and their twins, some 3 s each\n", len(s.chosen))
+	for i, situation := range s.chosen {
+		v, err := g.Examine(ctx, situation)
+		if err != nil {
+			if ctx.Err() != nil {
+				fmt.Fprintf(a.stderr, "interrupted: %d of %d situations were staged\n", i, len(s.chosen))
+				return exitError{code: exitInterrupted}
+			}
+			return err
+		}
+		result.Add(v)
+		fmt.Fprintf(words, "%2d/%d %s\n", i+1, len(s.chosen), v.Describe())
+	}
+	fmt.Fprintf(words, "\n%s, in %v\n", result.Totals(), time.Since(began).Round(time.Second))
+	if s.json {
+		if err := a.printJSON(result); err != nil {
+			return err
+		}
+	}
+	if err := result.Check(); err != nil {
+		return exitError{exitInvalid, err}
+	}
+	return nil
+}
+
+func (a *app) disturbCommand() *cobra.Command {
+	return a.partCommand("disturb", "Be a disturber that selftest starts", selftest.Act)
 }

@@ -6,16 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"log"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/lab"
@@ -181,93 +179,6 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	return seen, status, labErr
 }
 
-// announce says what is to be measured, and what that could find.
-func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
-	u := run.Manifest.Until
-	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), view.Trials(run.Manifest.Trials), run.Dir)
-	for _, warning := range j.warnings {
-		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
-	}
-	if u != nil && u.Claims { // what is repeated depends on what will be found
-		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks\n", plan.DescribeGoal(u), len(u.Looks))
-		return
-	}
-	most := plan.MostTrials(j.scenario, u)
-	if u != nil {
-		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks and %d trials\n", plan.DescribeGoal(u), len(u.Looks), len(most))
-	}
-	if took := plan.NewEstimate(plan.Trials(j.scenario, u), run).Remaining(); took > time.Minute {
-		fmt.Fprintf(a.stderr, "takes about %v on a quiet machine\n", took.Round(10*time.Second))
-	}
-	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
-	if text := plan.Outlook(workshop.Cells(most), u, folders); text != "" {
-		fmt.Fprintln(a.stderr, text)
-	}
-}
-
-// progress shows how a run goes.
-type progress struct {
-	observers []live.Observer
-	view      *view.View
-	server    *view.MetricsServer // nil: no metrics are served
-}
-
-func (p *progress) close() {
-	p.view.Close()
-	if p.server != nil {
-		_ = p.server.Close() // nobody asks it any more
-	}
-}
-
-// viewOf shows how a job goes.
-func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (*progress, error) {
-	if j.load != nil {
-		return a.viewLoad(ctx, j, trials)
-	}
-	left := plan.NewEstimate(trials, run)
-	standing := func() view.Standing {
-		return view.Standing{Done: left.Done(), Trials: left.All(), Left: left.Remaining(), Took: left.Took()}
-	}
-	shown := view.NewRun(a.stderr, view.Run{Look: lookInWords(run.Manifest.Until), Plan: trials, Order: lab.Order(trials), Standing: standing})
-	return &progress{observers: []live.Observer{left.Observe, shown.Observe}, view: shown}, nil
-}
-
-// lookInWords says which look is measured; nil, for a run without looks, gives "".
-func lookInWords(u *record.Until) string {
-	if u == nil {
-		return ""
-	}
-	return fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
-}
-
-// measure measures the trials of a run, with its view and its page.
-func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, pageAt net.Listener) (err error) {
-	var page *view.Page
-	if pageAt != nil {
-		page = view.ServePage(pageAt, func() (*report.Run, error) { return a.readRun(run.Dir) }, a.stderr)
-		defer func() { err = errors.Join(err, page.Close()) }()
-	}
-	running, stop := j.load.start(ctx, workshop)
-	defer stop()
-	course := plan.Course{
-		Run: run, Scenario: j.scenario, Limits: a.limits,
-		Say: func(line string) { fmt.Fprintln(a.stderr, line) },
-		MeasureTrials: func(trials []scenario.Planned) error {
-			shown, err := a.viewOf(ctx, &j, trials, run)
-			if err != nil {
-				return err
-			}
-			defer shown.close()
-			workshop.Observers = shown.observers
-			if page != nil {
-				workshop.Observers = append(workshop.Observers, page.Observe)
-			}
-			return workshop.Run(running, trials, run)
-		},
-	}
-	return course.Measure()
-}
-
 // open creates the run's directory, or opens the one to be resumed.
 func (j *job) open(warnings []string) (*record.Run, error) {
 	if j.resume {
@@ -334,3 +245,59 @@ func (a *app) reader() publish.Reader {
 
 // readRun reads a run and judges its trials again.
 func (a *app) readRun(directory string) (*report.Run, error) { return a.reader().Read(directory) }
+
+// rehearse says what a job would do, without doing it. For a run that would be continued it says
+// what is left.
+func (a *app) rehearse(j *job) error {
+	run, until, err := j.earlier()
+	if err != nil {
+		return err
+	}
+	r := plan.Rehearse(j.scenario, until, run, j.output.directory)
+	if j.output.json {
+		return a.printJSON(r)
+	}
+	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
+	fmt.Fprintln(a.stdout, r.Title)
+	if r.Done > 0 {
+		fmt.Fprintf(a.stdout, "%d trials are done, and left are ", r.Done)
+	}
+	fmt.Fprintf(a.stdout, "%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Trials, r.Cells, took, r.Directory)
+	if r.Looks > 0 {
+		fmt.Fprintf(a.stdout, "repeats until %s: at most %d looks and %d trials\n", plan.DescribeGoal(until), r.Looks, r.AtMost)
+	}
+	for _, warning := range j.warnings {
+		fmt.Fprintf(a.stdout, "warning: %s\n", warning)
+	}
+	return nil
+}
+
+// earlier returns the run that a job would continue, and its looks. A directory that
+// holds a run which the job would not continue is an error, as it would be for the job.
+func (j *job) earlier() (*record.Run, *record.Until, error) {
+	if j.resume {
+		run, err := record.Open(j.output.directory)
+		if err != nil {
+			return nil, nil, usage(fmt.Errorf("--resume: %w", err))
+		}
+		return run, run.Manifest.Until, nil
+	}
+	if _, err := record.ReadManifest(j.output.directory); err == nil && j.output.directory != "" {
+		return nil, nil, usage(fmt.Errorf("-o: %s already holds a run: choose another directory, or continue it with `wirelab run --resume %s`", j.output.directory, j.output.directory))
+	}
+	return nil, j.until, nil
+}
+
+// checkTargets calls each target once before anything is measured. A target that cannot be
+// called would fail every trial alike.
+func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.Planned) error {
+	if len(workshop.Targets) > 0 {
+		// net/http tells there, also after the call, what it did not expect of a server of
+		// another protocol; what is said below says it better.
+		log.SetOutput(io.Discard) //nolint:forbidigo // nothing is logged, but kept from being
+	}
+	if fault := workshop.TryTargets(ctx, plan); fault != nil {
+		return fmt.Errorf("--target %s=%s: %s", fault.Variant, fault.Address, fault)
+	}
+	return nil
+}

@@ -1,8 +1,6 @@
 package main
 
-import (
-	"testing"
-)
+import "testing"
 
 // Runs without -o that begin within one second do not get in each other's way.
 func TestRunsWithoutANameBeginWithinOneSecond(t *testing.T) {

@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/report/table"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/workload/message"
 )
@@ -228,3 +233,144 @@ func weight(encoded, asJSON, compressed int) string {
 	return fmt.Sprintf("%d bytes (%d as JSON, %.2f times; %d through gzip, %.2f times)",
 		encoded, asJSON, float64(asJSON)/float64(encoded), compressed, float64(compressed)/float64(encoded))
 }
+
+// linkFlag says over which links clients and servers talk.
+type linkFlag struct{ links []string }
+
+func (l *linkFlag) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&l.links, "link", nil, "emulate a `link`: a name (see wirelab list), keys and values as in delay=5ms,loss=1%, or both as in lte,up.rate=5Mbit/s; several times for one after the other, none for loopback")
+	complete(cmd, "link", linkWords())
+}
+
+// linkWords returns the names of links, and the keys that the description of another link begins
+// with.
+func linkWords() []string {
+	words := append([]string{plan.NoLink}, scenario.ProfileNames()...)
+	for _, key := range []string{"delay", "jitter", "loss", "burst-loss", "reorder", "duplicate", "rate", "queue", "mtu", "seed", "up.", "down."} {
+		if !strings.HasSuffix(key, ".") {
+			key += "="
+		}
+		words = append(words, key)
+	}
+	return words
+}
+
+// A columnsFlag holds the value of --columns: the figures of the table instead of the usual ones.
+type columnsFlag []string
+
+func (c *columnsFlag) register(cmd *cobra.Command) {
+	names := append(table.ColumnNames(), table.AllColumns)
+	cmd.Flags().Var(c, "columns", "`figures` of the table instead of the usual ones, as in mean,P99.9,max; all for every one")
+	complete(cmd, "columns", names)
+}
+
+// Set reads the flag. pflag puts the flag's name and the value before its error.
+func (c *columnsFlag) Set(text string) (err error) {
+	*c, err = table.FindColumns(strings.Split(text, ","))
+	return err
+}
+
+// String returns the value as Set reads it.
+func (c *columnsFlag) String() string { return strings.Join(*c, ",") }
+
+// Type returns pflag's name for the value; the help shows the one in backquotes.
+func (c *columnsFlag) Type() string { return "list" }
+
+// probeFlag says what is seen of each cell besides its times.
+type probeFlag struct{ names []string }
+
+func (p *probeFlag) register(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&p.names, "probe", nil,
+		"see why, in trials of their own: the `probes` "+strings.Join(probeNames(), ", ")+", or all (wirelab doctor says what each costs)")
+	complete(cmd, "probe", append(probeNames(), "all"))
+}
+
+func probeNames() []string {
+	return each(scenario.Probes, func(p scenario.Probe) string { return string(p) })
+}
+
+// apply gives the probes to the scenario, as far as this machine has them.
+func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
+	wanted, err := scenario.ParseProbes(p.names)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--probe: %w", err)
+	}
+	if s, warnings, err = plan.AddProbes(s, wanted); err != nil {
+		return nil, nil, err
+	}
+	return s, warnings, s.Check(scenarios.Vocabulary())
+}
+
+// untilFlags hold the values of --until and --at-most.
+type untilFlags struct {
+	goal plan.Target
+	most plan.Most
+}
+
+func (u *untilFlags) register(cmd *cobra.Command) {
+	u.most = plan.Most{Repeats: plan.UsualMost}
+	f := cmd.Flags()
+	f.Var(&u.goal, "until", "repeat until the `verdict`: every comparison of the mean is decided; or, as in 3%, until each cell's mean is known so well")
+	f.Var(&u.most, "at-most", "where --until ends unanswered: after a number of `repeats`, a time, or whichever comes first, as in 30,20m")
+	complete(cmd, "until", []string{plan.Verdict, "3%", "5%", "10%"})
+	complete(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})
+}
+
+// read returns what the run repeats for, with its looks; nil without --until.
+func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Until, error) {
+	if !cmd.Flags().Changed("until") {
+		if cmd.Flags().Changed("at-most") {
+			return nil, errors.New("--at-most: it bounds the repeats of --until: give that too, as in --until verdict")
+		}
+		return nil, nil
+	}
+	return plan.Until(s, u.goal, u.most)
+}
+
+// refuseLink says why a service of the user's own is not loaded over an emulated link, and how to
+// come by one. An end of a link is a network namespace that wirelab makes, in which the server
+// must listen: this one listens elsewhere already. An interface in the machine's own network
+// would reach it only where it listens on every address, and would be there for all programs.
+func refuseLink(links []string) error {
+	wanted := slices.IndexFunc(links, func(text string) bool { return text != plan.NoLink })
+	if wanted < 0 {
+		return nil
+	}
+	network, err := scenario.ParseLink(links[wanted])
+	if err != nil {
+		return fmt.Errorf("--link: %w", err)
+	}
+	netem := "delay 5ms loss 1%"
+	if up, down := network.Ways(); up == down {
+		netem = netemOf(up)
+	}
+	return fmt.Errorf("--link: both ends of an emulated link are network namespaces of the trial's own, and a service that runs already cannot be moved into one: slow down the interface that it is reached over, as in `tc qdisc add dev lo root netem %s`, for all programs until `tc qdisc del dev lo root`; or start it by `ip netns exec`, at the other end of a veth pair with that qdisc, and load its address there; stacks of wirelab's own are compared over a link by `wirelab compare --link %s`",
+		netem, links[wanted])
+}
+
+// netemOf writes a path in the words of tc-netem(8), as far as it has them.
+func netemOf(p scenario.Path) string {
+	var words []string
+	if p.Delay > 0 {
+		words = append(words, "delay "+time.Duration(p.Delay).String())
+		if p.Jitter > 0 {
+			words = append(words, time.Duration(p.Jitter).String())
+		}
+	}
+	if p.Loss > 0 {
+		words = append(words, fmt.Sprintf("loss %g%%", 100*float64(p.Loss)))
+	}
+	if p.Rate > 0 {
+		words = append(words, fmt.Sprintf("rate %dbit", p.Rate))
+	}
+	if len(words) == 0 {
+		return "delay 5ms"
+	}
+	return strings.Join(words, " ")
+}
+
+const (
+	usualRepeats  = 3
+	usualDuration = 500 * time.Millisecond
+	usualSeed     = 1
+)

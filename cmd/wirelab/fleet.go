@@ -3,17 +3,23 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/spelling"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
+	"wirelab.dev/internal/run/plan"
 )
 
 func (a *app) fleetCommand() *cobra.Command {
@@ -141,5 +147,163 @@ the agents start any trial: keep it as you keep a password.`,
 	cmd.Flags().StringVar(&role, "role", protocol.RoleAgent, "for whom: an `agent`, or a controller")
 	completeHubs(cmd)
 	complete(cmd, "role", protocol.Roles())
+	return cmd
+}
+
+func (a *app) fleetCheckCommand() *cobra.Command {
+	var which whichFleet
+	cmd := a.finds(oneObject, &cobra.Command{
+		Use: "check", Short: "Ask every agent for its clock, and see whether it could measure", Args: cobra.NoArgs,
+		Example: `  wirelab fleet check
+  wirelab fleet check --json | jq '.agents[] | select(.problem)'`,
+	}, func(cmd *cobra.Command, _ []string) (finding, error) {
+		seen, err := which.look(cmd.Context())
+		if err != nil {
+			return finding{}, err
+		}
+		defer seen.Close()
+		found, err := fleet.Examine(cmd.Context(), seen)
+		return finding{found, func(w io.Writer) error { return printChecked(w, found) }, checkFit(found)}, err
+	})
+	which.register(cmd)
+	return cmd
+}
+
+// checkFit fails where an agent cannot measure, or there is none.
+func checkFit(f fleet.Examined) error {
+	if len(f.Agents) == 0 {
+		return exitError{exitFailed, errors.New("no agents: start some by the line that wirelab fleet up prints")}
+	}
+	unfit := 0
+	for _, agent := range f.Agents {
+		if agent.Problem != "" {
+			unfit++
+		}
+	}
+	if unfit > 0 {
+		return exitError{exitFailed, fmt.Errorf("%d of %d agents cannot measure", unfit, len(f.Agents))}
+	}
+	return nil
+}
+
+func printChecked(to io.Writer, f fleet.Examined) error {
+	fmt.Fprintf(to, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS).Round(10*time.Microsecond))
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, agent := range f.Agents {
+		state := fmt.Sprintf("its clock is known to ±%v", time.Duration(agent.Clock.ErrorNS).Round(time.Microsecond))
+		if agent.Notice != "" {
+			state += "; " + agent.Notice
+		}
+		if agent.Problem != "" {
+			state = agent.Problem
+		}
+		fmt.Fprintf(w, "%s\t%s\n", agent.Name, state)
+	}
+	return w.Flush()
+}
+
+func (a *app) fleetDownCommand() *cobra.Command {
+	var name string
+	cmd := a.finds(oneObject, &cobra.Command{
+		Use: "down", Short: "End a hub of this machine and the agents that it started", Args: cobra.NoArgs,
+		Example: `  wirelab fleet down
+  wirelab fleet down --fleet lab`,
+	}, func(cmd *cobra.Command, _ []string) (finding, error) {
+		running, err := hub.FindHub(name)
+		if err != nil {
+			return finding{}, usage(err)
+		}
+		if err := running.End(cmd.Context()); err != nil {
+			return finding{}, err
+		}
+		return printed(map[string]any{"project": running.Project, "pid": running.PID}, line("the fleet "+running.Project+" is down")), nil
+	})
+	cmd.Flags().StringVar(&name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	completeHubs(cmd)
+	return cmd
+}
+
+// fleetFlags say which machines of a fleet measure, in the place of this one.
+type fleetFlags struct{ record.FleetWanted }
+
+func (f *fleetFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Hub, "fleet", "", "measure on the agents of the fleet with this `name` or URL (see wirelab fleet)")
+	flags.StringVar(&f.TokenFile, "fleet-token", "", "`file` with the controller's token, where the fleet's hub is on another machine")
+	flags.StringVar(&f.Server, "server", "", "which `agent` has the server, by its labels (default: role=server)")
+	completeHubs(cmd)
+	flags.StringVar(&f.Client, "client", "", "which `agents` have the clients, and how many, as in role=client*8 (default: role=client*, all of them)")
+}
+
+// joinFleet becomes the controller of a fleet, and takes its agents.
+func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario, targets map[string]string) (*fleet.Controller, error) {
+	credentials, err := hub.ControllerCredentials(w.Hub, w.TokenFile)
+	if err != nil {
+		return nil, usage(err)
+	}
+	agents, err := fleet.PlanFor(w)
+	if err == nil {
+		err = plan.CheckForFleet(s, agents.Client.Count == 1)
+	}
+	if err != nil {
+		return nil, usage(err)
+	}
+	agents.Worker, agents.Report = program, func(line string) { fmt.Fprintln(a.stderr, line) }
+	controller, err := fleet.NewController(ctx, credentials, agents)
+	if err != nil {
+		return nil, err
+	}
+	if err = controller.Join(ctx); err == nil {
+		if err = fleet.CheckReach(controller.Elsewhere(), targets); err != nil {
+			err = usage(err)
+		}
+	}
+	if err != nil {
+		controller.Close()
+		return nil, err
+	}
+	return controller, nil
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	var f fleet.AgentRequest
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Lend this machine to a fleet: run the ends of trials that its controller orders",
+		Long: `Agent joins a fleet (see wirelab fleet up, which prints this command with its
+token) and starts the same server and client processes as a trial on one machine
+does, when the fleet's controller orders it, until Ctrl-C.
+
+It starts no program but this one and the peers that were built here, which it
+knows by their hashes; it gives no shell, reads no files that an order names, and
+dials no address outside --dial. Its workers end when nothing is heard of the
+controller for five seconds.`,
+		Example: `  WIRELAB_TOKEN=wl1.… wirelab agent --nats tls://10.0.0.5:4222 --name c1 --labels role=client,zone=a
+  wirelab agent --token-file token --labels role=server --listen 10.0.0.6 --cpus 2-7
+  wirelab agent --token-file token --labels role=client --dial 10.0.0.0/24`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			credentials, o, err := f.Read(a.stderr, version())
+			if err != nil {
+				return usage(err)
+			}
+			if err := fleet.RunAgent(cmd.Context(), credentials, o); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stderr, "%s has left the fleet %s\n", o.Name, credentials.Project)
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.Hub, "nats", "", "`URL` of the fleet's hub, as in tls://10.0.0.5:4222 (default: those in the token)")
+	flags.StringVar(&f.Token, "token", "", "the `token` that wirelab fleet up printed; other users of this machine can see it here: better in --token-file, or in "+protocol.TokenVariable)
+	flags.StringVar(&f.TokenFile, "token-file", "", "`file` that has the token")
+	flags.StringVar(&f.Name, "name", "", "the agent's `name` in the fleet (default: this machine's)")
+	flags.StringVar(&f.Labels, "labels", "", "`labels` that it is chosen by, as in role=client,zone=a")
+	flags.StringSliceVar(&f.Dial, "dial", nil, "address `ranges` that its clients may dial, as in 10.0.0.0/8 (default: loopback, and the networks of this machine)")
+	flags.StringVar(&f.Listen, "listen", "", "`address` that its servers listen on (default: the one that the hub is reached from)")
+	flags.IntVar(&f.Port, "port", 0, "`port` of its servers, where a firewall lets only one pass (default: any)")
+	flags.StringVar(&f.CPUs, "cpus", "", "`CPUs` for its workers, as in 2-7 (default: all)")
+	flags.StringVar(&f.Spool, "spool", "", "`directory` for samples until they are fetched (default: one in the folder for temporary files)")
 	return cmd
 }

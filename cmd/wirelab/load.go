@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"wirelab.dev/internal/data/scenario"
@@ -362,77 +361,17 @@ func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) 
 	return mode, nil
 }
 
-// requestFlags say what is asked of the target.
-type requestFlags struct {
-	method  string
-	headers []string
-	data    string
-	file    string
-	kind    string // of the content
-	host    string
-	user    string
-	bearer  string
-	rows    string
-	random  bool
-	version string
-	socket  string
-}
+// errBothBounds refuses two bounds of several windows.
+var errBothBounds = errors.New("-n and -z: with --steps or --repeat give one of the two")
 
-func (r *requestFlags) register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, with a body POST)")
-	f.StringArrayVarP(&r.headers, "header", "H", nil, "`field` of the header, as in 'Accept: text/html'; of gRPC's metadata")
-	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; of gRPC JSON")
-	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
-	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
-	f.StringVar(&r.host, "host", "", "`name` that the server is told it is called (default: that of the target)")
-	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
-	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
-	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, a row a call: CSV with a line of names, or JSON lines")
-	f.BoolVar(&r.random, "random", false, "take rows, and requests if there are several, at random, and not in turn")
-	f.StringVar(&r.version, "http", "", "`version` of HTTP: 1.1, 2 or 3 (default 1.1; of gRPC 2)")
-	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
-	complete(cmd, "http", []string{"1.1", "2", "3"})
-	complete(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
-}
-
-// target reads the target with what the flags say of its wire.
-func (r *requestFlags) target(text, usual string) (service.Target, error) {
-	t, err := service.ParseTarget(text, usual)
-	if err != nil {
-		return t, err
+// bound returns the longest time of a load of -n requests: if -z is given too, whichever comes
+// first ends the load.
+func (l *loading) bound() (time.Duration, error) {
+	if l.requests == 0 || l.isCounted() || !l.given("duration") {
+		return 0, nil
 	}
-	if r.socket != "" {
-		t.Socket = r.socket
+	if len(l.steps) > 1 || l.repeats > 1 {
+		return 0, errBothBounds
 	}
-	switch {
-	case r.version == "" || r.version == "1.1" && !t.Wire.IsGRPC() || r.version == "2" && t.Wire.IsGRPC():
-	case r.version == "2":
-		t.Wire = service.HTTP2
-	case r.version == "3" && t.Socket != "":
-		return t, errors.New("--http 3: QUIC goes over UDP, and the target is a unix socket")
-	case r.version == "3" && t.Wire.IsGRPC():
-		t.Wire = service.GRPCH3
-	case r.version == "3":
-		t.Wire = service.HTTP3
-	default:
-		return t, fmt.Errorf("--http %s: want 1.1, 2 or 3; gRPC goes over 2 or 3", r.version)
-	}
-	if (t.Wire == service.HTTP3 || t.Wire == service.GRPCH3) && !t.Secure {
-		return t, fmt.Errorf("--http 3: QUIC has no form without TLS: write https:// or grpcs:// in place of %s://", strings.SplitN(t.String(), ":", 2)[0])
-	}
-	return t, nil
-}
-
-// identityFlags say who the target and its client are.
-type identityFlags struct {
-	trust       trustFlags
-	certificate string
-	key         string
-}
-
-func (i *identityFlags) register(f *pflag.FlagSet) {
-	i.trust.register(f)
-	f.StringVar(&i.certificate, "cert", "", "the client's own certificate: a PEM `file`")
-	f.StringVar(&i.key, "key", "", "the key of --cert: a PEM `file`")
+	return l.duration, nil
 }

@@ -31,43 +31,6 @@ import (
 	"wirelab.dev/internal/show/report"
 )
 
-// The exit codes, as `wirelab --help` lists them.
-const (
-	exitDone        = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitBreached    = 3
-	exitInvalid     = 4
-	exitInterrupted = 130 // 128 and the number of SIGINT, as shells have it
-)
-
-// An app has the streams of every subcommand.
-type app struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	limits         check.Limits // that runs are judged by again
-	began          bool         // a command did, so the command line was well-formed
-}
-
-// exitError carries an exit code. Its error is nil if everything has been printed
-// already.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e exitError) Unwrap() error { return e.err }
-
-// usage marks an error as one in the command line or in a file that it names.
-func usage(err error) error { return exitError{exitUsage, err} }
-
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -95,17 +58,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	var exit exitError
-	if !errors.As(err, &exit) {
-		exit = exitError{exitFailed, err}
+	ended, is := errors.AsType[exitError](err)
+	if !is {
+		ended = exitError{exitFailed, err}
 		if !a.began {
-			exit.code = exitUsage
+			ended.code = exitUsage
 		}
 	}
-	if exit.err != nil {
-		fmt.Fprintf(stderr, "wirelab: %v\n", exit.err)
+	if ended.err != nil {
+		fmt.Fprintf(stderr, "wirelab: %v\n", ended.err)
 	}
-	return exit.code
+	return ended.code
 }
 
 func (a *app) root() *cobra.Command {
@@ -194,17 +157,6 @@ func checkArgs(cmd *cobra.Command) {
 		}
 		return nil
 	}
-}
-
-// commandLine returns the typed command for the manifest.
-func commandLine() []string {
-	line := append([]string{"wirelab"}, withoutSecrets(os.Args[1:])...)
-	for i, word := range line {
-		if strings.ContainsAny(word, " \t") {
-			line[i] = fmt.Sprintf("%q", word)
-		}
-	}
-	return line
 }
 
 func (a *app) workerCommand() *cobra.Command {

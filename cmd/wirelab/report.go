@@ -6,12 +6,20 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
+	"wirelab.dev/internal/show/report/table"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -132,4 +140,248 @@ func (a *app) writeTo(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(write(file), file.Close())
+}
+
+// diffForms lists the formats of diff.
+var diffForms = map[string]func(io.Writer, *gate.DiffReport) error{
+	"json":     report.WriteDiffJSON,
+	"markdown": gate.WriteDiffMarkdown,
+	"junit":    gate.WriteDiffJUnit,
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	var (
+		flags        gateFlags
+		form, output string
+		only         [2]string // texts in the names of cells, before and after
+		asJSON       bool
+	)
+	forms := []string{"text", "json", "markdown", "junit"}
+	cmd := &cobra.Command{
+		Use:   "diff BEFORE AFTER",
+		Short: "Say what became faster or slower from one run to another",
+		Long: `Diff compares two runs, cell by cell, where both measured the same: the
+mean, P99, throughput, and CPU time a request of both ends. A difference is
+called faster, slower, more or less only where it is beyond doubt; that takes
+three valid trials in each run. The runs were not made by turns, so what else
+changed in between counts too: measure both on one quiet machine, soon after
+one another.
+
+A run of another program's figures (wirelab import) is compared by service
+times, cell by cell where clients and load agree as far as the files say; where
+that leaves a choice, name the cells with --before-cell and --after-cell.
+
+With --fail-if it is a gate: exit code 3 if a change lies beyond the limit
+with its whole interval; what may be so by chance is named, and passes. A
+condition may be on a figure of the later run, too, as in 'p99>20ms', which
+alone decides: docs/load.md lists all forms.`,
+		Example: `  wirelab diff results-before results-after
+  wirelab diff before after --fail-if 'p99 > +10%' --fail-if 'throughput < -5%'
+  wirelab diff before after --format markdown >> "$GITHUB_STEP_SUMMARY"
+  wirelab diff before after --fail-if 'mean > +5%' --format junit -o diff.xml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("name the directories of two runs, the earlier first; found %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if asJSON {
+				form = "json"
+			}
+			if !slices.Contains(forms, form) {
+				return usage(fmt.Errorf("--format: %q is unknown: want one of %s", form, strings.Join(forms, ", ")))
+			}
+			conditions, err := flags.conditions("")
+			if err != nil {
+				return err
+			}
+			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions})
+			if err != nil {
+				return usage(err)
+			}
+			err = a.writeTo(output, func(w io.Writer) error {
+				if write := diffForms[form]; write != nil {
+					return write(w, after.Since)
+				}
+				return gate.WriteDiff(w, after.Since, format.TerminalOf(w))
+			})
+			if err != nil {
+				return err
+			}
+			return exit(after, nil)
+		},
+	}
+	f := cmd.Flags()
+	flags.registerConditions(f)
+	f.StringVar(&form, "format", "text", "the `form`: "+strings.Join(forms, ", "))
+	f.StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object, as --format json does")
+	f.StringVar(&only[0], "before-cell", "", "only the earlier run's cells whose name contains this `text`")
+	f.StringVar(&only[1], "after-cell", "", "only the later run's cells whose name contains this `text`")
+	complete(cmd, "format", forms)
+	return cmd
+}
+
+// diff compares two runs, in cells whose names contain the given texts, and judges the gates
+// in the later one, which it returns.
+func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run, error) {
+	var runs [2]*report.Run
+	for i, directory := range []string{before, after} {
+		var err error
+		if runs[i], err = a.readRun(directory); err != nil {
+			return nil, err
+		}
+		if err := runs[i].Summary.Only(only[i]); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", [2]string{"--before-cell", "--after-cell"}[i], directory, err)
+		}
+	}
+	d, err := analysis.Differ(runs[0].Summary, runs[1].Summary)
+	if err != nil {
+		return nil, err
+	}
+	d.Before, d.After = before, after
+	runs[1].Gates = g.find(runs[1].Summary, d)
+	runs[1].Since = gate.NewDiffReport(d, runs[1].Gates)
+	return runs[1], nil
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var cells, rules string
+	cmd := a.finds(oneObject, &cobra.Command{
+		Use:   "explain RUN",
+		Short: "Say where the time goes, or why one cell takes longer than another",
+		Long: `Explain reads what the probes of a run saw, and says where the difference
+between two of its cells lies: by stage of a call, by category of CPU time, by
+system call and by counter, the largest first. With one cell it says where that
+one's time goes. A run has probes if it was made with --probe, or if its
+scenario asks for them.
+
+A cell is named by as much of its name as it takes: tcp, grpc/echo/64B, c=50.
+Without --cells the first and the slowest of the smallest message are compared.`,
+		Example: `  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu -o results
+  wirelab explain results
+  wirelab explain results --cells tcp,grpc
+  wirelab explain results --cells grpc
+  wirelab explain results --cells grpc/echo/64B,grpc/echo/4KiB --categories mine.yaml
+  wirelab explain --categories default > mine.yaml     # the table to start from`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(_ *cobra.Command, args []string) (found finding, err error) {
+		if rules == "default" && len(args) == 0 {
+			write := func(w io.Writer) error { _, err := w.Write(insight.DefaultCategories); return err }
+			return finding{words: write}, nil
+		}
+		if err := oneRun(nil, args); err != nil {
+			return found, usage(err)
+		}
+		e, err := a.explain(args[0], cells, rules)
+		if err != nil {
+			return found, usage(err)
+		}
+		words := advice.Explain(e)
+		found.value = struct {
+			*insight.Explanation
+			Words []string `json:"words"`
+		}{e, words}
+		found.words = func(w io.Writer) error {
+			return errors.Join(format.WriteWords(w, words, format.TerminalOf(w)), table.WriteExplanation(w, e))
+		}
+		return found, nil
+	})
+	f := cmd.Flags()
+	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two with a comma between")
+	f.StringVar(&rules, "categories", "", "a `file` of rules in place of wirelab's own; default prints those")
+	return cmd
+}
+
+func (a *app) explain(directory, cells, rules string) (*insight.Explanation, error) {
+	categories := insight.UsualCategories()
+	if rules != "" {
+		text, err := os.ReadFile(rules)
+		if err != nil {
+			return nil, fmt.Errorf("--categories: %w", err)
+		}
+		if categories, err = insight.ParseCategories(text); err != nil {
+			return nil, fmt.Errorf("--categories: %s: %w", rules, err)
+		}
+	}
+	seen, err := a.reader().ReadBy(categories, directory)
+	if err != nil {
+		return nil, err
+	}
+	insights := seen.Summary.Insights
+	switch {
+	case len(insights) == 0 && seen.Summary.Fleet != nil:
+		return nil, fmt.Errorf("run %s was measured by a fleet, and probes look on only from the machine that the ends run on: measure it without --fleet, with --probe life,syscalls,cpu", directory)
+	case len(insights) == 0:
+		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu", directory)
+	}
+	if cells == "" {
+		return insight.Explain(insight.UsualPair(insights)), nil
+	}
+	e, err := insight.ExplainCells(cells, insights)
+	if err != nil {
+		return nil, fmt.Errorf("--cells: %w", err)
+	}
+	return e, nil
+}
+
+// lifecycles lists the values of --lifecycle.
+var lifecycles = []string{"kept", "new"}
+
+func (a *app) adviseCommand() *cobra.Command {
+	var (
+		size, lifecycle, goal string
+		wish                  advice.Wish
+	)
+	cmd := a.finds(oneObject, &cobra.Command{
+		Use:   "advise RUN",
+		Short: "Say which variant to use, as far as a run bears it",
+		Long: `Advise reads a run and says which variant to use for messages of a size and a
+number of callers, by the mean response time; with --slo only of those that are
+sure to keep it. Between two measured sizes or concurrencies it names what is
+best at both. It gives no advice where no difference is beyond doubt, and none
+beyond what was measured.`,
+		Example: `  wirelab advise results
+  wirelab advise results --size 4KiB --callers 50 --slo p99=5ms
+  wirelab advise results --lifecycle new --callers 100`,
+		Args: oneRun,
+	}, func(_ *cobra.Command, args []string) (found finding, err error) {
+		if size != "" {
+			if wish.Size, err = scenario.ParsePayload(size); err != nil {
+				return found, usage(fmt.Errorf("--size: %w", err))
+			}
+		}
+		if goal != "" {
+			if wish.Goal, err = scenario.ParseGoal(goal); err != nil {
+				return found, usage(fmt.Errorf("--slo: %w", err))
+			}
+		}
+		if wish.Callers < 0 {
+			return found, usage(fmt.Errorf("--callers: found %d: want 1 or more", wish.Callers))
+		}
+		switch lifecycle {
+		case "kept":
+		case "new":
+			wish.New = true
+		default:
+			return found, usage(fmt.Errorf("--lifecycle: found %q: want one of %s", lifecycle, strings.Join(lifecycles, ", ")))
+		}
+		seen, err := a.readRun(args[0])
+		if err != nil {
+			return found, usage(err)
+		}
+		lines := advice.Choose(seen.Summary, wish)
+		value := struct {
+			Advice []string `json:"advice"`
+		}{lines}
+		return printed(value, line(strings.Join(lines, "\n"))), nil
+	})
+	f := cmd.Flags()
+	f.StringVar(&size, "size", "", "payload `bytes` of request and response, as in 4KiB or 64/4KiB (default: all that were measured)")
+	f.IntVar(&wish.Callers, "callers", 0, "`clients` at once (default: all that were measured)")
+	f.StringVar(&lifecycle, "lifecycle", "kept", "`connections`: kept, or new for each request")
+	f.StringVar(&goal, "slo", "", "a `goal` to be kept, as in p99=5ms")
+	complete(cmd, "lifecycle", lifecycles)
+	return cmd
 }

@@ -1,12 +1,19 @@
 package plan
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
@@ -192,4 +199,148 @@ func (e *Estimate) OpenCells() int {
 		cells[e.cells[number]] = true
 	}
 	return len(cells)
+}
+
+// RunsDirectory holds the runs that are given no directory.
+const RunsDirectory = "wirelab-runs"
+
+// Directory returns the directory of a run that is given none, if it is free.
+func Directory(name string, now time.Time) string {
+	return filepath.Join(RunsDirectory, name+"-"+now.Format("20060102-150405"))
+}
+
+// Manifest describes the run of a scenario. Kept is the scenario as the run keeps it. The caller
+// adds the tool, the command, the fleet and the warnings.
+func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (record.Manifest, error) {
+	order := lab.Order(Trials(s, u))
+	m := record.Manifest{
+		Version: record.Version, Name: s.Name, Title: s.Title, Question: s.Question,
+		Started: started, Status: record.Running, Seed: s.Seed,
+		Trials: len(order), Order: order, Until: u,
+	}
+	var err error
+	for _, part := range []struct {
+		into  *json.RawMessage
+		value any
+	}{{&m.Scenario, kept}, {&m.Declarations, declarations(s.Parts)}, {&m.Host, host.Describe()}} {
+		if *part.into, err = json.Marshal(part.value); err != nil {
+			return m, fmt.Errorf("encode the manifest: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// A Rehearsal says what a run would do.
+type Rehearsal struct {
+	Title     string  `json:"title"`
+	Trials    int     `json:"trials"`         // to be measured
+	Done      int     `json:"done,omitempty"` // of a run that would be continued
+	Cells     int     `json:"cells"`
+	Seconds   float64 `json:"estimated_seconds"` // on a quiet machine
+	Directory string  `json:"directory"`
+	Looks     int     `json:"looks,omitempty"`       // 0: the run has no looks
+	AtMost    int     `json:"trials_most,omitempty"` // trials of all looks
+}
+
+// Rehearse says what measuring a scenario would do. Run is the run to be continued, or nil.
+func Rehearse(s *scenario.Scenario, u *record.Until, run *record.Run, directory string) Rehearsal {
+	left := NewEstimate(Trials(s, u), run)
+	r := Rehearsal{
+		Title: s.Title, Trials: left.All() - left.Done(), Done: left.Done(), Cells: left.OpenCells(),
+		Seconds: left.Remaining().Seconds(), Directory: cmp.Or(directory, Directory(s.Name, time.Now())),
+	}
+	if u != nil {
+		r.Looks, r.AtMost = len(u.Looks), len(MostTrials(s, u))
+	}
+	return r
+}
+
+// Looking back must not keep a run waiting.
+const (
+	earlierRuns  = 50 // whose manifests are read, in a folder
+	earlierRead  = 5  // whose records are read
+	earlierBytes = 16 << 20
+)
+
+// Outlook says what a plan of cells could find, at the noise of earlier runs in the folders. A run
+// that cannot be read is left out.
+func Outlook(cells []record.Cell, until *record.Until, folders []string) string {
+	forecast := compare.NewForecast(cells, until)
+	if forecast == nil {
+		return "" // it compares nothing
+	}
+	same, others := earlierHere(cells, folders)
+	for _, run := range same[:min(len(same), earlierRead)] {
+		if !forecast.KnowsEnough() {
+			learn(forecast, run)
+		}
+	}
+	for _, run := range others[:min(len(others), earlierRead)] {
+		if forecast.NeedsOthers() {
+			learn(forecast, run)
+		}
+	}
+	p, noise := forecast.Power()
+	where := "of other cells in "
+	if noise.OfSame {
+		where = "of the same cells in "
+	}
+	if len(noise.Runs) == 1 {
+		where += noise.Runs[0]
+	} else {
+		where += fmt.Sprintf("%d earlier runs", len(noise.Runs))
+	}
+	return advice.Outlook(p, forecast.Repeats(), where)
+}
+
+// earlierHere returns the runs of this machine, the newest first: those with cells of the plan,
+// and the others.
+func earlierHere(cells []record.Cell, folders []string) (same, others []string) {
+	planned := map[string]bool{}
+	for _, cell := range cells {
+		planned[cell.Key()] = true
+	}
+	here := host.Describe()
+	type started struct {
+		directory string
+		at        time.Time
+		isSame    bool
+	}
+	var runs []started
+	for _, folder := range folders {
+		for _, directory := range record.Newest(folder, earlierRuns, earlierBytes) {
+			var there host.Info
+			m, err := record.ReadManifest(directory)
+			if err != nil || json.Unmarshal(m.Host, &there) != nil || !here.IsMachineOf(&there) {
+				continue
+			}
+			isSame := slices.ContainsFunc(m.Order, func(t record.PlannedTrial) bool { return planned[t.Cell] })
+			runs = append(runs, started{directory, m.Started, isSame})
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b started) int { return b.at.Compare(a.at) })
+	for _, run := range runs {
+		if run.isSame {
+			same = append(same, run.directory)
+		} else {
+			others = append(others, run.directory)
+		}
+	}
+	return same, others
+}
+
+// learn lets the forecast learn from a run, if it can be read.
+func learn(forecast *compare.Forecast, directory string) {
+	run, err := record.Open(directory)
+	if err != nil {
+		return
+	}
+	var records []*record.Record
+	for r, err := range run.Records() {
+		if err != nil {
+			return
+		}
+		records = append(records, &r)
+	}
+	forecast.Learn(directory, &run.Manifest, records)
 }

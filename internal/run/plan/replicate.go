@@ -129,8 +129,8 @@ func (r *Replication) Resume(l Library, directory string) error {
 	return r.Choose(l, r.Studies)
 }
 
-// A Study is what the claims of one study need.
-type Study struct {
+// A StudyPlan holds what the claims of one study need.
+type StudyPlan struct {
 	Scenario  *scenario.Scenario
 	Until     *record.Until
 	Warnings  []string
@@ -139,12 +139,12 @@ type Study struct {
 }
 
 // Plan plans what the claims of a study need. A study that was begun goes on.
-func (r *Replication) Plan(ctx context.Context, l Library, name string, progress io.Writer) (Study, error) {
+func (r *Replication) Plan(ctx context.Context, l Library, name string, progress io.Writer) (StudyPlan, error) {
 	what, err := l.Scenario(name)
 	if err != nil {
-		return Study{}, err
+		return StudyPlan{}, err
 	}
-	study := Study{Directory: filepath.Join(r.Directory, what.Name)}
+	study := StudyPlan{Directory: filepath.Join(r.Directory, what.Name)}
 	if run, err := record.Open(study.Directory); err == nil {
 		study.Scenario, err = scenario.Parse(study.Directory+"/manifest.json", run.Manifest.Scenario, l.Vocabulary())
 		study.Until, study.Resume = run.Manifest.Until, true
@@ -155,7 +155,7 @@ func (r *Replication) Plan(ctx context.Context, l Library, name string, progress
 	}
 	what, study.Warnings = r.named().Install(ctx, what, progress)
 	if study.Scenario, err = what.ForClaims(r.wants, leastRepeats); err != nil {
-		return Study{}, fmt.Errorf("%s: %w", name, err)
+		return StudyPlan{}, fmt.Errorf("%s: %w", name, err)
 	}
 	most := mostRepeatsOfClaim
 	if r.Quick {

@@ -16,12 +16,17 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/report/export"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // A Reader reads runs and judges their trials again.
@@ -132,4 +137,98 @@ func NamesOf(directories []string) []string {
 		names[i] = name
 	}
 	return names
+}
+
+// A Printing says how a run is printed.
+type Printing struct {
+	Columns []string // of the table; none: the usual ones
+	Verbose bool     // with all words, and the notes of the table whole
+	Page    string   // the report's file, which is named last
+}
+
+// Print prints the figures, then the claims, and last the answer: what stands last is read first.
+func Print(w io.Writer, seen *report.Run, p Printing) error {
+	terminal := format.TerminalOf(w)
+	for _, step := range []func() error{
+		func() error { return printTable(w, seen, p, terminal) },
+		func() error { return table.WriteTraces(w, seen.Summary) },
+		func() error { return table.WriteAllocators(w, seen.Summary) },
+		func() error { return gate.WriteClaims(w, seen.Summary.Claims, terminal) },
+		func() error { return printWords(w, seen, p, terminal) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	for _, line := range seen.Answer {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintf(w, "Report: %s\n", p.Page)
+	if len(seen.Summary.Insights) > 0 {
+		fmt.Fprintf(w, "Why: wirelab explain %s\n", seen.Directory)
+	}
+	return nil
+}
+
+func printTable(w io.Writer, seen *report.Run, p Printing, terminal format.Terminal) error {
+	switch {
+	case seen.Summary.IsSweep() && len(p.Columns) == 0:
+		return table.WriteScaling(w, seen.Summary)
+	case table.IsLoad(seen.Summary) && len(p.Columns) == 0:
+		return table.WriteLoad(w, seen.Summary, seen.Records[0].Warnings, terminal)
+	}
+	return table.WriteTable(w, seen.Summary, table.Table{Terminal: terminal, Columns: p.Columns, Verbose: p.Verbose})
+}
+
+// printWords prints all words, and names the other files of the run, where p is verbose.
+func printWords(w io.Writer, seen *report.Run, p Printing, terminal format.Terminal) error {
+	if !p.Verbose {
+		return nil
+	}
+	fmt.Fprintln(w)
+	if err := format.WriteWords(w, seen.Advice, terminal); err != nil {
+		return err
+	}
+	if len(seen.Summary.Profiles) > 0 {
+		fmt.Fprintf(w, "\nProfiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, export.ProfilesFolder))
+	}
+	if name, has := report.StudyTableFile(seen.Summary); has {
+		fmt.Fprintf(w, "\nScenarios: %s\n", filepath.Join(seen.Directory, name))
+	}
+	return nil
+}
+
+// Replicated returns what came out for a study whose run was read.
+func Replicated(seen *report.Run, status record.Status) gate.Replicated {
+	s := seen.Summary
+	study := gate.Replicated{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Claims: s.Claims}
+	if status == record.Interrupted {
+		study.Note = fmt.Sprintf("interrupted after %d of %d trials", s.Done, s.Planned)
+	}
+	return study
+}
+
+// Unmeasured returns a study that was not measured, with all its claims.
+func Unmeasured(s *scenario.Scenario, why string) gate.Replicated {
+	study := gate.Replicated{Title: s.Title, Note: why}
+	for _, c := range s.Claims {
+		study.Claims = append(study.Claims, compare.Claim{Row: c.Row, Says: c.Says, But: c.But, Part: c.Part, Find: c.Find, Outcome: compare.Unmeasured, Reason: why})
+	}
+	return study
+}
+
+// WriteReplication writes the files of a replication beside its runs.
+func WriteReplication(directory string, all *gate.Replication) error {
+	for name, write := range map[string]func(io.Writer, *gate.Replication) error{
+		"claims.html": gate.WriteReplicationHTML,
+		"claims.json": report.WriteReplicationJSON,
+		"claims.md":   gate.WriteReplicationMarkdown,
+		"claims.xml":  gate.WriteReplicationJUnit,
+	} {
+		if err := WriteFile(filepath.Join(directory, name), func(w io.Writer) error { return write(w, all) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,11 +1,22 @@
 package report
 
 import (
+	"cmp"
+	"encoding/csv"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 
+	"wirelab.dev/internal/base/spelling"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/export"
+	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/table"
 )
 
 // A Format is a file format that other tools read.
@@ -38,4 +49,297 @@ func FindFormat(name string) (Format, error) {
 		names = append(names, format.Name)
 	}
 	return Format{}, fmt.Errorf("no export format %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// A csvColumn is one value of every row, with the unit in its title.
+type csvColumn[Row any] struct {
+	title string
+	value func(Row) string
+}
+
+// WriteCSV prints one row per cell, in full precision. A figure that was not
+// measured, or that has no valid trial, is empty.
+func WriteCSV(w io.Writer, run *Run) error {
+	var rows []*Cell
+	for _, cell := range table.Ordered(run.Summary.Cells) {
+		rows = append(rows, new(newCell(cell)))
+	}
+	return writeRows(w, csvColumns(), rows)
+}
+
+func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error {
+	lines := [][]string{nil}
+	for _, c := range columns {
+		lines[0] = append(lines[0], c.title)
+	}
+	for _, row := range rows {
+		var line []string
+		for _, c := range columns {
+			line = append(line, c.value(row))
+		}
+		lines = append(lines, line)
+	}
+	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
+		return fmt.Errorf("report: writing CSV: %w", err)
+	}
+	return nil
+}
+
+// csvColumns returns what identifies a cell, its counts, and the figures that have the
+// tag `csv`.
+func csvColumns() []csvColumn[*Cell] {
+	columns := []csvColumn[*Cell]{
+		{"part", func(c *Cell) string { return c.Part }},
+		{"stack", func(c *Cell) string { return c.Stack }},
+		{"variant", func(c *Cell) string { return c.Variant }},
+		{"workload", func(c *Cell) string { return c.Workload }},
+		{"request_bytes", func(c *Cell) string { return strconv.Itoa(c.RequestBytes) }},
+		{"response_bytes", func(c *Cell) string { return strconv.Itoa(c.ResponseBytes) }},
+		{"clients", func(c *Cell) string { return strconv.Itoa(c.Clients) }},
+		{"connection", func(c *Cell) string { return c.Connection }},
+		{"load", func(c *Cell) string { return c.Load.Model }},
+		{"rate_rps", func(c *Cell) string { return positive(c.Load.RatePerSecond) }},
+		{"ramp_to_rps", func(c *Cell) string { return positive(c.Load.RampTo) }},
+		{"burst", func(c *Cell) string { return positive(float64(c.Load.Burst)) }},
+		{"goal", func(c *Cell) string { return c.Load.Goal }},
+		{"in_flight_limit", func(c *Cell) string { return positive(float64(c.Load.InFlightLimit)) }},
+		{"trials", func(c *Cell) string { return strconv.Itoa(c.Trials) }},
+		{"valid_trials", func(c *Cell) string { return strconv.Itoa(c.Valid) }},
+		{"requests", func(c *Cell) string { return strconv.FormatInt(c.Requests, 10) }},
+		{"errors", func(c *Cell) string { return strconv.FormatInt(c.Errors, 10) }},
+	}
+	return append(columns, csvFields(reflect.TypeFor[Cell](), "*", reflect.Value.Elem)...)
+}
+
+// csvFields returns the columns of the fields that are tagged `csv`. The tag of a
+// struct is a pattern for the titles of its fields, with a star for theirs. The
+// columns get at their struct by the function given, from a pointer to the
+// cell; it returns the zero Value where there is none.
+func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) reflect.Value) []csvColumn[*Cell] {
+	var columns []csvColumn[*Cell]
+	for _, m := range membersOf(of, forPrograms) {
+		tag, tagged := m.Tag.Lookup("csv")
+		if !tagged {
+			continue
+		}
+		title := strings.Replace(pattern, "*", tag, 1)
+		get := func(cell reflect.Value) reflect.Value {
+			v := in(cell)
+			if v.IsValid() {
+				v = reflect.Indirect(v.FieldByIndex(m.Index))
+			}
+			return v
+		}
+		inner := m.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		known := func(c *Cell) (v reflect.Value, ok bool) {
+			v = get(reflect.ValueOf(c))
+			return v, v.IsValid() && c.HasFigures()
+		}
+		switch {
+		case inner == figureType:
+			columns = append(columns, bounded(title, csvNumber, func(c *Cell) *matrix.Figure {
+				if v, ok := known(c); ok {
+					return new(v.Interface().(matrix.Figure))
+				}
+				return nil
+			})...)
+		case inner.Kind() == reflect.Struct:
+			columns = append(columns, csvFields(inner, title, get)...)
+		default:
+			columns = append(columns, csvColumn[*Cell]{title, func(c *Cell) string {
+				v, ok := known(c)
+				switch {
+				case !ok:
+					return ""
+				case v.CanFloat():
+					return csvNumber(v.Float())
+				}
+				return fmt.Sprint(v)
+			}})
+		}
+	}
+	return columns
+}
+
+// bounded returns the columns of a figure and the ends of its interval, each empty where there is none.
+func bounded[Row any](title string, show func(float64) string, of func(Row) *matrix.Figure) []csvColumn[Row] {
+	column := func(suffix string, pick func(*matrix.Figure) float64) csvColumn[Row] {
+		return csvColumn[Row]{title + suffix, func(row Row) string {
+			f := of(row)
+			if f == nil || suffix != "" && f.Interval == nil {
+				return ""
+			}
+			return show(pick(f))
+		}}
+	}
+	return []csvColumn[Row]{
+		column("", func(f *matrix.Figure) float64 { return f.Value }),
+		column("_low", func(f *matrix.Figure) float64 { return f.Interval.Low }),
+		column("_high", func(f *matrix.Figure) float64 { return f.Interval.High }),
+	}
+}
+
+func csvNumber(value float64) string {
+	if !format.Finite(value) {
+		return ""
+	}
+	return strconv.FormatFloat(value, 'g', -1, 64)
+}
+
+func positive(value float64) string {
+	if value <= 0 {
+		return ""
+	}
+	return csvNumber(value)
+}
+
+// StudyTableFile returns the file name of a study's own table beside the run: what
+// the study calls it, and the minute in which the run began. Most have none.
+func StudyTableFile(s *analysis.Summary) (name string, has bool) {
+	file := s.Report.Table.File
+	return file + "_" + s.Started.Format("20060102_1504") + ".csv", file != ""
+}
+
+// CheckStudyColumn says why a study's table cannot have a column.
+func CheckStudyColumn(name string) error {
+	var names []string
+	for _, c := range studyColumns() {
+		names = append(names, c.title)
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return fmt.Errorf("column %q: %s", name, spelling.Suggest(name, names))
+}
+
+// A studyRow is a cell, compared with the first stack's cell at the same point.
+type studyRow struct {
+	*Cell
+	declared *scenario.Declarations
+	// The cell's figures over the first's; nil where it is the first, or where
+	// they may not be compared.
+	throughput, mean *matrix.Figure
+}
+
+// WriteStudyTable prints one row per cell, with the columns that the study asks for, or else with
+// all columns. Figures that were not measured are empty. So are all figures of a cell without a
+// valid trial, except the outcomes of its requests.
+func WriteStudyTable(w io.Writer, run *Run) error {
+	columns := studyColumns()
+	if asked := run.Summary.Report.Table.Columns; len(asked) > 0 {
+		columns = slices.DeleteFunc(columns, func(c studyColumn) bool { return !slices.Contains(asked, c.title) })
+		slices.SortFunc(columns, func(a, b studyColumn) int {
+			return cmp.Compare(slices.Index(asked, a.title), slices.Index(asked, b.title))
+		})
+	}
+	s := run.Summary
+	first := map[string]string{} // variant of each part
+	var rows []studyRow
+	for i := range s.Cells {
+		c := newCell(&s.Cells[i])
+		first[c.Part] = cmp.Or(first[c.Part], c.Variant)
+		rows = append(rows, studyRow{
+			Cell: &c, declared: &s.Declared,
+			throughput: s.Against(&c.Cell, first[c.Part], matrix.Throughput),
+			mean:       s.Against(&c.Cell, first[c.Part], matrix.Mean),
+		})
+	}
+	return writeRows(w, columns, rows)
+}
+
+type studyColumn = csvColumn[studyRow]
+
+func studyColumns() []studyColumn {
+	text := func(title string, of func(*matrix.Cell) string) studyColumn {
+		return studyColumn{title, func(r studyRow) string { return of(&r.Cell.Cell) }}
+	}
+	count := func(title string, of func(*matrix.Cell) int64) studyColumn {
+		return text(title, func(c *matrix.Cell) string { return strconv.FormatInt(of(c), 10) })
+	}
+	columns := []studyColumn{
+		text("scenario", func(c *matrix.Cell) string { return c.Part }),
+		{"operation", func(r studyRow) string { return r.declared.Operation(r.Workload) }},
+		text("stack", func(c *matrix.Cell) string { return c.Variant }),
+		{"protocol", studyRow.protocol},
+		text("load", table.DescribeLoad),
+		count("users", func(c *matrix.Cell) int64 { return int64(cmp.Or(c.Load.Burst, c.Clients)) }),
+		text("valid", func(c *matrix.Cell) string { return fmt.Sprintf("%d/%d", c.Valid, c.Trials) }),
+		count("requests", func(c *matrix.Cell) int64 { return c.Survival.Requests }),
+		count("succeeded", func(c *matrix.Cell) int64 { return c.Survival.Succeeded }),
+		count("failed", func(c *matrix.Cell) int64 { return c.Survival.Requests - c.Survival.Succeeded }),
+		text("error_rate", func(c *matrix.Cell) string {
+			if c.Survival.Share == nil {
+				return ""
+			}
+			return rounded(1 - *c.Survival.Share)
+		}),
+	}
+	columns = append(columns, studyFigures()...)
+	columns = append(columns, text("limit", func(c *matrix.Cell) string { return limits[c.Bound] }))
+	columns = append(columns, bounded("throughput_ratio", rounded, func(r studyRow) *matrix.Figure { return r.throughput })...)
+	return append(columns, bounded("mean_ratio", rounded, func(r studyRow) *matrix.Figure { return r.mean })...)
+}
+
+// limits are in the study's terms: its question was whether the CPU was one.
+var limits = map[matrix.Bound]string{matrix.ByServerCPU: "cpu", matrix.ByClientCPU: "cpu", matrix.ByWaiting: "waiting"}
+
+func studyFigures() []studyColumn {
+	const (
+		milli   = 1e-3 // of a microsecond
+		mega    = 1e-6 // of a byte
+		percent = 100
+	)
+	var columns []studyColumn
+	for _, f := range []struct {
+		title string
+		unit  float64
+		field string
+	}{
+		{"throughput_rps", 1, "Throughput"},
+		{"mean_ms", milli, "Response.Mean"},
+		{"p95_ms", milli, "Response.P95"},
+		{"request_wire_bytes", 1, "Wire.Request.Total"},
+		{"response_wire_bytes", 1, "Wire.Response.Total"},
+		{"client_cpu_us", 1, "ClientCPU"},
+		{"server_cpu_us", 1, "ServerCPU"},
+		{"server_cpu_percent_of_core", percent, "Server.Cores"},
+		{"server_rss_mb", mega, "Server.RSS"},
+		{"server_peak_mb", mega, "Server.Peak"},
+	} {
+		columns = append(columns, studyColumn{f.title, func(r studyRow) string {
+			figure := table.FigureAt(r.Cell, f.field)
+			if figure == nil || !r.IsValid() {
+				return ""
+			}
+			return rounded(figure.Value * f.unit)
+		}})
+	}
+	return columns
+}
+
+// digits is more than the precision of any figure here.
+const digits = 6
+
+// rounded shows a figure, and nothing where there is none.
+func rounded(value float64) string {
+	if !format.Finite(value) {
+		return ""
+	}
+	return strconv.FormatFloat(value, 'g', digits, 64)
+}
+
+// versions names the negotiated protocols as the studies do.
+var versions = map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "tcp-plain": "TCP", "tcp-calls": "TCP"}
+
+// protocol returns the negotiated protocol; in older records, which lack it, the one that
+// the stack declares.
+func (r studyRow) protocol() string {
+	negotiated := r.Connections.Negotiated
+	if !negotiated.Recorded {
+		return r.declared.Protocols[r.Variant]
+	}
+	return cmp.Or(versions[negotiated.Protocol], negotiated.Protocol)
 }

@@ -1,14 +1,24 @@
 package report
 
 import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"encoding/json"
 	"fmt"
+	"html/template"
+	"io"
+	"math"
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/table"
+	"wirelab.dev/web"
 )
 
 // pageData holds the data of the page: the object of --json, and figures that only a page
@@ -109,4 +119,202 @@ func kernel(host map[string]any) string {
 	version, _ := host["kernel"].(string)
 	architecture, _ := host["arch"].(string)
 	return strings.Join(strings.Fields(system+" "+version+" "+architecture), " ")
+}
+
+//go:embed page.html
+var pageText string
+
+// WriteHTML writes the report as one page that needs nothing else: no server,
+// no network, and to be read at all, no JavaScript.
+func WriteHTML(w io.Writer, run *Run) error { return writeHTML(w, run, "") }
+
+// LiveScript loads a page again when its server says that there is a newer one. What the
+// reader chose is in the page's address, and stays.
+const LiveScript = `new EventSource("events").onmessage = () => location.reload();`
+
+// WriteLiveHTML writes the page of a run that goes on, for a server that has the events.
+func WriteLiveHTML(w io.Writer, run *Run) error { return writeHTML(w, run, LiveScript) }
+
+func writeHTML(w io.Writer, run *Run, live template.JS) error {
+	page, err := template.New("page").Parse(pageText)
+	if err != nil {
+		return fmt.Errorf("report: reading the page's template: %w", err)
+	}
+	encoded, err := encode(newPageData(run), forPage)
+	if err != nil {
+		return fmt.Errorf("report: encoding the page's data: %w", err)
+	}
+	// With <, > and & as escapes no text in the data can end the element that
+	// it stands in.
+	var data bytes.Buffer
+	json.HTMLEscape(&data, encoded)
+	// The style and the program are ours, and the data is escaped.
+	err = page.Execute(w, pageContent{
+		Title:   cmp.Or(run.Summary.Title, run.Summary.Name),
+		Style:   template.CSS(web.Style),
+		Program: template.JS(web.Program),
+		Data:    template.JS(data.String()),
+		Advice:  slices.Concat(run.Answer, run.Advice),
+		Table:   table.NewPlain(run.Summary),
+		Live:    live,
+	})
+	if err != nil {
+		return fmt.Errorf("report: writing the page: %w", err)
+	}
+	return nil
+}
+
+type pageContent struct {
+	Title   string
+	Style   template.CSS
+	Program template.JS
+	Data    template.JS
+	Advice  []string
+	Table   table.PlainTable
+	Live    template.JS // empty in a file
+}
+
+// Pair is two insights that the page can explain one against the other, or one that it
+// explains alone, in words. Their figures are in the insights.
+type Pair struct {
+	Of      int      `json:"of"`                            // B: its place among the insights
+	Against *int     `json:"against" jsonschema:"nullable"` // A; null where B is explained alone
+	Words   []string `json:"words"`
+}
+
+// mostPaired bounds the page: each of n cells at a point against each other gives about n²
+// half kilobytes of words, which is half of what their figures take for ten. Beyond it each
+// is there against the first alone.
+const mostPaired = 12
+
+// pairsOf lists what can be explained: cells at the same point. The usual pair of each point
+// comes first.
+func pairsOf(insights []insight.Insight) []Pair {
+	var all []Pair
+	for _, point := range pointsOf(insights) {
+		there := make([]insight.Insight, len(point))
+		for i, place := range point {
+			there[i] = insights[place]
+		}
+		pair := func(of, against *insight.Insight) Pair {
+			p := Pair{Words: advice.Explain(insight.Explain(of, against))}
+			for i := range there {
+				switch &there[i] {
+				case of:
+					p.Of = point[i]
+				case against:
+					p.Against = &point[i]
+				}
+			}
+			return p
+		}
+		usualOf, usualAgainst := insight.UsualPair(there)
+		all = append(all, pair(usualOf, usualAgainst))
+		for b := range there {
+			for a := range there {
+				switch {
+				case &there[b] == usualOf && &there[a] == usualAgainst, len(there) > mostPaired && a > 0 && a != b:
+				case a != b:
+					all = append(all, pair(&there[b], &there[a]))
+				case usualAgainst != nil:
+					all = append(all, pair(&there[b], nil))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// pointsOf puts the places of insights together that differ in their variant alone.
+func pointsOf(insights []insight.Insight) [][]int {
+	var points [][]int
+	for i := range insights {
+		known := slices.IndexFunc(points, func(point []int) bool { return insights[point[0]].IsAt(&insights[i]) })
+		if known < 0 {
+			points = append(points, []int{i})
+			continue
+		}
+		points[known] = append(points[known], i)
+	}
+	return points
+}
+
+// Profiles holds the profiles of a run, for its page. There may be dozens, and most of
+// their functions are the same, so it lists each name once.
+type Profiles struct {
+	Categories []string                   `json:"categories"`
+	Functions  []insight.ProfiledFunction `json:"functions"`
+	List       []PackedProfile            `json:"list"`
+}
+
+// A PackedProfile is a profile whose stacks are one list of numbers.
+type PackedProfile struct {
+	insight.Profile
+	// Packed has for each stack: how many outermost frames it shares with the stack
+	// before it, how many more it has, these, its category, and its weight in
+	// thousand-millionths. Frames and categories are places in the lists of Profiles.
+	Packed []int `json:"stacks"`
+}
+
+// weightScale makes a weight a whole number. A stack that rounding drops has less than a
+// thousand-millionth of all.
+const weightScale = 1e9
+
+func packProfiles(profiles []insight.Profile) Profiles {
+	categories, functions := places[string]{}, places[insight.ProfiledFunction]{}
+	packed := Profiles{}
+	for _, p := range profiles {
+		category, function := categories.of(p.Categories), functions.of(p.Functions)
+		stacks := make([]insight.ProfiledStack, len(p.Stacks))
+		for i, s := range p.Stacks {
+			frames := make([]int, len(s.Frames))
+			for depth, frame := range s.Frames {
+				frames[depth] = function[frame]
+			}
+			stacks[i] = insight.ProfiledStack{Frames: frames, Category: category[s.Category], Weight: s.Weight}
+		}
+		packed.List = append(packed.List, PackedProfile{Profile: p, Packed: packStacks(stacks)})
+	}
+	packed.Categories, packed.Functions = categories.list, functions.list
+	return packed
+}
+
+// packStacks sorts the stacks, so that each shares much with the one before it.
+func packStacks(stacks []insight.ProfiledStack) []int {
+	slices.SortStableFunc(stacks, func(a, b insight.ProfiledStack) int { return slices.Compare(a.Frames, b.Frames) })
+	var packed, before []int
+	for _, s := range stacks {
+		shared := 0
+		for shared < min(len(before), len(s.Frames)) && before[shared] == s.Frames[shared] {
+			shared++
+		}
+		packed = append(packed, shared, len(s.Frames)-shared)
+		packed = append(packed, s.Frames[shared:]...)
+		packed = append(packed, s.Category, int(math.Round(weightScale*s.Weight)))
+		before = s.Frames
+	}
+	return packed
+}
+
+// A places is a list without repetitions.
+type places[T comparable] struct {
+	list []T
+	at   map[T]int
+}
+
+// of returns the places of the values, which are added where they are not in the list.
+func (p *places[T]) of(values []T) []int {
+	if p.at == nil {
+		p.at = map[T]int{}
+	}
+	found := make([]int, len(values))
+	for i, value := range values {
+		place, known := p.at[value]
+		if !known {
+			place = len(p.list)
+			p.at[value], p.list = place, append(p.list, value)
+		}
+		found[i] = place
+	}
+	return found
 }

@@ -3,8 +3,11 @@ package format
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 
 	"wirelab.dev/internal/foreign/flags"
 )
@@ -109,4 +112,31 @@ func Command(arguments []string) string {
 		quoted[i] = flags.Quote(argument)
 	}
 	return strings.Join(quoted, " ")
+}
+
+// A Terminal describes the writer of a table or a view.
+type Terminal struct {
+	Width  int // in columns; 0 where it is no terminal
+	Colour bool
+}
+
+// TerminalOf returns the writer's width and whether it takes colours.
+func TerminalOf(w io.Writer) Terminal {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return Terminal{}
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return Terminal{}
+	}
+	return Terminal{Width: width, Colour: os.Getenv("NO_COLOR") == ""}
+}
+
+// Cut shortens a text to a width.
+func Cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
 }

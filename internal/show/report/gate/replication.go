@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/show/report/format"
-	"wirelab.dev/internal/show/report/table"
 	"wirelab.dev/web"
 )
 
@@ -108,7 +110,7 @@ func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) err
 		if _, err := fmt.Fprintf(w, "\n%s\n", format.Painter(terminal.Colour)(format.Bold, s.Title)); err != nil {
 			return err
 		}
-		if err := table.WriteClaims(w, s.Claims, terminal); err != nil {
+		if err := WriteClaims(w, s.Claims, terminal); err != nil {
 			return err
 		}
 	}
@@ -127,7 +129,7 @@ func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| | row | claim | claimed | here | verdict |\n| --- | --- | --- | ---: | ---: | --- |\n", s.Title, s.Total)
 		for i := range s.Claims {
 			c := &s.Claims[i]
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", table.ClaimMarks[c.Outcome], c.Row, safe(c.Says), c.Claimed(), table.ClaimHere(c), safe(claimVerdict(c)))
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", claimMarks[c.Outcome], c.Row, safe(c.Says), c.Claimed(), claimHere(c), safe(claimVerdict(c)))
 		}
 	}
 	_, err := io.WriteString(w, out.String())
@@ -157,7 +159,7 @@ func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 		for i := range s.Claims {
 			c := &s.Claims[i]
 			one := junitTest{Name: strings.TrimSpace(c.Row + " " + c.Says), Class: s.Name}
-			message := &junitMessage{fmt.Sprintf("%s (here %s, claimed %s)", claimVerdict(c), table.ClaimHere(c), c.Claimed())}
+			message := &junitMessage{fmt.Sprintf("%s (here %s, claimed %s)", claimVerdict(c), claimHere(c), c.Claimed())}
 			switch c.Outcome {
 			case compare.Refuted, compare.Smaller:
 				one.Failure = message
@@ -176,7 +178,7 @@ var replicationText string
 // WriteReplicationHTML writes one page, which leads to each study's own report.
 func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	page, err := template.New("replication").Funcs(template.FuncMap{
-		"here": table.ClaimHere, "claimed": (*compare.Claim).Claimed, "mark": func(o compare.Outcome) string { return table.ClaimMarks[o] },
+		"here": claimHere, "claimed": (*compare.Claim).Claimed, "mark": func(o compare.Outcome) string { return claimMarks[o] },
 		"factors": (*compare.Claim).FactorsInWords, "class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
 		"at": func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] },
 	}).Parse(replicationText)
@@ -191,4 +193,64 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 		return fmt.Errorf("report: writing the page: %w", err)
 	}
 	return nil
+}
+
+// claimMarks marks outcomes for the eye; the word stands beside each.
+var claimMarks = map[compare.Outcome]string{
+	compare.Compatible:   "✓",
+	compare.Larger:       ">",
+	compare.Smaller:      "<",
+	compare.Refuted:      "✗",
+	compare.Underpowered: "?",
+	compare.Unmeasured:   "–",
+}
+
+// WriteClaims prints a line per claim: whether it holds here, what was measured and what is
+// claimed. What is claimed is cut to a terminal's line, if it must be.
+func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	const last = "what is claimed"
+	rows := [][]string{{"", "row", "claim", "here", "claimed", last}}
+	for i := range claims {
+		c := &claims[i]
+		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimHere(c), c.Claimed(), claimSays(c)})
+	}
+	lines := format.Grid(rows, func(column int) bool { return column < 3 || column == 5 })
+	width := math.MaxInt
+	if terminal.Width > 0 {
+		width = max(terminal.Width, utf8.RuneCountInString(lines[0])-len(last)+20)
+	}
+	var out strings.Builder
+	out.WriteString("\n" + format.Painter(terminal.Colour)(format.Bold, lines[0]) + "\n")
+	for _, line := range lines[1:] {
+		out.WriteString(format.Cut(line, width) + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// claimHere returns the claim's figure here, if there is one. Between bounds it may be a place
+// and not a ratio.
+func claimHere(c *compare.Claim) string {
+	if c.Ratio == nil {
+		return format.Absent
+	}
+	text := units.Number(c.Ratio.Value)
+	if c.AtLeast == nil && c.AtMost == nil {
+		text += "×"
+	}
+	if i := c.Ratio.Interval; i != nil {
+		text += fmt.Sprintf(" (%s to %s)", units.Number(i.Low), units.Number(i.High))
+	}
+	return text
+}
+
+// claimSays returns what is claimed, and why it could not be measured.
+func claimSays(c *compare.Claim) string {
+	if c.Ratio == nil && c.Reason != "" {
+		return c.Says + " (" + c.Reason + ")"
+	}
+	return c.Says
 }

@@ -261,10 +261,102 @@ func asked(varying []key, figures []column, names []string) []column {
 	return all
 }
 
-// showsTimes reports whether a column may differ between the kinds of time of a cell.
-func (t Table) showsTimes() bool {
-	if len(t.Columns) == 0 || slices.Contains(t.Columns, AllColumns) {
-		return true
+// A line is a row of the table. A cell whose response time is not its service time has
+// a line for each kind of time, with a label in place of the stack.
+type line struct {
+	cell      *matrix.Cell
+	latencies *matrix.Latencies
+	label     string
+	marks     string
+	best      string // the column in which the cell is the fastest of its group; mostly none
+}
+
+func keyColumns(keys []key) []column {
+	all := []column{{title: stackTitle, left: true, priority: stays, value: func(l line) string {
+		if l.label != "" {
+			return l.label
+		}
+		return l.cell.ShortVariant()
+	}}}
+	for _, k := range keys {
+		all = append(all, k.column())
 	}
-	return slices.ContainsFunc(latencyColumns(), func(c column) bool { return slices.Contains(t.Columns, c.title) })
+	return all
+}
+
+// A key is a property by which cells differ. It is a column only where a part has cells
+// that differ in it; otherwise it is said once, above its part or the whole table.
+type key struct {
+	title  string
+	left   bool
+	legend string
+	text   func(*matrix.Cell) string
+	said   func(*matrix.Cell) string // in a heading; empty where there is nothing to say
+	seldom bool                      // most runs have nothing of it: a column only where cells differ
+}
+
+func keys() []key {
+	workload := func(c *matrix.Cell) string { return c.Workload }
+	return []key{
+		{title: "workload", left: true, text: workload, said: workload},
+		{title: "size", text: func(c *matrix.Cell) string { return c.Payload.Text(format.ByteSize, "→") }, said: saySizes},
+		{title: "c", legend: "c: clients", text: ClientCount, said: DescribeClients},
+		{title: "load", left: true, text: DescribeLoad, said: sayLoad},
+		{title: "link", left: true, text: link, said: sayLink},
+		{title: "agents", legend: "agents: those of a fleet that the clients are spread over", text: agents, said: sayAgents, seldom: true},
+		{title: "conn", left: true, text: func(c *matrix.Cell) string { return c.Connection }, said: sayMode},
+	}
+}
+
+// column returns the key as a column.
+func (k key) column() column {
+	return column{title: k.title, left: k.left, priority: stays, legend: k.legend, value: ofCell(k.text)}
+}
+
+// placeKeys tells the keys that all cells share from the others.
+func placeKeys(cells []*matrix.Cell) (constant, varying []key) {
+	for _, k := range keys() {
+		if varies(cells, k.compare()) {
+			varying = append(varying, k)
+		} else {
+			constant = append(constant, k)
+		}
+	}
+	return constant, varying
+}
+
+// say says the keys of a cell.
+func say(keys []key, c *matrix.Cell) string {
+	var texts []string
+	for _, k := range keys {
+		if text := k.said(c); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// compare returns the text by which cells are compared. Each stack has its own way to keep connections,
+// which a verbose legend lists: here it is the ways not to keep them that count.
+func (k key) compare() func(*matrix.Cell) string {
+	if k.title == "conn" {
+		return k.said
+	}
+	return k.text
+}
+
+// runs splits the items wherever two neighbours are not the same.
+func runs[T any](items []T, same func(a, b T) bool) (all [][]T) {
+	first := 0
+	for i := range items {
+		if i+1 == len(items) || !same(items[i], items[i+1]) {
+			all = append(all, items[first:i+1])
+			first = i + 1
+		}
+	}
+	return all
+}
+
+func varies(cells []*matrix.Cell, of func(*matrix.Cell) string) bool {
+	return slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return of(c) != of(cells[0]) })
 }

@@ -48,7 +48,7 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 		if e.Code != "" && e.Code != codes.Unknown.String() { // which HTTP does not have
 			class += " (" + e.Code + ")"
 		}
-		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, cutTo(strings.ReplaceAll(e.Example, "\n", " "), longestExample))
+		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, format.Cut(strings.ReplaceAll(e.Example, "\n", " "), longestExample))
 	}
 	if k := c.Checking; k != nil {
 		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",

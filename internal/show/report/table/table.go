@@ -6,26 +6,17 @@
 package table
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/curves"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
 )
-
-// A Table says how the table is printed.
-type Table struct {
-	format.Terminal
-	Columns []string // as [FindColumns] gives them; none: the usual ones
-	Verbose bool     // with what the columns mean in general, and the notes whole
-}
-
-func (t Table) room() int { return cmp.Or(t.Width, format.UsualWidth) }
 
 // WriteTable prints one line per cell, with compared cells next to each other. Notes below say why
 // some figures must not be believed. If there is no room for all of the usual columns, it leaves
@@ -68,18 +59,6 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	writeForeign(&out, summary, table)
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-func partOf(c *matrix.Cell) string { return c.Part }
-
-// A line is a row of the table. A cell whose response time is not its service time has
-// a line for each kind of time, with a label in place of the stack.
-type line struct {
-	cell      *matrix.Cell
-	latencies *matrix.Latencies
-	label     string
-	marks     string
-	best      string // the column in which the cell is the fastest of its group; mostly none
 }
 
 func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes *notes) []line {
@@ -156,41 +135,6 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 	return table
 }
 
-// Ordered returns the cells in the order of the table: cells that are compared stand
-// together, from small to large. Parts keep the order of the scenario.
-func Ordered(cells []matrix.Cell) []*matrix.Cell {
-	place := make(map[string]int)
-	sorted := make([]*matrix.Cell, len(cells))
-	for i := range cells {
-		sorted[i] = &cells[i]
-		if _, seen := place[cells[i].Part]; !seen {
-			place[cells[i].Part] = len(place)
-		}
-	}
-	slices.SortStableFunc(sorted, func(a, b *matrix.Cell) int {
-		return cmp.Or(
-			cmp.Compare(place[a.Part], place[b.Part]),
-			cmp.Compare(a.Workload, b.Workload),
-			a.Place.Compare(b.Place),
-			cmp.Compare(a.Load.RatePerSecond, b.Load.RatePerSecond),
-		)
-	})
-	return sorted
-}
-
-// compared reports whether two cells stand in the same group: the same work,
-// done in different ways.
-func compared(a, b *matrix.Cell) bool {
-	return a.Part == b.Part && a.Place == b.Place && loadOf(a) == loadOf(b)
-}
-
-// loadOf leaves out the limit, which is the variant's.
-func loadOf(c *matrix.Cell) record.Load {
-	load := c.Load
-	load.InFlightLimit = 0
-	return load
-}
-
 // whose says above a table whose figures stand in it.
 func whose(s *analysis.Summary) string {
 	return fmt.Sprintf("Imported: figures of %s, not of wirelab.", strings.Join(s.Foreign, ", "))
@@ -214,4 +158,82 @@ func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
 	for _, text := range said {
 		format.Wrap(out, text+".", format.Layout{Width: table.room(), Lead: "• ", Hang: 2})
 	}
+}
+
+// WriteScaling prints, for each variant, how throughput and latency follow the
+// calls in flight, with the ideal line and the fitted law beside them.
+func WriteScaling(w io.Writer, s *analysis.Summary) error {
+	var out strings.Builder
+	for i, scaling := range s.Scalings {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		fmt.Fprintf(&out, "%s (%s), %s\n", scaling.Variant, scaling.Connection, scaling.Workload)
+		if err := scalingTable(&out, s, scaling); err != nil {
+			return err
+		}
+		out.WriteString(law(scaling) + "\n")
+	}
+	if cells := Ordered(s.Cells); len(cells) > 0 {
+		out.WriteString("\n" + strings.Join(tailTexts(cells), "\n") + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "in flight\treq/s\tideal\tof it\tlaw\tP50\tP90\tP99\tP99.9\tP100\tclient\tserver\t")
+	for _, p := range scaling.Points {
+		i := slices.IndexFunc(s.Cells, func(c matrix.Cell) bool {
+			return c.Part == scaling.Part && c.Variant == scaling.Variant && c.Connection == scaling.Connection &&
+				c.Workload == scaling.Workload && c.Payload == scaling.Payload && c.Clients == p.Clients
+		})
+		if i < 0 {
+			continue
+		}
+		cell := &s.Cells[i]
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", p.Clients, format.PerSecond(p.Throughput.Value), optional(p.Ideal, format.PerSecond), optional(p.Share, wholePercent), optional(p.Law, format.PerSecond))
+		for _, quantile := range []string{"P50", "P90", "P99", "P999", "Max"} {
+			fmt.Fprintf(table, "%s\t", format.Micros(FigureAt(cell.ResponseTimes(), quantile).Value))
+		}
+		for _, end := range []*matrix.Figure{cell.Client.Busy, cell.Server.Busy} {
+			share := format.Absent
+			if end != nil {
+				share = wholePercent(end.Value)
+			}
+			fmt.Fprintf(table, "%s\t", share)
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+func optional(value *float64, show func(float64) string) string {
+	if value == nil {
+		return format.Absent
+	}
+	return show(*value)
+}
+
+func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+// law writes the fitted law out.
+func law(s curves.Scaling) string {
+	if s.Law == nil {
+		return "No scalability law is fitted: " + s.Reason
+	}
+	text := fmt.Sprintf("Scalability law: X(N) = %s N / (1 + σ(N−1) + κN(N−1)), σ %s (contention), κ %s (coherency), off by %.1f %% in the mean",
+		format.PerSecond(s.Law.Ideal.Value), withInterval(s.Law.Contention), withInterval(s.Law.Coherency), 100*s.Law.Misfit)
+	if s.Law.Peak != nil {
+		text += fmt.Sprintf("; the peak is at %s in flight", withInterval(*s.Law.Peak))
+	}
+	return text
+}
+
+func withInterval(f matrix.Figure) string {
+	if f.Interval == nil {
+		return fmt.Sprintf("%.3g", f.Value)
+	}
+	return fmt.Sprintf("%.3g (%.3g to %.3g)", f.Value, f.Interval.Low, f.Interval.High)
 }

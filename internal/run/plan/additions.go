@@ -2,14 +2,18 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign"
+	"wirelab.dev/internal/machine/host"
+	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/filestack"
@@ -151,4 +155,93 @@ func (n Named) Install(ctx context.Context, s *scenario.Scenario, progress io.Wr
 		had.Yardsticks = append(had.Yardsticks, y.name)
 	}
 	return had.Apply(s), warnings
+}
+
+// NoLink is the machine's own loopback, beside links that it is compared with.
+const NoLink = "none"
+
+// OverLinks gives the only part of a scenario its link, or makes a part for each of several.
+func OverLinks(s *scenario.Scenario, links []string) error {
+	if len(links) == 0 {
+		return nil
+	}
+	part := s.Parts[0]
+	s.Parts = nil
+	for _, text := range links {
+		one := part
+		if text != NoLink {
+			network, err := scenario.ParseLink(text)
+			if err != nil {
+				return fmt.Errorf("--link: %w", err)
+			}
+			one.Network = network
+		}
+		if len(links) > 1 {
+			one.Of, one.Name = part.Name, part.Name+"-"+wordOf(text)
+			one.Title = linkTitle(one.Network)
+		}
+		s.Parts = append(s.Parts, one)
+	}
+	return nil
+}
+
+// linkTitle returns the title of a part that differs from others by its link.
+func linkTitle(n scenario.Network) string {
+	if text := n.String(); text != "" {
+		return text
+	}
+	return "loopback"
+}
+
+// wordOf turns a link into a word for the name of a part.
+func wordOf(link string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLower(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(link)), "-")
+}
+
+// AddProbes gives the probes to all parts that are measured, and leaves out those that see
+// nothing on this machine. A warning says what is not seen, and what would make it visible.
+func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scenario, warnings []string, _ error) {
+	if len(wanted) > 0 {
+		s = new(*s)
+		s.Parts = slices.Clone(s.Parts)
+		for i, part := range s.Parts {
+			switch program, foreign := foreignClient(part); {
+			case foreign:
+				warnings = append(warnings, fmt.Sprintf("part %s is not looked into: %s cannot be", part.Name, program))
+			case part.Profile == "":
+				s.Parts[i].Probes = wanted
+			}
+		}
+	}
+	for _, probe := range scenario.Probes {
+		if !s.HasProbe(probe) {
+			continue
+		}
+		coverage, err := probes.Coverage(string(probe))
+		switch {
+		case errors.Is(err, host.ErrUnsupported):
+			s = s.Without(probe)
+			warnings = append(warnings, fmt.Sprintf("the probe %s is left out: %v", probe, err))
+		case err != nil:
+			return nil, nil, err
+		case len(coverage.Missing) > 0:
+			warnings = append(warnings, fmt.Sprintf("the probe %s sees less here (%s); it lacks %s", probe, coverage.Method, strings.Join(coverage.Missing, "; ")))
+		}
+	}
+	return s, warnings, nil
+}
+
+// foreignClient returns the foreign program that is the client of a part, if it has one.
+func foreignClient(p scenario.Part) (program string, foreign bool) {
+	for _, v := range slices.Concat(p.Stacks, p.Yardsticks) {
+		if client, is := stack.ForeignClient(v); is {
+			return client.Name, true
+		}
+	}
+	return "", false
 }

@@ -12,9 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
@@ -245,4 +248,183 @@ func (i *identityFlags) read(t service.Target) (*service.TLS, error) {
 		}
 	}
 	return as, nil
+}
+
+// requestFlags say what is asked of the target.
+type requestFlags struct {
+	method  string
+	headers []string
+	data    string
+	file    string
+	kind    string // of the content
+	host    string
+	user    string
+	bearer  string
+	rows    string
+	random  bool
+	version string
+	socket  string
+}
+
+func (r *requestFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, with a body POST)")
+	f.StringArrayVarP(&r.headers, "header", "H", nil, "`field` of the header, as in 'Accept: text/html'; of gRPC's metadata")
+	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; of gRPC JSON")
+	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
+	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
+	f.StringVar(&r.host, "host", "", "`name` that the server is told it is called (default: that of the target)")
+	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
+	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
+	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, a row a call: CSV with a line of names, or JSON lines")
+	f.BoolVar(&r.random, "random", false, "take rows, and requests if there are several, at random, and not in turn")
+	f.StringVar(&r.version, "http", "", "`version` of HTTP: 1.1, 2 or 3 (default 1.1; of gRPC 2)")
+	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
+	complete(cmd, "http", []string{"1.1", "2", "3"})
+	complete(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
+}
+
+// target reads the target with what the flags say of its wire.
+func (r *requestFlags) target(text, usual string) (service.Target, error) {
+	t, err := service.ParseTarget(text, usual)
+	if err != nil {
+		return t, err
+	}
+	if r.socket != "" {
+		t.Socket = r.socket
+	}
+	switch {
+	case r.version == "" || r.version == "1.1" && !t.Wire.IsGRPC() || r.version == "2" && t.Wire.IsGRPC():
+	case r.version == "2":
+		t.Wire = service.HTTP2
+	case r.version == "3" && t.Socket != "":
+		return t, errors.New("--http 3: QUIC goes over UDP, and the target is a unix socket")
+	case r.version == "3" && t.Wire.IsGRPC():
+		t.Wire = service.GRPCH3
+	case r.version == "3":
+		t.Wire = service.HTTP3
+	default:
+		return t, fmt.Errorf("--http %s: want 1.1, 2 or 3; gRPC goes over 2 or 3", r.version)
+	}
+	if (t.Wire == service.HTTP3 || t.Wire == service.GRPCH3) && !t.Secure {
+		return t, fmt.Errorf("--http 3: QUIC has no form without TLS: write https:// or grpcs:// in place of %s://", strings.SplitN(t.String(), ":", 2)[0])
+	}
+	return t, nil
+}
+
+// identityFlags say who the target and its client are.
+type identityFlags struct {
+	trust       trustFlags
+	certificate string
+	key         string
+}
+
+func (i *identityFlags) register(f *pflag.FlagSet) {
+	i.trust.register(f)
+	f.StringVar(&i.certificate, "cert", "", "the client's own certificate: a PEM `file`")
+	f.StringVar(&i.key, "key", "", "the key of --cert: a PEM `file`")
+}
+
+// methodFlags says where a method of gRPC is described.
+type methodFlags struct {
+	reach.Method
+	call      string
+	plaintext bool
+}
+
+func (m *methodFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&m.Proto, "proto", "", "gRPC: the .proto `file` that has the service (default: the server is asked, by reflection)")
+	f.StringArrayVar(&m.Imports, "import-path", nil, "gRPC: `directory` that --proto and its imports are found in (default: the file's own)")
+	f.StringVar(&m.Protoset, "protoset", "", "gRPC: a `file` of descriptors, as protoc --descriptor_set_out or buf build -o writes")
+	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, where the target does not name it")
+	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: a target without a scheme is called without TLS")
+	f.DurationVar(&m.Pace, "pace", 0, "gRPC: `time` between two messages that a call sends")
+	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times each streaming call sends its `messages`")
+}
+
+// isGRPC reports whether the flags are about gRPC.
+func (m *methodFlags) isGRPC() bool {
+	return m.call != "" || m.Proto != "" || m.Protoset != "" || m.plaintext
+}
+
+// usualScheme returns the scheme of a target that has none.
+func (m *methodFlags) usualScheme() string {
+	switch {
+	case m.isGRPC() && m.plaintext:
+		return "grpc"
+	case m.isGRPC():
+		return "grpcs"
+	default:
+		return "http"
+	}
+}
+
+// apply puts the method into the target.
+func (m *methodFlags) apply(t *service.Target) error {
+	switch {
+	case !t.Wire.IsGRPC() && m.isGRPC():
+		return errors.New("--call, --proto, --protoset and --plaintext are about gRPC: write grpc:// or grpcs://")
+	case !t.Wire.IsGRPC():
+		return nil
+	case m.Pace < 0:
+		return fmt.Errorf("--pace: found %v: want more than 0s", m.Pace)
+	case m.Messages < 1:
+		return fmt.Errorf("--messages: found %d: want 1 or more", m.Messages)
+	case t.Path == "" && m.call == "":
+		return fmt.Errorf("target %s: it names no method: write it behind the port, as in %s/pkg.Service/Method, or with --call", t, t)
+	case t.Path == "":
+		t.Path = "/" + strings.TrimPrefix(m.call, "/")
+	case m.call != "":
+		return fmt.Errorf("--call %s: the target names the method %s already: give one of the two", m.call, t.Path)
+	}
+	return nil
+}
+
+// expectFlags holds the conditions of a right answer.
+type expectFlags struct {
+	conditions []string
+	share      float64
+}
+
+func (e *expectFlags) register(f *pflag.FlagSet) {
+	f.StringArrayVar(&e.conditions, "expect", nil, "`condition` of a right answer, as in 'status == 201', 'json(.ok) == true' or 'latency < 20ms' (default: a status below 400, or OK); "+
+		"it may use "+expect.Usable)
+	f.Float64Var(&e.share, "expect-sample", 1, "`share` of the answers whose bodies --expect looks at, from 0 to 1")
+}
+
+// apply checks the conditions and puts them into the definition.
+func (e *expectFlags) apply(d *service.Definition) error {
+	for _, text := range e.conditions {
+		if _, err := expect.Parse(text, d.Wire.Kind()); err != nil {
+			return fmt.Errorf("--expect: %w", err)
+		}
+	}
+	if !(e.share > 0 && e.share <= 1) {
+		return fmt.Errorf("--expect-sample: found %v: want a share above 0, up to 1", e.share)
+	}
+	d.Expect = e.conditions
+	if e.share < 1 {
+		d.ExpectSample = e.share
+	}
+	return nil
+}
+
+// trace has a share of the requests carry a traceparent.
+func (l *loading) trace(d *service.Definition) error {
+	switch {
+	case !l.given("traceparent"):
+		return nil
+	case !(l.traced > 0 && l.traced <= 1):
+		return fmt.Errorf("--traceparent: found %v: want a share above 0, at most 1, as in 0.01", l.traced)
+	}
+	for _, request := range d.Requests {
+		for _, f := range request.Header {
+			if strings.EqualFold(f.Name, service.TraceField) {
+				return errors.New("--traceparent and -H traceparent: give one of them")
+			}
+		}
+	}
+	d.Trace = &service.Trace{Share: l.traced}
+	return nil
 }

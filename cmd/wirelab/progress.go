@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/view"
+	"wirelab.dev/internal/wire/service"
+)
+
+// A loadRun is a load of a user's service while it runs. It can be ended early,
+// and what was measured until then counts.
+type loadRun struct {
+	definition *service.Definition
+	title      string
+	// limit ends a load of a number of requests that takes longer than limit; 0: nothing ends it.
+	limit   time.Duration
+	metrics string // where they are served; empty: nowhere
+
+	remote  lab.Remote
+	limited atomic.Bool // it was the limit that ended it
+}
+
+// start makes the lab report live figures, and makes the end of ctx end the load politely. The
+// caller must run the lab with the context that start returns.
+func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context.Context, stop func()) {
+	if l == nil {
+		return ctx, func() {}
+	}
+	workshop.Live, workshop.Remote = true, &l.remote
+	follows := context.AfterFunc(ctx, l.remote.End)
+	return context.WithoutCancel(ctx), func() { follows() }
+}
+
+// interrupted reports whether somebody ended the load.
+func (l *loadRun) interrupted() bool {
+	return l != nil && l.remote.Ended() && !l.limited.Load()
+}
+
+// view shows how a load goes, and serves its metrics where that was asked for.
+func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (*progress, error) {
+	l, load := j.load, plan[0].Cell.Load
+	stdin, _ := a.stdin.(*os.File) // nil: there are no keys
+	shown := &progress{}
+	if l.limit > 0 {
+		shown.observers = append(shown.observers, (&bounded{load: l}).observe)
+	}
+	if l.metrics != "" {
+		metrics := &view.Metrics{Clients: plan[0].Cell.Clients, Offered: load.Rate}
+		server, err := view.ServeMetrics(ctx, l.metrics, metrics)
+		if err != nil {
+			return nil, usage(err)
+		}
+		fmt.Fprintln(a.stderr, server.Says())
+		shown.observers = append(shown.observers, metrics.Observe)
+		shown.server = server
+	}
+	shown.view = view.NewLoad(a.stderr, stdin, view.Load{
+		Title: l.title, Duration: time.Duration(load.Duration), Trials: len(plan), Pauser: &l.remote, Ending: ctx.Done(),
+	})
+	shown.observers = append(shown.observers, shown.view.Observe)
+	return shown, nil
+}
+
+// bounded ends a load when its limit is over, which begins with its window.
+type bounded struct {
+	load  *loadRun
+	begin sync.Once
+	timer *time.Timer
+}
+
+// observe starts the clock when the warm-up, if there is one, has ended, and stops it when the
+// trial has.
+func (b *bounded) observe(e live.Event) {
+	switch e := e.(type) {
+	case live.Progress:
+		if !e.Warming {
+			b.begin.Do(b.start)
+		}
+	case live.Ended:
+		b.begin.Do(func() {})
+		if b.timer != nil {
+			b.timer.Stop()
+		}
+	}
+}
+
+func (b *bounded) start() {
+	b.timer = time.AfterFunc(b.load.limit, func() {
+		b.load.limited.Store(true)
+		b.load.remote.End()
+	})
+}
+
+// announce says what is to be measured, and what that could find.
+func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
+	u := run.Manifest.Until
+	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), view.Trials(run.Manifest.Trials), run.Dir)
+	for _, warning := range j.warnings {
+		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
+	}
+	if u != nil && u.Claims { // what is repeated depends on what will be found
+		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks\n", plan.DescribeGoal(u), len(u.Looks))
+		return
+	}
+	most := plan.MostTrials(j.scenario, u)
+	if u != nil {
+		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks and %d trials\n", plan.DescribeGoal(u), len(u.Looks), len(most))
+	}
+	if took := plan.NewEstimate(plan.Trials(j.scenario, u), run).Remaining(); took > time.Minute {
+		fmt.Fprintf(a.stderr, "takes about %v on a quiet machine\n", took.Round(10*time.Second))
+	}
+	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
+	if text := plan.Outlook(workshop.Cells(most), u, folders); text != "" {
+		fmt.Fprintln(a.stderr, text)
+	}
+}
+
+// progress shows how a run goes.
+type progress struct {
+	observers []live.Observer
+	view      *view.View
+	server    *view.MetricsServer // nil: no metrics are served
+}
+
+func (p *progress) close() {
+	p.view.Close()
+	if p.server != nil {
+		_ = p.server.Close() // nobody asks it any more
+	}
+}
+
+// viewOf shows how a job goes.
+func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (*progress, error) {
+	if j.load != nil {
+		return a.viewLoad(ctx, j, trials)
+	}
+	left := plan.NewEstimate(trials, run)
+	standing := func() view.Standing {
+		return view.Standing{Done: left.Done(), Trials: left.All(), Left: left.Remaining(), Took: left.Took()}
+	}
+	shown := view.NewRun(a.stderr, view.Run{Look: lookInWords(run.Manifest.Until), Plan: trials, Order: lab.Order(trials), Standing: standing})
+	return &progress{observers: []live.Observer{left.Observe, shown.Observe}, view: shown}, nil
+}
+
+// lookInWords says which look is measured; nil, for a run without looks, gives "".
+func lookInWords(u *record.Until) string {
+	if u == nil {
+		return ""
+	}
+	return fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
+}
+
+// measure measures the trials of a run, with its view and its page.
+func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, pageAt net.Listener) (err error) {
+	var page *view.Page
+	if pageAt != nil {
+		page = view.ServePage(pageAt, func() (*report.Run, error) { return a.readRun(run.Dir) }, a.stderr)
+		defer func() { err = errors.Join(err, page.Close()) }()
+	}
+	running, stop := j.load.start(ctx, workshop)
+	defer stop()
+	course := plan.Course{
+		Run: run, Scenario: j.scenario, Limits: a.limits,
+		Say: func(line string) { fmt.Fprintln(a.stderr, line) },
+		MeasureTrials: func(trials []scenario.Planned) error {
+			shown, err := a.viewOf(ctx, &j, trials, run)
+			if err != nil {
+				return err
+			}
+			defer shown.close()
+			workshop.Observers = shown.observers
+			if page != nil {
+				workshop.Observers = append(workshop.Observers, page.Observe)
+			}
+			return workshop.Run(running, trials, run)
+		},
+	}
+	return course.Measure()
+}

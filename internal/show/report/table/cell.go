@@ -1,0 +1,212 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/show/report/format"
+)
+
+// An AnswerStatus holds the number of answers of a service that had one status.
+type AnswerStatus struct {
+	Name  string `json:"name"` // as in "200 OK" of HTTP, or "Unavailable" of gRPC
+	Count int64  `json:"count"`
+	Bad   bool   `json:"bad"` // calls with it count as failed unless their user says otherwise
+}
+
+// wireNames names the wires of services in words.
+var wireNames = map[string]string{
+	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
+}
+
+// DescribeCall says what a service was asked, and over what: GET /items over HTTP/1.1.
+func DescribeCall(c *record.Cell) string {
+	wire, others := c.Wire()
+	text := c.Workload + " over " + cmp.Or(wireNames[wire], wire)
+	for _, option := range others {
+		key, value, _ := strings.Cut(option, "=")
+		switch key {
+		case "inflight":
+			text += ", at most " + value + " in flight"
+		default:
+			text += ", " + key + " " + value
+		}
+	}
+	return text
+}
+
+// NamedStatuses names the statuses of a service's answers.
+func NamedStatuses(c *record.Cell, counts []record.StatusCount) []AnswerStatus {
+	wire, _ := c.Wire()
+	var all []AnswerStatus
+	for _, s := range counts {
+		if strings.HasPrefix(wire, "grpc") {
+			all = append(all, AnswerStatus{Name: codes.Code(s.Status).String(), Count: s.Count, Bad: s.Status != int(codes.OK)})
+			continue
+		}
+		name := strings.TrimSpace(fmt.Sprintf("%d %s", s.Status, http.StatusText(s.Status)))
+		all = append(all, AnswerStatus{Name: name, Count: s.Count, Bad: s.Status >= http.StatusBadRequest})
+	}
+	return all
+}
+
+// CellName names a cell where a text speaks of one: of a service without the stack and the
+// part, which all have.
+func CellName(c *record.Cell) string {
+	return fmt.Sprintf("%s, %s", DescribeCall(c), sayCount(c.Clients))
+}
+
+func sayCount(clients int) string {
+	if clients == 1 {
+		return "1 client"
+	}
+	return units.Thousands(int64(clients)) + " clients"
+}
+
+func saySizes(c *matrix.Cell) string {
+	if c.Payload == (record.Payload{}) { // the workload has no sizes
+		return ""
+	}
+	return c.Payload.Text(func(bytes int) string { return units.Bytes(bytes, " ") }, " → ")
+}
+
+// ClientCount returns the number of clients as the text of a column.
+func ClientCount(c *matrix.Cell) string {
+	if c.Clients == 0 {
+		return format.Absent
+	}
+	return strconv.Itoa(c.Clients)
+}
+
+// DescribeClients returns the number of clients with its noun.
+func DescribeClients(c *matrix.Cell) string {
+	if c.Clients == 0 {
+		return "clients unknown"
+	}
+	return sayCount(c.Clients)
+}
+
+func sayLoad(c *matrix.Cell) string {
+	switch text := DescribeLoad(c); text {
+	case "closed", "open":
+		return text + " loop"
+	case record.UnknownLoad:
+		return "load unknown"
+	default:
+		return text
+	}
+}
+
+// link returns what the link between the ends was asked to do.
+func link(c *matrix.Cell) string {
+	switch n := c.Network; {
+	case n.Link != "":
+		return n.Link
+	case n.DelayNS > 0: // a record from before links had a text
+		return "delay=" + time.Duration(n.DelayNS).String()
+	}
+	return "loopback"
+}
+
+func sayLink(c *matrix.Cell) string {
+	if !c.Network.Linked() {
+		return ""
+	}
+	return "over a link with " + link(c)
+}
+
+// agents returns the number of machines of a fleet that the clients are spread over.
+func agents(c *matrix.Cell) string {
+	if c.Agents == 0 {
+		return format.Absent
+	}
+	return strconv.Itoa(c.Agents)
+}
+
+func sayAgents(c *matrix.Cell) string {
+	switch c.Agents {
+	case 0:
+		return ""
+	case 1:
+		return "from 1 agent of a fleet"
+	}
+	return "from " + strconv.Itoa(c.Agents) + " agents of a fleet"
+}
+
+func sayMode(c *matrix.Cell) string {
+	if !modeNotInVariant(c) {
+		return ""
+	}
+	return "conn=" + c.Connection
+}
+
+// modeNotInVariant reports whether a cell opens a connection for each request and its
+// variant does not name that mode.
+func modeNotInVariant(c *matrix.Cell) bool {
+	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
+}
+
+// DescribeLoad says in short how the cell was loaded. A limit is in the variant's name.
+func DescribeLoad(c *matrix.Cell) string {
+	switch l := c.Load; {
+	case l.Burst > 0:
+		return "burst of " + units.Thousands(int64(l.Burst))
+	case l.RampTo > 0:
+		return "ramp " + format.PerSecond(l.RatePerSecond) + " to " + format.PerSecond(l.RampTo) + "/s"
+	case l.Model == record.Paced:
+		return "closed loop at " + format.PerSecond(l.RatePerSecond) + "/s"
+	case l.RatePerSecond > 0:
+		return strings.TrimSpace(l.Arrivals + " " + format.PerSecond(l.RatePerSecond) + "/s")
+	case l.Goal != "":
+		return l.Model + " " + l.Goal
+	default:
+		return l.Model
+	}
+}
+
+// Ordered returns the cells in the order of the table: cells that are compared stand
+// together, from small to large. Parts keep the order of the scenario.
+func Ordered(cells []matrix.Cell) []*matrix.Cell {
+	place := make(map[string]int)
+	sorted := make([]*matrix.Cell, len(cells))
+	for i := range cells {
+		sorted[i] = &cells[i]
+		if _, seen := place[cells[i].Part]; !seen {
+			place[cells[i].Part] = len(place)
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b *matrix.Cell) int {
+		return cmp.Or(
+			cmp.Compare(place[a.Part], place[b.Part]),
+			cmp.Compare(a.Workload, b.Workload),
+			a.Place.Compare(b.Place),
+			cmp.Compare(a.Load.RatePerSecond, b.Load.RatePerSecond),
+		)
+	})
+	return sorted
+}
+
+// compared reports whether two cells stand in the same group: the same work,
+// done in different ways.
+func compared(a, b *matrix.Cell) bool {
+	return a.Part == b.Part && a.Place == b.Place && loadOf(a) == loadOf(b)
+}
+
+// loadOf leaves out the limit, which is the variant's.
+func loadOf(c *matrix.Cell) record.Load {
+	load := c.Load
+	load.InFlightLimit = 0
+	return load
+}
+
+func partOf(c *matrix.Cell) string { return c.Part }
