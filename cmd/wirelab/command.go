@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,6 +81,15 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		return cmd.Help()
 	}
 	return cmd
+}
+
+// ownProgram returns the path of this program, which is started again as a worker.
+func ownProgram() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find wirelab's own program, to start workers: %w", err)
+	}
+	return path, nil
 }
 
 // partCommand makes a command that wirelab starts, and no person does.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,12 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/fleet"
-	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
@@ -23,33 +18,21 @@ import (
 
 // A comparison holds the flags of compare.
 type comparison struct {
+	measureFlags
+	trialFlags
 	stacks      []string
 	sizes       []string
 	clients     []int
 	requests    int
-	duration    time.Duration
 	shape       shapeFlags
-	repeats     int
 	connections []string
 	tls         bool
-	link        linkFlag
 	workload    string
 	message     messageFlags
 	described   string // the user's own message, in a sentence
-	warmUp      time.Duration
-	seed        uint64
 	samples     bool
 	targets     []string
 	trust       trustFlags
-	gates       gateFlags
-	patience    lab.Patience
-	until       untilFlags
-	probes      probeFlag
-	fleet       fleetFlags
-
-	repeatsUntil *record.Until // what they say
-	warnings     []string
-	output       outputFlags
 }
 
 // The defaults: three stacks at two sizes and six concurrencies, each three times
@@ -95,90 +78,82 @@ shows them all.`,
   wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.scenario()
-			if err == nil {
-				s, c.warnings, err = c.probes.apply(s)
-			}
-			if err == nil {
-				c.repeatsUntil, err = c.until.read(cmd, s)
-			}
-			return a.compare(cmd.Context(), &c, s, err)
+			return a.compare(cmd, &c, c.scenario)
 		},
 	}
-	c.register(cmd.Flags())
+	c.register(cmd)
 	c.registerShared(cmd, "tcp,rest,grpc", usualDuration)
-	c.until.register(cmd)
-	c.probes.register(cmd)
-	c.fleet.register(cmd)
+	c.measureFlags.register(cmd)
 	complete(cmd, "conn", scenario.ConnectionModes())
-	complete(cmd, "arrivals", []string{"poisson", "constant"})
 	complete(cmd, "workload", plan.WorkloadWords())
 	complete(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB", "64/4KiB", "4KiB/64"})
 	return cmd
 }
 
-func (c *comparison) register(f *pflag.FlagSet) {
+func (c *comparison) register(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringSliceVar(&c.sizes, "size", usualSizes, "payload `bytes` of request and response, as in 64,4KiB, or of each apart, as in 64/4KiB")
 	f.IntSliceVarP(&c.clients, "concurrency", "c", usualClients, "`clients` at once, each with one request in flight")
 	f.IntVarP(&c.requests, "requests", "n", 0, "`requests` that each client measures (instead of -z)")
-	c.shape.register(f)
+	c.shape.register(cmd)
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
 	f.StringVar(&c.workload, "workload", "echo", "`service` that is called, as in users:op=get-user,work=0s")
 	c.message.register(f)
 	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
 	c.trust.register(f)
-	c.gates.register(f)
 }
 
 // registerShared adds the flags that ping has too.
 func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration time.Duration) {
 	f := cmd.Flags()
 	f.StringArrayVar(&c.stacks, "stack", []string{stacks}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
-	f.DurationVarP(&c.duration, "duration", "z", duration, "how long each measured `window` is")
-	f.IntVar(&c.repeats, "repeat", usualRepeats, "`times` that each cell is measured, each with fresh processes")
 	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
-	f.DurationVar(&c.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
-	f.Uint64Var(&c.seed, "seed", usualSeed, "`number` that the order of the trials comes from")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
-	c.link.register(cmd)
-	registerPatience(f, &c.patience)
-	c.output.register(cmd)
+	c.trialFlags.register(cmd, duration, usualRepeats)
 	complete(cmd, "stack", plan.StackNames())
 }
 
 // compare runs the scenario that the flags mean, unless they are wrong.
-func (a *app) compare(ctx context.Context, c *comparison, s *scenario.Scenario, err error) error {
+func (a *app) compare(cmd *cobra.Command, c *comparison, define func() (*scenario.Scenario, error)) error {
+	j, err := c.jobOf(a, cmd, define)
 	if err != nil {
 		return usage(err)
-	}
-	targets, err := parseTargets(c.targets, s)
-	if err != nil {
-		return usage(err)
-	}
-	trust, err := c.trust.read(targets)
-	if err != nil {
-		return usage(err)
-	}
-	machines, err := fleet.Want(c.fleet.FleetWanted, len(targets) > 0)
-	if err != nil {
-		return usage(err)
-	}
-	gates, err := c.gates.read(a, string(s.Parts[0].Load.Model))
-	if err != nil {
-		return err
 	}
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(ctx, job{scenario: s, warnings: c.warnings, targets: targets, trust: trust, patience: c.patience, until: c.repeatsUntil, fleet: machines, output: c.output, gates: gates})
+	return a.execute(cmd.Context(), j)
+}
+
+func (c *comparison) jobOf(a *app, cmd *cobra.Command, define func() (*scenario.Scenario, error)) (job, error) {
+	s, err := define()
+	if err != nil {
+		return job{}, err
+	}
+	s, warnings, err := c.probes.apply(s)
+	if err != nil {
+		return job{}, err
+	}
+	until, err := c.until.read(cmd, s)
+	if err != nil {
+		return job{}, err
+	}
+	targets, err := parseTargets(c.targets, s)
+	if err != nil {
+		return job{}, err
+	}
+	trust, err := c.trust.read(targets)
+	if err != nil {
+		return job{}, err
+	}
+	j, err := c.job(a, s, len(targets) > 0)
+	j.warnings, j.until, j.targets, j.trust = warnings, until, targets, trust
+	return j, err
 }
 
 // scenario turns the flags into the scenario they mean.
 func (c *comparison) scenario() (*scenario.Scenario, error) {
-	part := scenario.Part{
-		Name: "compare", Workload: c.workload, Clients: c.clients, Repeats: c.repeats, Samples: c.samples,
-		WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(min(c.warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(c.warmUp)},
-	}
+	part := scenario.Part{Name: "compare", Workload: c.workload, Clients: c.clients, Samples: c.samples}
 	if c.warmUp < 0 {
 		return nil, fmt.Errorf("--warm-up: want 0s or more, found %v", c.warmUp)
 	}
@@ -209,19 +184,12 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	load, err := c.shape.load(c.requests, c.duration)
-	if err != nil {
+	if part.Load, err = c.shape.load(c.requests, c.duration); err != nil {
 		return nil, err
 	}
-	part.Load = load
-	s := &scenario.Scenario{
-		Version: scenario.Version, Name: "compare", Seed: c.seed,
-		Title:    "Comparison of " + joinVariants(part.Stacks),
-		Question: "Which of " + joinVariants(part.Stacks) + " is fastest here, and which holds its tail?" + c.described,
-		Parts:    []scenario.Part{part},
-		// A scenario must have a reduction, though compare has no --quick.
-		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
-	}
+	s := c.trialFlags.scenario(part, c.warmUp)
+	s.Title = "Comparison of " + joinVariants(part.Stacks)
+	s.Question = "Which of " + joinVariants(part.Stacks) + " is fastest here, and which holds its tail?" + c.described
 	if len(c.link.links) > 0 && len(c.targets) > 0 {
 		return nil, errors.New("--link and --target: a link is between processes that wirelab starts; leave one of them out")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"time"
 
@@ -110,8 +109,8 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 			if s.list {
 				return a.listSituations(s.chosen, s.json)
 			}
-			if s.program, err = os.Executable(); err != nil {
-				return fmt.Errorf("find wirelab's own program, to start workers: %w", err)
+			if s.program, err = ownProgram(); err != nil {
+				return err
 			}
 			if err := a.inUserNamespace(cmd.Context(), true); err != nil {
 				return err

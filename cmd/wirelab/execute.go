@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"os"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
@@ -51,6 +51,35 @@ func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	o.columns.register(cmd)
 }
 
+// measureFlags say how a scenario is measured, and what is made of it.
+type measureFlags struct {
+	output   outputFlags
+	patience lab.Patience
+	until    untilFlags
+	probes   probeFlag
+	gates    gateFlags
+	fleet    fleetFlags
+}
+
+func (m *measureFlags) register(cmd *cobra.Command) {
+	registerPatience(cmd.Flags(), &m.patience)
+	m.until.register(cmd)
+	m.probes.register(cmd)
+	m.gates.register(cmd)
+	m.fleet.register(cmd)
+	m.output.register(cmd)
+}
+
+// job returns the job of measuring a scenario, whose servers may be running.
+func (m *measureFlags) job(a *app, s *scenario.Scenario, running bool) (job, error) {
+	machines, err := fleet.Want(m.fleet.FleetWanted, running)
+	if err != nil {
+		return job{}, err
+	}
+	gates, err := m.gates.read(a, s.Parts, m.output.json)
+	return job{scenario: s, patience: m.patience, fleet: machines, output: m.output, gates: gates}, err
+}
+
 // registerPatience adds --patience.
 func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
 	*p = lab.UsualPatience
@@ -69,7 +98,7 @@ type job struct {
 	resume   bool
 	fleet    *record.FleetWanted // nil: this machine measures
 	load     *loadRun            // of a service of the user's own; nil: another kind of run
-	gates    *gates              // nil: none
+	gates    gates
 }
 
 // execute runs a job: its trials, then the analysis, then the report. An
@@ -118,9 +147,9 @@ func (a *app) wordsOf(j job) io.Writer {
 // perform measures a job's trials and reads what was measured. It returns the run even
 // where the lab failed in the middle of it, with the lab's error.
 func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, error) {
-	program, err := os.Executable()
+	program, err := ownProgram()
 	if err != nil {
-		return nil, "", fmt.Errorf("find wirelab's own program, to start workers: %w", err)
+		return nil, "", err
 	}
 	prepared, err := plan.Prepare(ctx, j.scenario, a.stderr)
 	if err != nil {

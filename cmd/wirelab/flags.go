@@ -21,6 +21,38 @@ import (
 	"wirelab.dev/internal/wire/workload/message"
 )
 
+const (
+	usualRepeats  = 3
+	usualDuration = 500 * time.Millisecond
+)
+
+// trialFlags say how each cell is measured.
+type trialFlags struct {
+	duration, warmUp time.Duration
+	repeats          int
+	seed             uint64
+	link             linkFlag
+}
+
+func (t *trialFlags) register(cmd *cobra.Command, duration time.Duration, repeats int) {
+	f := cmd.Flags()
+	f.DurationVarP(&t.duration, "duration", "z", duration, "how long each measured `window` is")
+	f.DurationVar(&t.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
+	f.IntVar(&t.repeats, "repeat", repeats, "`times` that each cell is measured, each with fresh processes of wirelab; three give intervals")
+	f.Uint64Var(&t.seed, "seed", 1, "`number` that the order of the trials, arrivals and random values come from")
+	t.link.register(cmd)
+}
+
+// scenario returns a scenario of one part. It must have a reduction, though there is no --quick.
+func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenario.Scenario {
+	part.Repeats = t.repeats
+	part.WarmUp = scenario.WarmUp{AtLeast: scenario.Duration(min(warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(warmUp)}
+	return &scenario.Scenario{
+		Version: scenario.Version, Name: part.Name, Seed: t.seed, Parts: []scenario.Part{part},
+		Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
+	}
+}
+
 // shapeFlags say when requests are sent if it is not a closed loop.
 type shapeFlags struct {
 	rate, rampTo float64
@@ -30,13 +62,15 @@ type shapeFlags struct {
 	given        func(flag string) bool // on the command line
 }
 
-func (s *shapeFlags) register(f *pflag.FlagSet) {
+func (s *shapeFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
 	s.given = f.Changed
 	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` per second, sent on schedule whether answered or not")
 	f.StringVar(&s.arrivals, "arrivals", "", "open loop: `spread` of the arrivals, poisson or constant (default poisson; constant in a ramp)")
 	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` per second")
 	f.IntVar(&s.burst, "burst", 0, "send this many `requests` at one instant, and show how long they take to drain")
 	f.StringVar(&s.goal, "goal", "", "search for the highest rate that keeps a `goal` of the response time, as in p99<10ms")
+	complete(cmd, "arrivals", []string{"poisson", "constant"})
 }
 
 // searchStep is the length of each step of a search without -z.
@@ -146,23 +180,40 @@ func (t *trustFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&t.rootFile, "cacert", "", "trust the root certificates in this PEM `file` (default: the system's) for a --target over TLS")
 }
 
-// read turns the flags into the trust in the targets.
+// read returns the trust in the targets.
 func (t *trustFlags) read(targets map[string]string) (secure.Trust, error) {
-	switch {
-	case *t == (trustFlags{}):
-		return secure.Trust{}, nil
-	case len(targets) == 0:
+	if *t != (trustFlags{}) && len(targets) == 0 {
 		return secure.Trust{}, errors.New("--insecure and --cacert are about a server of your own: name it with --target")
-	case t.insecure && t.rootFile != "":
-		return secure.Trust{}, errors.New("--insecure and --cacert: give one of them")
-	case t.insecure:
-		return secure.Trust{SkipVerify: true}, nil
 	}
-	roots, err := os.ReadFile(t.rootFile)
-	if err != nil {
-		return secure.Trust{}, fmt.Errorf("--cacert: %w", err)
+	return t.trust()
+}
+
+func (t *trustFlags) trust() (trust secure.Trust, err error) {
+	if t.insecure && t.rootFile != "" {
+		return trust, errors.New("--insecure and --cacert: give one of them")
 	}
-	return secure.Trust{RootPEM: roots}, nil
+	trust.SkipVerify = t.insecure
+	err = readFiles(fileFlag{"--cacert", t.rootFile, &trust.RootPEM})
+	return trust, err
+}
+
+// A fileFlag names a file, or none, that is read whole.
+type fileFlag struct {
+	flag, name string
+	into       *[]byte
+}
+
+func readFiles(files ...fileFlag) error {
+	for _, file := range files {
+		if file.name == "" {
+			continue
+		}
+		var err error
+		if *file.into, err = os.ReadFile(file.name); err != nil {
+			return fmt.Errorf("%s: %w", file.flag, err)
+		}
+	}
+	return nil
 }
 
 // messageFlags name a method and a message of the user's own.
@@ -196,16 +247,8 @@ func (m *messageFlags) define(part *scenario.Part, workload string) (described s
 		return "", fmt.Errorf("--workload %s: --proto is a workload of its own; give one of the two", workload)
 	}
 	source := message.Source{Proto: m.proto, ImportPaths: m.imports, Call: m.call}
-	for _, file := range []struct {
-		flag, name string
-		into       *[]byte
-	}{{"--data", m.data, &source.Request}, {"--reply", m.reply, &source.Response}} {
-		if file.name == "" {
-			continue
-		}
-		if *file.into, err = os.ReadFile(file.name); err != nil {
-			return "", fmt.Errorf("%s: %w", file.flag, err)
-		}
+	if err := readFiles(fileFlag{"--data", m.data, &source.Request}, fileFlag{"--reply", m.reply, &source.Response}); err != nil {
+		return "", err
 	}
 	if part.Definition, err = message.Compile(context.Background(), source); err != nil {
 		return "", fmt.Errorf("--proto: %w", err)
@@ -368,9 +411,3 @@ func netemOf(p scenario.Path) string {
 	}
 	return strings.Join(words, " ")
 }
-
-const (
-	usualRepeats  = 3
-	usualDuration = 500 * time.Millisecond
-	usualSeed     = 1
-)

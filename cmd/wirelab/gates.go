@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/run/lab"
@@ -22,34 +22,48 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// gateFlags holds the conditions under which a run fails, and the earlier run to compare with.
+// gateFlags holds the conditions under which a run fails, the earlier run to compare with, and
+// files for CI.
 type gateFlags struct {
-	failIf   []string
-	baseline string
+	failIf          []string
+	baseline        string
+	junit, markdown string // only load has them
+	strict          bool   // a change that cannot be judged does not pass
 }
 
-const baselineUsage = "an earlier `run`: what became faster or slower since is printed, too"
+// standardOutput is the file name that stands for standard output.
+const standardOutput = "-"
 
-func (g *gateFlags) register(f *pflag.FlagSet) {
-	g.registerConditions(f)
-	f.StringVar(&g.baseline, "baseline", "", baselineUsage)
+func (g *gateFlags) register(cmd *cobra.Command) {
+	g.registerConditions(cmd)
+	cmd.Flags().StringVar(&g.baseline, "baseline", "", "an earlier `run`: what became faster or slower since is printed, too")
 }
 
-func (g *gateFlags) registerConditions(f *pflag.FlagSet) {
-	f.StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is true in any cell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a change since an earlier run beyond doubt, as in 'p99>+10%'; repeatable")
+func (g *gateFlags) registerConditions(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is true in any cell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a change since an earlier run beyond doubt, as in 'p99>+10%'; repeatable")
+	complete(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})
 }
 
-// conditions reads the conditions. Load is the run's load model; if it is empty, it is not
-// known.
-func (g *gateFlags) conditions(load string) ([]analysis.Condition, error) {
+func (g *gateFlags) registerFiles(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&g.junit, "junit", "", "write a test per gate for CI into this `file`; - is standard output")
+	cmd.Flags().StringVar(&g.markdown, "markdown", "", "write figures, gates and changes for a pull request into this `file`; - is standard output")
+}
+
+// conditions reads the conditions. Each must be one that a part can answer. Without parts, it is
+// not known what was measured.
+func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, error) {
 	var all []analysis.Condition
 	for _, text := range g.failIf {
 		c, err := analysis.ParseCondition(text)
-		if err == nil && load != "" {
-			err = c.CheckLoad(load)
-		}
 		if err != nil {
-			return nil, usage(fmt.Errorf("--fail-if: %w", err))
+			return nil, fmt.Errorf("--fail-if: %w", err)
+		}
+		fits := func(p scenario.Part) bool {
+			err = c.CheckLoad(string(p.Load.Model))
+			return err == nil
+		}
+		if len(parts) > 0 && !slices.ContainsFunc(parts, fits) {
+			return nil, fmt.Errorf("--fail-if: %w", err)
 		}
 		all = append(all, c)
 	}
@@ -62,34 +76,56 @@ type gates struct {
 	conditions []analysis.Condition
 	baseline   string            // the directory of the earlier run; empty: none
 	before     *analysis.Summary // of the earlier run
-	strict     bool              // a change that cannot be judged does not pass
+	strict     bool
 	files      map[string]func(io.Writer, *gate.Run) error
 }
 
-// read reads the gates of a run with the given load model, and the earlier run.
-func (g *gateFlags) read(a *app, load string) (*gates, error) {
-	all := &gates{}
-	var err error
-	if all.conditions, err = g.conditions(load); err != nil {
-		return nil, err
+// read reads the gates of a run of the parts, and the earlier run. It refuses gates that could
+// never be judged, and files that could not be written, before anything is measured.
+func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates, err error) {
+	all = gates{baseline: g.baseline, strict: g.strict, files: map[string]func(io.Writer, *gate.Run) error{}}
+	if all.conditions, err = g.conditions(parts); err != nil {
+		return all, err
 	}
-	if g.baseline == "" {
-		if i := slices.IndexFunc(all.conditions, analysis.Condition.IsChange); i >= 0 {
-			return nil, usage(fmt.Errorf("--fail-if: %q is about a change: name the earlier run with --baseline; a condition on the figure itself has its unit, as in p99>20ms", all.conditions[i].Text))
+	change := slices.IndexFunc(all.conditions, analysis.Condition.IsChange)
+	switch {
+	case g.baseline != "":
+		seen, err := a.readRun(g.baseline)
+		if err != nil {
+			return all, fmt.Errorf("--baseline: %w", err)
 		}
-		return all, nil
+		all.before = seen.Summary
+	case change >= 0:
+		return all, fmt.Errorf("--fail-if: %q is about a change: name the earlier run with --baseline; a condition on the figure itself has its unit, as in p99>20ms", all.conditions[change].Text)
 	}
-	seen, err := a.readRun(g.baseline)
-	if err != nil {
-		return nil, usage(fmt.Errorf("--baseline: %w", err))
+	for _, file := range []struct {
+		flag, name string
+		write      func(io.Writer, *gate.Run) error
+	}{{"--junit", g.junit, gate.WriteLoadJUnit}, {"--markdown", g.markdown, gate.WriteLoadMarkdown}} {
+		if file.name == "" {
+			continue
+		}
+		if all.files[file.name] != nil {
+			return all, fmt.Errorf("--junit and --markdown: both name %s: give each a file of its own", file.name)
+		}
+		folder := filepath.Dir(file.name)
+		if status, err := os.Stat(folder); err != nil || !status.IsDir() {
+			return all, fmt.Errorf("%s %s: there is no directory %s to write into", file.flag, file.name, folder)
+		}
+		all.files[file.name] = file.write
 	}
-	all.baseline, all.before = g.baseline, seen.Summary
+	switch {
+	case all.ownsOutput() && asJSON:
+		return all, errors.New("--json: standard output is taken by --junit - or --markdown -: give that a file")
+	case g.strict && change >= 0:
+		return all, all.checkWindows(all.conditions[change], parts[0].Repeats)
+	}
 	return all, nil
 }
 
 // checkCells finds before anything is measured that there would be nothing to compare.
 func (g *gates) checkCells(planned []record.Cell) error {
-	if g == nil || g.before == nil || slices.ContainsFunc(planned, g.before.Has) {
+	if g.before == nil || slices.ContainsFunc(planned, g.before.Has) {
 		return nil
 	}
 	has := "none"
@@ -99,48 +135,10 @@ func (g *gates) checkCells(planned []record.Cell) error {
 	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", g.baseline, has))
 }
 
-// gateLoadFlags holds the flags that only load has besides: files for CI.
-type gateLoadFlags struct {
-	gateFlags
-	junit    string
-	markdown string
-}
-
-// standardOutput is the file name that stands for standard output.
-const standardOutput = "-"
-
-func (g *gateLoadFlags) register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	g.gateFlags.register(f)
-	f.StringVar(&g.junit, "junit", "", "write a test per gate for CI into this `file`; - is standard output")
-	f.StringVar(&g.markdown, "markdown", "", "write figures, gates and changes for a pull request into this `file`; - is standard output")
-	complete(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})
-}
-
-// read reads the gates of a load, and refuses those that could never be judged.
-func (g *gateLoadFlags) read(a *app, l *loading, load string) (*gates, error) {
-	all, err := g.gateFlags.read(a, load)
-	if err != nil {
-		return nil, err
-	}
-	all.strict, all.files = true, map[string]func(io.Writer, *gate.Run) error{}
-	if err := g.readFiles(all); err != nil {
-		return nil, err
-	}
-	if all.ownsOutput() && l.output.json {
-		return nil, errors.New("--json: standard output is taken by --junit - or --markdown -: give that a file")
-	}
-	return all, all.checkWindows(l.repeats)
-}
-
 // checkWindows refuses a condition on a change with fewer than three windows on either side:
 // nothing would be beyond doubt, and it would always pass.
-func (g *gates) checkWindows(repeats int) error {
-	i := slices.IndexFunc(g.conditions, analysis.Condition.IsChange)
-	if i < 0 {
-		return nil
-	}
-	needs := fmt.Sprintf("--fail-if: %q: a change is beyond doubt only where both runs have %d windows", g.conditions[i].Text, matrix.LeastTrials)
+func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
+	needs := fmt.Sprintf("--fail-if: %q: a change is beyond doubt only where both runs have %d windows", change.Text, matrix.LeastTrials)
 	if repeats < matrix.LeastTrials {
 		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
 	}
@@ -152,37 +150,13 @@ func (g *gates) checkWindows(repeats int) error {
 	return nil
 }
 
-// readFiles refuses files that could not be written, before anything is measured.
-func (g *gateLoadFlags) readFiles(into *gates) error {
-	for _, file := range []struct {
-		flag, name string
-		write      func(io.Writer, *gate.Run) error
-	}{{"--junit", g.junit, gate.WriteLoadJUnit}, {"--markdown", g.markdown, gate.WriteLoadMarkdown}} {
-		if file.name == "" {
-			continue
-		}
-		if into.files[file.name] != nil {
-			return fmt.Errorf("--junit and --markdown: both name %s: give each a file of its own", file.name)
-		}
-		folder := filepath.Dir(file.name)
-		if status, err := os.Stat(folder); err != nil || !status.IsDir() {
-			return fmt.Errorf("%s %s: there is no directory %s to write into", file.flag, file.name, folder)
-		}
-		into.files[file.name] = file.write
-	}
-	return nil
-}
-
 // ownsOutput reports whether one of the files is standard output. Words then go to standard
 // error.
-func (g *gates) ownsOutput() bool { return g != nil && g.files[standardOutput] != nil }
+func (g *gates) ownsOutput() bool { return g.files[standardOutput] != nil }
 
 // judge judges the gates, and finds what changed. A run that was interrupted may have nothing
 // to compare.
 func (g *gates) judge(seen *report.Run, status record.Status) error {
-	if g == nil {
-		return nil
-	}
 	var since *analysis.Diff
 	if g.before != nil {
 		var err error
@@ -210,9 +184,6 @@ func (g *gates) find(s *analysis.Summary, since *analysis.Diff) []analysis.GateF
 
 // write prints the gates and what changed, and writes the files.
 func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
-	if g == nil {
-		return nil
-	}
 	judged := seen.Outcome()
 	if len(seen.Gates) > 0 {
 		fmt.Fprintln(words)

@@ -23,15 +23,16 @@ const keptRun = "testdata/kept"
 
 // concluded judges the kept run as load does, with gates, and returns the words that it prints and
 // the error with its exit code.
-func concluded(t *testing.T, flags gateLoadFlags, alone error) (words string, err error) {
+func concluded(t *testing.T, flags gateFlags, alone error) (words string, err error) {
 	t.Helper()
 	return concludedOf(t, keptRun, flags, alone)
 }
 
-func concludedOf(t *testing.T, run string, flags gateLoadFlags, alone error) (words string, err error) {
+func concludedOf(t *testing.T, run string, flags gateFlags, alone error) (words string, err error) {
 	t.Helper()
 	a := &app{stdout: io.Discard, stderr: io.Discard, limits: patient()}
-	gates, err := flags.read(a, &loading{repeats: 3}, string(scenario.Closed))
+	flags.strict = true
+	gates, err := flags.read(a, partsOf(3, scenario.Closed), false)
 	if err != nil {
 		return "", usage(err)
 	}
@@ -88,6 +89,10 @@ func threefold(t *testing.T) (directory string) {
 	return directory
 }
 
+func partsOf(repeats int, model scenario.LoadModel) []scenario.Part {
+	return []scenario.Part{{Repeats: repeats, Load: scenario.Load{Model: model}}}
+}
+
 func codeOf(err error) int {
 	if exit, is := errors.AsType[exitError](err); is {
 		return exit.code
@@ -112,7 +117,7 @@ func TestGatesDecideTheExitCode(t *testing.T) {
 		{"invalid and breached", []string{"p50>1ns"}, invalid, exitInvalid, "breached: p50>1ns"},
 		{"nothing asked", nil, nil, exitDone, ""},
 	} {
-		_, err := concluded(t, gateLoadFlags{gateFlags: gateFlags{failIf: c.gates}}, c.alone)
+		_, err := concluded(t, gateFlags{failIf: c.gates}, c.alone)
 		if codeOf(err) != c.want || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: exit code %d, %v: want %d, %q", c.name, codeOf(err), err, c.want, c.says)
 		}
@@ -122,7 +127,7 @@ func TestGatesDecideTheExitCode(t *testing.T) {
 // A run against itself has not changed, and gates of both kinds stand in one list.
 func TestGatesOfBothKinds(t *testing.T) {
 	before := threefold(t)
-	words, err := concludedOf(t, before, gateLoadFlags{gateFlags: gateFlags{failIf: []string{"mean>+50%", "p50>1h"}, baseline: before}}, nil)
+	words, err := concludedOf(t, before, gateFlags{failIf: []string{"mean>+50%", "p50>1h"}, baseline: before}, nil)
 	if err != nil {
 		t.Errorf("it ends with %v", err)
 	}
@@ -137,21 +142,22 @@ func TestGatesOfBothKinds(t *testing.T) {
 func TestGatesThatCouldNotFail(t *testing.T) {
 	a := &app{stdout: io.Discard, stderr: io.Discard, limits: patient()}
 	for _, c := range []struct {
-		flags   gateLoadFlags
+		flags   gateFlags
 		repeats int
 		model   scenario.LoadModel
 		want    string
 	}{
-		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p99>+10%"}}}, 3, scenario.Closed, "name the earlier run with --baseline"},
-		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}}, 1, scenario.Closed, "add --repeat 3"},
-		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}}, 3, scenario.Closed, "has 1 valid ones of"},
-		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"rps<-10%"}, baseline: keptRun}}, 3, scenario.Open, "the throughput of this load is not compared"},
-		{gateLoadFlags{gateFlags: gateFlags{failIf: []string{"kept<100"}}}, 1, scenario.Closed, "only a load with --goal has kept"},
-		{gateLoadFlags{gateFlags: gateFlags{baseline: "nowhere"}}, 1, scenario.Closed, "--baseline: "},
-		{gateLoadFlags{junit: "nowhere/at/all.xml"}, 1, scenario.Closed, "--junit nowhere/at/all.xml: there is no directory nowhere/at"},
-		{gateLoadFlags{junit: "a", markdown: "a"}, 1, scenario.Closed, "both name a"},
+		{gateFlags{failIf: []string{"p99>+10%"}}, 3, scenario.Closed, "name the earlier run with --baseline"},
+		{gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 1, scenario.Closed, "add --repeat 3"},
+		{gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 3, scenario.Closed, "has 1 valid ones of"},
+		{gateFlags{failIf: []string{"rps<-10%"}, baseline: keptRun}, 3, scenario.Open, "the throughput of this load is not compared"},
+		{gateFlags{failIf: []string{"kept<100"}}, 1, scenario.Closed, "only a load with --goal has kept"},
+		{gateFlags{baseline: "nowhere"}, 1, scenario.Closed, "--baseline: "},
+		{gateFlags{junit: "nowhere/at/all.xml"}, 1, scenario.Closed, "--junit nowhere/at/all.xml: there is no directory nowhere/at"},
+		{gateFlags{junit: "a", markdown: "a"}, 1, scenario.Closed, "both name a"},
 	} {
-		_, err := c.flags.read(a, &loading{repeats: c.repeats}, string(c.model))
+		c.flags.strict = true
+		_, err := c.flags.read(a, partsOf(c.repeats, c.model), false)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.flags, err, c.want)
 		}
@@ -161,7 +167,7 @@ func TestGatesThatCouldNotFail(t *testing.T) {
 // The files are written whatever comes of the gates.
 func TestGatesAreWritten(t *testing.T) {
 	folder := t.TempDir()
-	flags := gateLoadFlags{gateFlags: gateFlags{failIf: []string{"p50>1ns"}}, junit: filepath.Join(folder, "load.xml"), markdown: filepath.Join(folder, "load.md")}
+	flags := gateFlags{failIf: []string{"p50>1ns"}, junit: filepath.Join(folder, "load.xml"), markdown: filepath.Join(folder, "load.md")}
 	if _, err := concluded(t, flags, nil); codeOf(err) != exitBreached {
 		t.Fatalf("it ends with %v", err)
 	}

@@ -13,36 +13,30 @@ import (
 	"golang.org/x/term"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/reach"
 )
 
-// loading holds the flags of load.
+// loading holds the flags of load. A load has no patience: what was asked of a service is not asked
+// again.
 type loading struct {
+	measureFlags
+	trialFlags
 	clients    int
 	steps      []int
 	requests   int
-	duration   time.Duration
 	shape      shapeFlags
 	connection string
 	inFlight   int
 	timeout    time.Duration
-	warmUp     time.Duration
-	repeats    int
-	seed       uint64
 	request    requestFlags
 	grpc       methodFlags
 	identity   identityFlags
 	expect     expectFlags
 	metrics    string
 	journey    journeyFlags
-	mayLoad    bool // a target that is neither of this machine nor of a private network
-	output     outputFlags
-	gates      gateLoadFlags
-	link       linkFlag
-	fleet      fleetFlags
+	mayLoad    bool    // a target that is neither of this machine nor of a private network
 	traced     float64 // the share of requests that carry a traceparent
 
 	given func(flag string) bool
@@ -50,14 +44,6 @@ type loading struct {
 
 // loadName is the name of every load's run.
 const loadName = "load"
-
-// The defaults are small: a load that nobody thought about must not hurt a service.
-const (
-	usualLoadClients  = 10
-	usualLoadDuration = 5 * time.Second
-	usualTimeout      = 20 * time.Second
-	usualLoadWarmUp   = 3 * time.Second
-)
 
 func (a *app) loadCommand() *cobra.Command {
 	var l loading
@@ -97,7 +83,6 @@ docs/load.md lists all forms of conditions.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l.given = cmd.Flags().Changed
 			return a.load(cmd.Context(), &l, args[0])
 		},
 	}
@@ -105,19 +90,18 @@ docs/load.md lists all forms of conditions.`,
 	return cmd
 }
 
+// register adds the flags. Their defaults are small: a load that nobody thought about must not hurt
+// a service.
 func (l *loading) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVarP(&l.clients, "concurrency", "c", usualLoadClients, "`clients` at once, each with one request in flight")
+	l.given, l.gates.strict = f.Changed, true
+	f.IntVarP(&l.clients, "concurrency", "c", 10, "`clients` at once, each with one request in flight")
 	f.IntSliceVar(&l.steps, "steps", nil, "several numbers of `clients`, one after the other, as in 1,10,100 (instead of -c)")
 	f.IntVarP(&l.requests, "requests", "n", 0, "`requests` of all clients together, without a warm-up (instead of -z); with --rps evenly spread")
-	f.DurationVarP(&l.duration, "duration", "z", usualLoadDuration, "how long the measured `window` is")
-	l.shape.register(f)
+	l.shape.register(cmd)
 	f.StringVar(&l.connection, "conn", "", "connection `mode`: shared, per-worker, pool:N or new (default: shared with gRPC, per-worker with HTTP)")
 	f.IntVar(&l.inFlight, "inflight", 0, "most `requests` in flight at once, of all clients; the wait for a place is measured")
-	f.DurationVar(&l.timeout, "timeout", usualTimeout, "longest `time` that a request may take")
-	f.DurationVar(&l.warmUp, "warm-up", usualLoadWarmUp, "longest `time` to wait for a steady state before the window")
-	f.IntVar(&l.repeats, "repeat", 1, "`times` that the load is measured; three give intervals")
-	f.Uint64Var(&l.seed, "seed", usualSeed, "`number` that arrivals and random values come from")
+	f.DurationVar(&l.timeout, "timeout", 20*time.Second, "longest `time` that a request may take")
 	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by asLoad
 	f.StringVar(&l.metrics, "metrics", "", "serve the load's figures to Prometheus meanwhile, at this `address`, as in :9090")
 	f.BoolVar(&l.mayLoad, "yes-i-may", false, "load a target that is neither on this machine nor on a private network")
@@ -126,15 +110,15 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.identity.register(f)
 	l.expect.register(f)
 	l.journey.register(f)
+	l.trialFlags.register(cmd, 5*time.Second, 1)
 	l.output.register(cmd)
 	l.gates.register(cmd)
-	l.link.register(cmd)
+	l.gates.registerFiles(cmd)
 	l.fleet.register(cmd)
 	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header, as 0.01, for your tracing system to follow; the slowest of them are named")
 	complete(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
 	f.Lookup("link").Usage = "not possible to a service that runs already: says what to do instead of this `link`"
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
-	complete(cmd, "arrivals", []string{"poisson", "constant"})
 }
 
 // load measures a target, unless the flags are wrong or nothing answers there.
@@ -157,11 +141,7 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l)); err != nil {
 		return usage(err)
 	}
-	machines, err := fleet.Want(l.fleet.FleetWanted, true)
-	if err != nil {
-		return usage(err)
-	}
-	gates, err := l.gates.read(a, l, string(s.Parts[0].Load.Model))
+	j, err := l.job(a, s, true)
 	if err != nil {
 		return usage(err)
 	}
@@ -186,13 +166,12 @@ func (a *app) load(ctx context.Context, l *loading, text string) error {
 		return err
 	}
 	s.Parts[0].Workload = definition.Label()
-	running := &loadRun{definition: definition, title: s.Title, metrics: l.metrics}
-	if running.limit, err = l.bound(); err != nil {
+	j.load = &loadRun{title: s.Title, metrics: l.metrics}
+	if j.load.limit, err = l.bound(); err != nil {
 		return usage(err)
 	}
-	targets := map[string]string{service.Stack: definition.Address}
-	// No patience: what was asked of a service is not asked again.
-	return a.execute(ctx, job{scenario: s, targets: targets, load: running, fleet: machines, output: l.output, gates: gates})
+	j.targets = map[string]string{service.Stack: definition.Address}
+	return a.execute(ctx, j)
 }
 
 // permit asks for permission to load a target outside this machine and outside private networks.
@@ -250,12 +229,7 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	if load.Requests > 0 && load.Model == scenario.Closed {
 		load.Total, load.Requests = load.Requests, 0
 	}
-	warmUp := l.warmUpBefore(load)
-	part := scenario.Part{
-		Name: "load", Clients: clients, Repeats: l.repeats, Load: load,
-		Sizes:  []scenario.Payload{{}},
-		WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(min(warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(warmUp)},
-	}
+	part := scenario.Part{Name: loadName, Clients: clients, Load: load, Sizes: []scenario.Payload{{}}}
 	variant := scenario.Variant{Stack: service.Stack}.With("wire", string(t.Wire))
 	if l.inFlight != 0 {
 		variant = variant.With("inflight", fmt.Sprint(l.inFlight))
@@ -264,11 +238,8 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	if part.Connection, err = l.connectionMode(t); err != nil {
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
-	s := &scenario.Scenario{
-		Version: scenario.Version, Name: loadName, Seed: l.seed,
-		Title: "Load of " + t.String(), Question: "How does " + t.String() + " stand?",
-		Parts: []scenario.Part{part}, Reduction: scenario.Reduction{Requests: 1, MaxClients: 1, Repeats: 1},
-	}
+	s := l.trialFlags.scenario(part, l.warmUpBefore(load))
+	s.Title, s.Question = "Load of "+t.String(), "How does "+t.String()+" stand?"
 	err = s.Check(anyService)
 	if flag := loadFlags[scenario.KeyOf(err)]; flag != "" {
 		err = fmt.Errorf("%s: %w", flag, err)

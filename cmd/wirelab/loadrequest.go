@@ -19,7 +19,6 @@ import (
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/run/plan"
-	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/feed"
 	"wirelab.dev/internal/wire/service/reach"
@@ -226,28 +225,15 @@ func readBody(flag, path string) ([]byte, error) {
 }
 
 // read reads the files of the flags.
-func (i *identityFlags) read(t service.Target) (*service.TLS, error) {
+func (i *identityFlags) read(t service.Target) (_ *service.TLS, err error) {
 	as := &service.TLS{ServerName: t.Host}
-	if i.trust.insecure && i.trust.rootFile != "" {
-		return nil, errors.New("--insecure and --cacert: give one of them")
+	if as.Trust, err = i.trust.trust(); err != nil {
+		return nil, err
 	}
-	as.Trust = secure.Trust{SkipVerify: i.trust.insecure}
 	if (i.certificate == "") != (i.key == "") {
 		return nil, errors.New("--cert and --key: give both of them")
 	}
-	for _, file := range []struct {
-		flag, name string
-		into       *[]byte
-	}{{"--cacert", i.trust.rootFile, &as.Trust.RootPEM}, {"--cert", i.certificate, &as.Certificate}, {"--key", i.key, &as.Key}} {
-		if file.name == "" {
-			continue
-		}
-		var err error
-		if *file.into, err = os.ReadFile(file.name); err != nil {
-			return nil, fmt.Errorf("%s: %w", file.flag, err)
-		}
-	}
-	return as, nil
+	return as, readFiles(fileFlag{"--cert", i.certificate, &as.Certificate}, fileFlag{"--key", i.key, &as.Key})
 }
 
 // requestFlags say what is asked of the target.

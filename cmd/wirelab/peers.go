@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -113,9 +112,9 @@ what it can do; for one that does not, --stack says a variant that it speaks, an
   wirelab peers check --stack grpc --server --client java -jar my-worker.jar`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, command []string) error {
-			program, err := os.Executable()
+			program, err := ownProgram()
 			if err != nil {
-				return fmt.Errorf("find wirelab's own program, to play the other end: %w", err)
+				return err
 			}
 			p.Command, p.Reference = command, []string{program, "worker"}
 			peers, err := conform.Choose(cmd.Context(), p, func(line string) { fmt.Fprintln(a.stderr, line) })

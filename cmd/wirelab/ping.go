@@ -23,7 +23,6 @@ type pinging struct {
 // the points that a fit takes.
 const (
 	usualInFlight   = "1..48"
-	usualPing       = time.Second
 	mostSweepPoints = 12
 )
 
@@ -44,15 +43,16 @@ is, or that there is none, and with what figures.`,
   wirelab ping --dry-run     # how many trials, and about how long`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := p.scenario()
-			return a.compare(cmd.Context(), &p.comparison, s, err)
+			return a.compare(cmd, &p.comparison, p.scenario)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.inFlight, "inflight", usualInFlight, "calls in `flight`: FIRST..LAST, or a list")
 	f.StringSliceVar(&p.connections, "conns", []string{"shared", "per-worker", "pool:4"}, "connection `modes`, each swept")
 	f.BoolVar(&p.stream, "stream", false, "send each ping as a message of a stream that stays open")
-	p.registerShared(cmd, "grpc", usualPing)
+	p.registerShared(cmd, "grpc", time.Second)
+	registerPatience(f, &p.patience)
+	p.output.register(cmd)
 	complete(cmd, "conns", scenario.ConnectionModes())
 	return cmd
 }

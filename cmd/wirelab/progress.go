@@ -20,14 +20,12 @@ import (
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/view"
-	"wirelab.dev/internal/wire/service"
 )
 
 // A loadRun is a load of a user's service while it runs. It can be ended early,
 // and what was measured until then counts.
 type loadRun struct {
-	definition *service.Definition
-	title      string
+	title string
 	// limit ends a load of a number of requests that takes longer than limit; 0: nothing ends it.
 	limit   time.Duration
 	metrics string // where they are served; empty: nowhere

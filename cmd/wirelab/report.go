@@ -192,9 +192,9 @@ alone decides: docs/load.md lists all forms.`,
 			if !slices.Contains(forms, form) {
 				return usage(fmt.Errorf("--format: %q is unknown: want one of %s", form, strings.Join(forms, ", ")))
 			}
-			conditions, err := flags.conditions("")
+			conditions, err := flags.conditions(nil)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions})
 			if err != nil {
@@ -213,7 +213,7 @@ alone decides: docs/load.md lists all forms.`,
 		},
 	}
 	f := cmd.Flags()
-	flags.registerConditions(f)
+	flags.registerConditions(cmd)
 	f.StringVar(&form, "format", "text", "the `form`: "+strings.Join(forms, ", "))
 	f.StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, as --format json does")

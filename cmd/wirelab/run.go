@@ -17,7 +17,6 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign/summary"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
@@ -29,14 +28,10 @@ import (
 
 // A study holds the flags of run.
 type study struct {
-	quick    bool
-	only     []string
-	named    plan.Named
-	patience lab.Patience
-	until    untilFlags
-	probes   probeFlag
-	fleet    fleetFlags
-	output   outputFlags
+	measureFlags
+	quick bool
+	only  []string
+	named plan.Named
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -58,6 +53,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
   wirelab run my.yaml -o results
   wirelab run my.yaml --probe life,cpu          # and why: the stages of a call, CPU time by function
   wirelab run my.yaml --until 3% --at-most 1h   # until each mean is known within 3 %
+  wirelab run my.yaml --fail-if 'p99>20ms'      # a gate, with exit code 3 if a cell breaks it
   wirelab run kernel-study --dry-run            # how many trials, and about how long
   wirelab run my.yaml --fleet lab --client 'role=client*8'   # on the machines of a fleet
   wirelab run --resume results`,
@@ -67,20 +63,16 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
-				machines, err := fleet.Want(s.fleet.FleetWanted, false)
-				if err != nil {
-					return usage(err)
-				}
-				return a.resume(cmd, args, job{patience: s.patience, fleet: machines, output: s.output}, resume)
+				return a.resume(cmd, args, &s, resume)
 			}
 			if len(args) == 0 {
 				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(plan.StudyNames(), ", ")))
 			}
-			job, err := s.job(a, cmd, args[0])
+			j, err := s.jobOf(a, cmd, args[0])
 			if err != nil {
 				return usage(err)
 			}
-			return a.execute(cmd.Context(), job)
+			return a.execute(cmd.Context(), j)
 		},
 	}
 	f := cmd.Flags()
@@ -89,18 +81,14 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	f.StringSliceVar(&s.named.Yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(plan.YardstickNames(), ", "))
 	f.StringSliceVar(&s.named.Peers, "peers", nil, "`workers` in other languages to compare with, in parts that do: "+strings.Join(peer.Names(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
-	registerPatience(f, &s.patience)
-	s.until.register(cmd)
-	s.probes.register(cmd)
-	s.fleet.register(cmd)
-	s.output.register(cmd)
+	s.measureFlags.register(cmd)
 	complete(cmd, "yardstick", plan.YardstickNames())
 	complete(cmd, "peers", peer.Names())
 	return cmd
 }
 
-// job reads the scenario and changes it as the flags say.
-func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
+// jobOf reads the scenario and changes it as the flags say.
+func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 	what, err := scenarios.Scenario(name)
 	if err != nil {
 		return job{}, err
@@ -126,22 +114,22 @@ func (s *study) job(a *app, cmd *cobra.Command, name string) (job, error) {
 	} else {
 		what, warnings = s.named.Install(cmd.Context(), what, a.stderr)
 	}
-	goal, err := s.until.read(cmd, what)
+	until, err := s.until.read(cmd, what)
 	if err != nil {
 		return job{}, err
 	}
-	machines, err := fleet.Want(s.fleet.FleetWanted, false)
-	return job{scenario: what, warnings: append(warnings, missing...), patience: s.patience, until: goal, fleet: machines, output: s.output}, err
+	j, err := s.job(a, what, false)
+	j.warnings, j.until = append(warnings, missing...), until
+	return j, err
 }
 
 // isImported reports whether other programs measured the run: it has no scenario.
 func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == summary.NoScenario }
 
 // resume continues a run where it stopped, with the scenario of its manifest.
-func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string) error {
-	changed := cmd.Flags().Changed
-	if len(args) > 0 || changed("quick") || changed("only") || changed("yardstick") || changed("peers") || changed("until") || changed("at-most") || changed("probe") || j.output.directory != "" {
-		return usage(errors.New("--resume continues that run with its own scenario: give no study, --quick, --only, --yardstick, --peers, --until, --at-most, --probe or -o with it"))
+func (a *app) resume(cmd *cobra.Command, args []string, flags *study, directory string) error {
+	if err := checkResumedAlone(cmd, args, "run with its own scenario", "quick", "only", "yardstick", "peers", "until", "at-most", "probe"); err != nil {
+		return usage(err)
 	}
 	run, err := record.Open(directory)
 	if err != nil {
@@ -162,11 +150,23 @@ func (a *app) resume(cmd *cobra.Command, args []string, j job, directory string)
 			return usage(fmt.Errorf("--resume: %s/manifest.json is damaged: %w", directory, err))
 		}
 	}
-	if j.fleet, err = resumedFleet(j.fleet, run.Manifest.Fleet, changed); err != nil {
+	j, err := flags.job(a, s, false)
+	if err != nil {
+		return usage(err)
+	}
+	if j.fleet, err = resumedFleet(j.fleet, run.Manifest.Fleet, cmd.Flags().Changed); err != nil {
 		return usage(fmt.Errorf("--resume: %s %w", directory, err))
 	}
-	j.scenario, j.output.directory, j.resume = s, directory, true
+	j.output.directory, j.resume = directory, true
 	return a.execute(cmd.Context(), j)
+}
+
+// checkResumedAlone refuses what must not stand beside --resume.
+func checkResumedAlone(cmd *cobra.Command, args []string, its string, flags ...string) error {
+	if len(args) == 0 && !slices.ContainsFunc(append(flags, "output"), cmd.Flags().Changed) {
+		return nil
+	}
+	return fmt.Errorf("--resume continues that %s: give no study, --%s or -o with it", its, strings.Join(flags, ", --"))
 }
 
 // resumedFleet returns the fleet that a run began with. Its hub may be elsewhere by now, but other
@@ -247,9 +247,8 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
-				changed := cmd.Flags().Changed
-				if len(args) > 0 || changed("quick") || changed("all") || changed("budget") || changed("yardstick") || changed("peers") || changed("output") {
-					return usage(errors.New("--resume continues that replication with its own studies: give no study, --quick, --all, --budget, --yardstick, --peers or -o with it"))
+				if err := checkResumedAlone(cmd, args, "replication with its own studies", "quick", "all", "budget", "yardstick", "peers"); err != nil {
+					return usage(err)
 				}
 				if err := r.Resume(scenarios, resume); err != nil {
 					return usage(fmt.Errorf("--resume: %w", err))

@@ -22,7 +22,7 @@ import (
 // twoStacks compares two stacks at a point.
 func twoStacks(t *testing.T) *scenario.Scenario {
 	t.Helper()
-	c := comparison{stacks: []string{"tcp,grpc"}, sizes: []string{"64"}, clients: []int{1}, duration: time.Second, repeats: 3, workload: "echo"}
+	c := comparison{stacks: []string{"tcp,grpc"}, sizes: []string{"64"}, clients: []int{1}, trialFlags: trialFlags{duration: time.Second, repeats: 3}, workload: "echo"}
 	s, err := c.scenario()
 	if err != nil {
 		t.Fatal(err)
