@@ -16,6 +16,7 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/report"
@@ -108,7 +109,7 @@ func (b *bounded) start() {
 // announce says what is to be measured, and what that could find.
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
-	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), view.Trials(run.Manifest.Trials), run.Dir)
+	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}

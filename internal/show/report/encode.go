@@ -234,10 +234,5 @@ type memberKey struct {
 
 // holdsFigures reports whether one of the members is a figure.
 func holdsFigures(members []member) bool {
-	for _, m := range members {
-		if m.Type == figureType || m.Type == reflect.PointerTo(figureType) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(members, func(m member) bool { return m.Type == figureType || m.Type == reflect.PointerTo(figureType) })
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
@@ -41,14 +42,13 @@ func Formats() []Format {
 
 // FindFormat returns the format of that name, or an error that lists them.
 func FindFormat(name string) (Format, error) {
-	var names []string
-	for _, format := range Formats() {
-		if format.Name == name {
-			return format, nil
-		}
-		names = append(names, format.Name)
+	all := Formats()
+	i := slices.IndexFunc(all, func(f Format) bool { return f.Name == name })
+	if i < 0 {
+		names := lists.Map(all, func(f Format) string { return f.Name })
+		return Format{}, fmt.Errorf("no export format %q: there are %s", name, strings.Join(names, ", "))
 	}
-	return Format{}, fmt.Errorf("no export format %q: there are %s", name, strings.Join(names, ", "))
+	return all[i], nil
 }
 
 // A csvColumn is one value of every row, with the unit in its title.
@@ -60,24 +60,13 @@ type csvColumn[Row any] struct {
 // WriteCSV prints one row per cell, in full precision. A figure that was not
 // measured, or that has no valid trial, is empty.
 func WriteCSV(w io.Writer, run *Run) error {
-	var rows []*Cell
-	for _, cell := range table.Ordered(run.Summary.Cells) {
-		rows = append(rows, new(newCell(cell)))
-	}
-	return writeRows(w, csvColumns(), rows)
+	return writeRows(w, csvColumns(), lists.Map(table.Ordered(run.Summary.Cells), func(c *matrix.Cell) *Cell { return new(newCell(c)) }))
 }
 
 func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error {
-	lines := [][]string{nil}
-	for _, c := range columns {
-		lines[0] = append(lines[0], c.title)
-	}
+	lines := [][]string{lists.Map(columns, func(c csvColumn[Row]) string { return c.title })}
 	for _, row := range rows {
-		var line []string
-		for _, c := range columns {
-			line = append(line, c.value(row))
-		}
-		lines = append(lines, line)
+		lines = append(lines, lists.Map(columns, func(c csvColumn[Row]) string { return c.value(row) }))
 	}
 	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
 		return fmt.Errorf("report: writing CSV: %w", err)
@@ -205,10 +194,7 @@ func StudyTableFile(s *analysis.Summary) (name string, has bool) {
 
 // CheckStudyColumn says why a study's table cannot have a column.
 func CheckStudyColumn(name string) error {
-	var names []string
-	for _, c := range studyColumns() {
-		names = append(names, c.title)
-	}
+	names := lists.Map(studyColumns(), func(c studyColumn) string { return c.title })
 	if slices.Contains(names, name) {
 		return nil
 	}

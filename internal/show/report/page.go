@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
@@ -85,9 +86,7 @@ func newPageData(run *Run) *pageData {
 func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summary) string) string {
 	var texts []string
 	for _, run := range runs {
-		if text := say(run); !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
+		texts = lists.AppendNew(texts, say(run))
 	}
 	return strings.Join(texts, separator)
 }
@@ -192,10 +191,7 @@ const mostPaired = 12
 func pairsOf(insights []insight.Insight) []Pair {
 	var all []Pair
 	for _, point := range pointsOf(insights) {
-		there := make([]insight.Insight, len(point))
-		for i, place := range point {
-			there[i] = insights[place]
-		}
+		there := lists.Map(point, func(place int) insight.Insight { return insights[place] })
 		pair := func(of, against *insight.Insight) Pair {
 			p := Pair{Words: advice.Explain(insight.Explain(of, against))}
 			for i := range there {
@@ -265,14 +261,10 @@ func packProfiles(profiles []insight.Profile) Profiles {
 	packed := Profiles{}
 	for _, p := range profiles {
 		category, function := categories.of(p.Categories), functions.of(p.Functions)
-		stacks := make([]insight.ProfiledStack, len(p.Stacks))
-		for i, s := range p.Stacks {
-			frames := make([]int, len(s.Frames))
-			for depth, frame := range s.Frames {
-				frames[depth] = function[frame]
-			}
-			stacks[i] = insight.ProfiledStack{Frames: frames, Category: category[s.Category], Weight: s.Weight}
-		}
+		stacks := lists.Map(p.Stacks, func(s insight.ProfiledStack) insight.ProfiledStack {
+			frames := lists.Map(s.Frames, func(frame int) int { return function[frame] })
+			return insight.ProfiledStack{Frames: frames, Category: category[s.Category], Weight: s.Weight}
+		})
 		packed.List = append(packed.List, PackedProfile{Profile: p, Packed: packStacks(stacks)})
 	}
 	packed.Categories, packed.Functions = categories.list, functions.list
@@ -307,14 +299,12 @@ func (p *places[T]) of(values []T) []int {
 	if p.at == nil {
 		p.at = map[T]int{}
 	}
-	found := make([]int, len(values))
-	for i, value := range values {
+	return lists.Map(values, func(value T) int {
 		place, known := p.at[value]
 		if !known {
 			place = len(p.list)
 			p.at[value], p.list = place, append(p.list, value)
 		}
-		found[i] = place
-	}
-	return found
+		return place
+	})
 }

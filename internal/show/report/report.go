@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/show/report/gate"
@@ -54,10 +55,7 @@ func (r *Run) Outcome() *gate.Run {
 
 // Overlay joins several runs, by their names, into one that is shown.
 func Overlay(names []string, runs []*Run) (*Run, error) {
-	summaries := make([]*analysis.Summary, len(runs))
-	for i, run := range runs {
-		summaries[i] = run.Summary
-	}
+	summaries := lists.Map(runs, func(run *Run) *analysis.Summary { return run.Summary })
 	over, err := analysis.Overlay(names, summaries)
 	if err != nil {
 		return nil, err
@@ -97,12 +95,8 @@ func verdictsOf(cell record.Cell, records []*record.Record) []JudgedCheck {
 			continue
 		}
 		for _, check := range r.Checks {
-			i := slices.IndexFunc(all, func(v JudgedCheck) bool { return v.Name == check.Name })
-			if i < 0 {
-				i = len(all)
-				all = append(all, JudgedCheck{Name: check.Name, Level: record.OK})
-			}
-			switch v := &all[i]; {
+			v := lists.FindOrAdd(&all, JudgedCheck{Name: check.Name, Level: record.OK}, func(v JudgedCheck) bool { return v.Name == check.Name })
+			switch {
 			case v.Trials == 0 || slices.Index(levels, check.Level) < slices.Index(levels, v.Level):
 				v.Level, v.Trials, v.Detail = check.Level, 1, check.Detail
 			case check.Level == v.Level:

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
@@ -159,25 +161,25 @@ func (s *loadContent) progress(p live.Progress, at time.Time) string {
 }
 
 func (s *loadContent) lines(terminal format.Terminal, now time.Time) []string {
-	lines := []string{styled(s.title, bold, terminal), styled(bar(s.fraction())+" "+s.progressed(now), "", terminal)}
+	lines := []string{styled(s.title, format.Bold, terminal), styled(bar(s.fraction())+" "+s.progressed(now), format.Usual, terminal)}
 	if s.last != "" && (s.trials > 1 || !s.running) {
-		lines = append(lines, styled("last   "+s.last, faint, terminal))
+		lines = append(lines, styled("last   "+s.last, format.Faint, terminal))
 	}
 	if !s.running && s.done == s.trials {
 		return lines // what was measured follows
 	}
 	if calls := s.now.Live; calls != nil {
-		lines = append(lines, styled("now    "+recent(calls), "", terminal), styled("total  "+total(calls), "", terminal))
+		lines = append(lines, styled("now    "+recent(calls), format.Usual, terminal), styled("total  "+total(calls), format.Usual, terminal))
 		if len(calls.Failures) > 0 {
-			lines = append(lines, styled("       "+failures(calls), "", terminal))
+			lines = append(lines, styled("       "+failures(calls), format.Usual, terminal))
 		}
-		lines = append(lines, styled(s.sparkline(terminal.Width), "", terminal))
+		lines = append(lines, styled(s.sparkline(terminal.Width), format.Usual, terminal))
 		for _, line := range histogram(calls.Histogram, terminal.Width) {
-			lines = append(lines, styled(line, faint, terminal))
+			lines = append(lines, styled(line, format.Faint, terminal))
 		}
 	}
 	if help := s.help(); help != "" {
-		lines = append(lines, styled(help, faint, terminal))
+		lines = append(lines, styled(help, format.Faint, terminal))
 	}
 	return lines
 }
@@ -255,19 +257,12 @@ func (s *loadContent) help() string {
 
 // sparkline draws the rate from nothing to its highest.
 func (s *loadContent) sparkline(width int) string {
-	most := 0.0
-	for _, rate := range s.rates {
-		most = max(most, rate)
-	}
+	most := slices.Max(append([]float64{0}, s.rates...))
 	const label, legend = "rate   ", 24
 	rates := s.rates[max(0, len(s.rates)-max(0, width-len(label)-legend)):]
 	var signs strings.Builder
 	for _, rate := range rates {
-		if most == 0 {
-			signs.WriteRune(heights[0])
-			continue
-		}
-		signs.WriteRune(heights[int(rate/most*float64(len(heights)-1)+0.5)])
+		signs.WriteRune(heights[int(rate/max(most, 1e-9)*float64(len(heights)-1)+0.5)])
 	}
 	return fmt.Sprintf("%s%s up to %s/s", label, signs.String(), units.Thousands(int64(most)))
 }
@@ -295,16 +290,9 @@ func total(calls *live.Calls) string {
 
 // failures names the kinds of them, the most frequent first.
 func failures(calls *live.Calls) string {
-	const most = 3
-	var kinds []string
-	for _, f := range calls.Failures[:min(len(calls.Failures), most)] {
-		kinds = append(kinds, fmt.Sprintf("%s× %s", units.Thousands(f.Count), strings.Trim(f.Code+" "+f.Class, " ")))
-	}
-	text := strings.Join(kinds, ", ")
-	if more := len(calls.Failures) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return format.First(lists.Map(calls.Failures, func(f record.ErrorCount) string {
+		return fmt.Sprintf("%s× %s", units.Thousands(f.Count), strings.Trim(f.Code+" "+f.Class, " "))
+	}), 3)
 }
 
 // mostBins leaves room on a terminal of 24 lines. What is shorter than them goes into

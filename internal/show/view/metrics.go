@@ -64,18 +64,14 @@ func (m *Metrics) progress(p live.Progress) {
 
 // startAnew adds what was counted to what was before.
 func (m *Metrics) startAnew() {
-	m.before = m.total()
-	m.calls = live.Calls{}
+	m.before, m.calls = m.calls.Plus(m.before), live.Calls{}
 }
-
-// total adds up all loads.
-func (m *Metrics) total() live.Calls { return m.calls.Plus(m.before) }
 
 // write writes all metrics.
 func (m *Metrics) write(w io.Writer) error {
 	m.guard.Lock()
 	defer m.guard.Unlock()
-	sum := m.total()
+	sum := m.calls.Plus(m.before)
 	var text exposition
 	m.writeRequests(&text, &sum)
 	text.histogram("wirelab_response_seconds", "Response times of all calls, from the instant at which each was due.", &sum)
@@ -89,9 +85,9 @@ func (m *Metrics) write(w io.Writer) error {
 		text.gauge("wirelab_offered_requests_per_second", "The rate that the load was asked for.", m.Offered)
 	}
 	text.gauge("wirelab_clients", "Callers of the generator.", float64(m.Clients))
-	text.gauge("wirelab_running", "1 while a trial runs.", oneIf(m.running))
-	text.gauge("wirelab_warming", "1 while the window is not open yet.", oneIf(m.running && m.now.Warming))
-	text.gauge("wirelab_paused", "1 while the load is paused.", oneIf(m.now.Paused))
+	text.flag("wirelab_running", "1 while a trial runs.", m.running)
+	text.flag("wirelab_warming", "1 while the window is not open yet.", m.running && m.now.Warming)
+	text.flag("wirelab_paused", "1 while the load is paused.", m.now.Paused)
 	text.gauge("wirelab_window_ratio", "Share of the window that is over.", m.now.Fraction)
 	text.head("wirelab_trials_total", "counter", "Trials that ended.")
 	text.sample("wirelab_trials_total", nil, float64(m.trials))
@@ -112,13 +108,6 @@ func (m *Metrics) writeRequests(text *exposition, sum *live.Calls) {
 	for _, kind := range kinds {
 		text.sample(name, []label{{"outcome", "failed"}, {"code", kind.Code}, {"class", kind.Class}}, float64(kind.Count))
 	}
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // exposition is text of format 0.0.4
@@ -146,6 +135,10 @@ func (e *exposition) sample(name string, labels []label, value float64) {
 func (e *exposition) gauge(name, help string, value float64) {
 	e.head(name, "gauge", help)
 	e.sample(name, nil, value)
+}
+
+func (e *exposition) flag(name, help string, is bool) {
+	e.gauge(name, help, map[bool]float64{true: 1}[is])
 }
 
 // histogram has a bucket for each bound that there can be, so that rates can be taken

@@ -108,31 +108,28 @@ func (c *runContent) toldToEnd(time.Time) string { return "" }
 func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 	var lines []string
 	if c.look != "" {
-		lines = append(lines, styled(c.look, bold, terminal))
+		lines = append(lines, styled(c.look, format.Bold, terminal))
 	}
 	done := c.at.Done == c.at.Trials
+	refused := ""
+	if c.invalid > 0 {
+		refused = fmt.Sprintf(" (%d invalid)", c.invalid)
+	}
 	share := (float64(c.at.Done) + c.now.Fraction) / float64(max(1, c.at.Trials))
-	lines = append(lines, styled(fmt.Sprintf("%s %d of %d trials%s, %s", bar(share), c.at.Done, c.at.Trials, c.refused(), c.left(now)), "", terminal))
+	lines = append(lines, styled(fmt.Sprintf("%s %d of %d trials%s, %s", bar(share), c.at.Done, c.at.Trials, refused, c.left(now)), format.Usual, terminal))
 	if !done {
-		lines = append(lines, styled("now   "+cmp.Or(c.waiting, c.cell+c.state()), "", terminal))
+		lines = append(lines, styled("now   "+cmp.Or(c.waiting, c.cell+c.state()), format.Usual, terminal))
 	}
 	if c.last != "" {
-		lines = append(lines, styled("last  "+c.last, faint, terminal))
+		lines = append(lines, styled("last  "+c.last, format.Faint, terminal))
 	}
 	if done {
 		return lines // the table follows
 	}
 	for _, line := range c.sparks.lines(terminal.Width) {
-		lines = append(lines, styled(line, faint, terminal))
+		lines = append(lines, styled(line, format.Faint, terminal))
 	}
 	return lines
-}
-
-func (c *runContent) refused() string {
-	if c.invalid == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d invalid)", c.invalid)
 }
 
 func (c *runContent) left(now time.Time) string {

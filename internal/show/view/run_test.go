@@ -23,7 +23,7 @@ func TestRunViewFitsTheTerminal(t *testing.T) {
 	}
 	lines := view.lines(format.Terminal{Width: 200, Colour: true}, time.Now())
 	text := strings.Join(lines, "\n")
-	for _, want := range []string{"\x1b[1mA title\x1b[m", "1 of 4 trials", "now   cell/tcp: 50 %, 7 requests", "\x1b[2mlast  a failure of two lines\x1b[m", "■"} {
+	for _, want := range []string{"\x1b[1mA title\x1b[0m", "1 of 4 trials", "now   cell/tcp: 50 %, 7 requests", "\x1b[2mlast  a failure of two lines\x1b[0m", "■"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the view lacks %q:\n%s", want, text)
 		}

@@ -23,8 +23,10 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/show/report/format"
 )
 
@@ -44,10 +46,10 @@ type View struct {
 	quit  chan struct{}
 	ended chan struct{}
 
+	close   sync.Once
 	guard   sync.Mutex // of what follows
 	content content
 	drawn   int // lines on the screen
-	closed  bool
 }
 
 // A content decides what a View shows. Each method of an event returns the line to print where
@@ -150,29 +152,18 @@ func (v *View) Observe(e live.Event) {
 
 // Close draws the last state and gives the terminal back. A second call does nothing.
 func (v *View) Close() {
-	v.guard.Lock()
-	first := !v.closed
-	v.closed = true
-	v.guard.Unlock()
-	if !first {
-		return
-	}
-	close(v.quit)
-	<-v.ended
-	v.keys.close()
-	v.draw()
+	v.close.Do(func() {
+		close(v.quit)
+		<-v.ended
+		v.keys.close()
+		v.draw()
+	})
 }
 
-const bold, faint = "1", "2" // of SGR (ECMA-48)
-
 // styled returns the text as one line that fits the terminal.
-func styled(text, style string, terminal format.Terminal) string {
+func styled(text string, style format.Style, terminal format.Terminal) string {
 	line := []rune(strings.ReplaceAll(text, "\n", " "))
-	text = string(line[:min(len(line), terminal.Width)])
-	if style == "" || !terminal.Colour {
-		return text
-	}
-	return "\x1b[" + style + "m" + text + "\x1b[m"
+	return format.Painter(terminal.Colour)(style, string(line[:min(len(line), terminal.Width)]))
 }
 
 // bar draws a fraction from 0 to 1.
@@ -191,7 +182,7 @@ func setBackInWords(r *record.Record, why record.Check) string {
 
 func waitingInWords(w live.Waiting) string {
 	return fmt.Sprintf("waiting for a quiet machine: %s left, %v of %v patience used",
-		Trials(w.Trials), w.Used.Round(time.Second), w.Patience.Round(time.Second))
+		words.Count(w.Trials, "trial"), w.Used.Round(time.Second), w.Patience.Round(time.Second))
 }
 
 // outcome describes a trial in a few words.
@@ -203,21 +194,9 @@ func outcome(r *record.Record) string {
 	case !r.Valid():
 		check := r.FirstInvalid()
 		return name + ": invalid: " + check.Name + ", " + check.Detail
-	default:
-		mean := time.Duration(0)
-		if r.Service.Count > 0 {
-			mean = time.Duration(r.Service.Sum / r.Service.Count)
-		}
-		return fmt.Sprintf("%s: %.0f requests/s, mean %v", name, r.ThroughputPerSecond(), mean.Round(100*time.Nanosecond))
 	}
-}
-
-// Trials writes a number of trials in words.
-func Trials(n int) string {
-	if n == 1 {
-		return "1 trial"
-	}
-	return fmt.Sprintf("%d trials", n)
+	mean := time.Duration(r.Service.Sum / max(1, r.Service.Count))
+	return fmt.Sprintf("%s: %.0f requests/s, mean %v", name, r.ThroughputPerSecond(), mean.Round(100*time.Nanosecond))
 }
 
 // ctrlC is the byte that Ctrl-C sends on a raw terminal (ASCII's ETX), where it is no signal.

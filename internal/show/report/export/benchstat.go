@@ -41,7 +41,11 @@ func WriteBenchstat(w io.Writer, s *analysis.Summary, records []*record.Record) 
 			fmt.Fprintf(&out, "part: %s\n", part)
 		}
 		if !r.Valid() {
-			fmt.Fprintf(&out, "# left out, trial %d of %s is not valid: %s\n", r.Trial, benchmarkName(&r.Cell), oneLine(whyInvalid(r)))
+			why := r.Failure
+			if check := r.FirstInvalid(); why == "" {
+				why = check.Name + ": " + check.Detail
+			}
+			fmt.Fprintf(&out, "# left out, trial %d of %s is not valid: %s\n", r.Trial, benchmarkName(&r.Cell), strings.Join(strings.Fields(why), " "))
 			continue
 		}
 		name := benchmarkName(&r.Cell)
@@ -189,14 +193,3 @@ func loadKey(l record.Load) string {
 	}
 	return key
 }
-
-// whyInvalid says why a trial is not valid.
-func whyInvalid(r *record.Record) string {
-	if r.Failure != "" {
-		return r.Failure
-	}
-	check := r.FirstInvalid()
-	return check.Name + ": " + check.Detail
-}
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
+
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/report/format"
@@ -129,10 +131,7 @@ func WriteAllocationTrees(w io.Writer, s *analysis.Summary) error {
 
 func writeBranches(out *strings.Builder, branches []insight.Branch, indent string) {
 	for _, b := range branches {
-		names := make([]string, len(b.Functions))
-		for i, name := range b.Functions {
-			names[i] = format.ShortFunction(name)
-		}
+		names := lists.Map(b.Functions, format.ShortFunction)
 		fmt.Fprintf(out, "%5.1f%% %5.1f%%  %s%s\n", 100*b.Bytes, 100*b.Objects, indent, strings.Join(names, " → "))
 		writeBranches(out, b.Calls, indent+"  ")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/foreign/flags"
 )
 
@@ -75,12 +76,13 @@ func Painter(colour bool) func(Style, string) string {
 	}
 }
 
-// Plural returns a number with its noun.
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+// First names the first of some things, and how many more there are.
+func First(names []string, most int) string {
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return text
 }
 
 // Grid sets rows of texts into columns of equal widths, two blanks apart.
@@ -107,11 +109,7 @@ func Grid(rows [][]string, isLeft func(column int) bool) []string {
 
 // Command writes arguments such that a POSIX shell reads them back.
 func Command(arguments []string) string {
-	quoted := make([]string, len(arguments))
-	for i, argument := range arguments {
-		quoted[i] = flags.Quote(argument)
-	}
-	return strings.Join(quoted, " ")
+	return strings.Join(lists.Map(arguments, flags.Quote), " ")
 }
 
 // A Terminal describes the writer of a table or a view.
@@ -123,11 +121,11 @@ type Terminal struct {
 // TerminalOf returns the writer's width and whether it takes colours.
 func TerminalOf(w io.Writer) Terminal {
 	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !ok {
 		return Terminal{}
 	}
 	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
+	if err != nil { // it is no terminal
 		return Terminal{}
 	}
 	return Terminal{Width: width, Colour: os.Getenv("NO_COLOR") == ""}

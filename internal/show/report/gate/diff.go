@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -33,12 +35,8 @@ type GateResult struct {
 func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffReport {
 	r := &DiffReport{Diff: d, findings: findings}
 	for _, f := range findings {
-		i := slices.IndexFunc(r.Gates, func(g GateResult) bool { return g.Gate == f.Gate })
-		if i < 0 {
-			i = len(r.Gates)
-			r.Gates = append(r.Gates, GateResult{Gate: f.Gate})
-		}
-		switch g := &r.Gates[i]; f.Outcome {
+		g := lists.FindOrAdd(&r.Gates, GateResult{Gate: f.Gate}, func(g GateResult) bool { return g.Gate == f.Gate })
+		switch f.Outcome {
 		case analysis.Breached:
 			g.Breached = append(g.Breached, f.Cell)
 		case analysis.Open:
@@ -59,40 +57,36 @@ func (r *DiffReport) answer() []string {
 			lines = append(lines, line)
 		}
 	}
+	in := func(cells []string) string {
+		return " in " + words.Count(len(cells), "cell") + ": " + format.First(cells, 1)
+	}
 	for _, g := range r.Gates {
 		switch {
 		case len(g.Breached) > 0:
-			lines = append(lines, fmt.Sprintf("BREACHED %s in %s: %s", g.Gate, format.Plural(len(g.Breached), "cell"), firstCells(g.Breached)))
+			lines = append(lines, "BREACHED "+g.Gate+in(g.Breached))
 		case len(g.Unjudged) > 0:
-			lines = append(lines, fmt.Sprintf("unjudged %s in %s: %s", g.Gate, format.Plural(len(g.Unjudged), "cell"), firstCells(g.Unjudged)))
+			lines = append(lines, "unjudged "+g.Gate+in(g.Unjudged))
 		case len(g.Open) > 0:
-			lines = append(lines, fmt.Sprintf("kept     %s, but open in %s: %s", g.Gate, format.Plural(len(g.Open), "cell"), firstCells(g.Open)))
+			lines = append(lines, "kept     "+g.Gate+", but open"+in(g.Open))
 		default:
 			lines = append(lines, "kept     "+g.Gate)
 		}
 	}
 	if only := len(r.OnlyInBefore) + len(r.OnlyInAfter); only > 0 {
-		lines = append(lines, fmt.Sprintf("Left out: %s that only one of the runs has.", format.Plural(only, "cell")))
+		lines = append(lines, fmt.Sprintf("Left out: %s that only one of the runs has.", words.Count(only, "cell")))
 	}
-	if n := len(r.Invalid); n > 0 {
-		lines = append(lines, fmt.Sprintf("Without a valid trial in one of the runs: %s: %s", format.Plural(n, "cell"), firstCells(r.Invalid)))
+	if len(r.Invalid) > 0 {
+		lines = append(lines, fmt.Sprintf("Without a valid trial in one of the runs: %s: %s", words.Count(len(r.Invalid), "cell"), format.First(r.Invalid, 1)))
 	}
 	if p := r.Power; p != nil && p.Findable > p.Difference && p.PairsForDifference != nil {
 		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to see a change of %.0f %%; these show one of %.0f %%.",
-			format.Plural(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
+			words.Count(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
 	}
 	trust := "Trust: the runs were not made by turns: what else changed in between counts too."
 	if len(r.Doubts) > 0 {
 		trust = "Trust: " + strings.Join(r.Doubts, "; ") + "."
 	}
 	return append(lines, trust)
-}
-
-func firstCells(cells []string) string {
-	if more := len(cells) - 1; more > 0 {
-		return fmt.Sprintf("%s and %d more", cells[0], more)
-	}
-	return cells[0]
 }
 
 // count counts the verdicts of one figure; it is empty if the figure was not compared.
@@ -113,7 +107,7 @@ func (r *DiffReport) count(metric, name string) string {
 	if all == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s, of %s: %s.", name, format.Plural(all, "cell"), strings.Join(texts, ", "))
+	return fmt.Sprintf("%s, of %s: %s.", name, words.Count(all, "cell"), strings.Join(texts, ", "))
 }
 
 // shown returns the differences of every cell's mean, and those of other figures that are real
@@ -141,21 +135,14 @@ func diffFigure(d analysis.Difference, v float64) string {
 
 // change writes a ratio as a percentage, with its interval.
 func change(ratio matrix.Figure) string {
-	percent := func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) }
-	if ratio.Interval == nil {
-		return percent(ratio.Value)
-	}
-	return fmt.Sprintf("%s (%s to %s)", percent(ratio.Value), percent(ratio.Interval.Low), percent(ratio.Interval.High))
+	return words.Between(ratio, func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) })
 }
 
 // WriteDiff prints one line per difference, and the answer below.
 func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 	differences := r.shown()
-	rows := [][]string{diffTitles}
-	for _, d := range differences {
-		rows = append(rows, diffRow(d))
-	}
-	lines := format.Grid(rows, func(column int) bool { return column < 2 || column > 3 })
+	rows := lists.Map(differences, diffRow)
+	lines := format.Grid(slices.Insert(rows, 0, diffTitles), func(column int) bool { return column < 2 || column > 3 })
 	paint := format.Painter(terminal.Colour)
 	var out strings.Builder
 	if len(differences) > 0 {
@@ -182,20 +169,10 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 // WriteDiffMarkdown writes the same for a pull request.
 func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 	var out strings.Builder
-	for _, line := range r.Answer {
-		out.WriteString("- " + line + "\n")
-	}
-	out.WriteString("\n" + r.markdownTable())
+	writeList(&out, r.Answer)
+	out.WriteString("\n" + markdownTable(diffTitles, "llrrlll", lists.Map(r.shown(), diffRow)))
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-func (r *DiffReport) markdownTable() string {
-	var rows [][]string
-	for _, d := range r.shown() {
-		rows = append(rows, diffRow(d))
-	}
-	return markdownTable(diffTitles, "llrrlll", rows)
 }
 
 // WriteDiffJUnit writes a test per gate and cell, for CI.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
@@ -53,11 +55,7 @@ func sayFound(f analysis.GateFinding) string {
 	if !format.Finite(f.Found.Value) || f.Outcome == analysis.Unjudged {
 		return "could not be judged: " + f.Why
 	}
-	text := gateFigure(f.Unit, f.Found.Value)
-	if i := f.Found.Interval; i != nil {
-		text += fmt.Sprintf(" (%s to %s)", gateFigure(f.Unit, i.Low), gateFigure(f.Unit, i.High))
-	}
-	text += ", of " + format.Plural(f.Windows, "window")
+	text := words.Between(f.Found, func(v float64) string { return gateFigure(f.Unit, v) }) + ", of " + words.Count(f.Windows, "window")
 	if i := f.Found.Interval; i != nil && i.Low <= f.Limit && f.Limit <= i.High {
 		text += ", whose interval holds the limit"
 	}
@@ -73,7 +71,7 @@ func gateFigure(unit analysis.Unit, value float64) string {
 	case analysis.PerSecond:
 		return format.PerSecond(value) + "/s"
 	case analysis.Requests:
-		return format.Plural(int(value), "request")
+		return words.Count(int(value), "request")
 	case analysis.Share:
 		return strconv.FormatFloat(100*value, 'g', digits, 64) + "%"
 	case analysis.Relative:
@@ -134,31 +132,25 @@ var loadTitles = []string{"clients", "load", "req/s", "mean", "P50", "P99", "max
 func WriteLoadMarkdown(w io.Writer, run *Run) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "### %s\n\n", run.Summary.Title)
-	var rows [][]string
-	for _, c := range table.Ordered(run.Summary.Cells) {
-		rows = append(rows, loadRow(c))
-	}
-	out.WriteString(markdownTable(loadTitles, "rlrrrrrrrrl", rows))
-	for _, c := range table.Ordered(run.Summary.Cells) {
+	cells := table.Ordered(run.Summary.Cells)
+	out.WriteString(markdownTable(loadTitles, "rlrrrrrrrrl", lists.Map(cells, loadRow)))
+	for _, c := range cells {
 		if !c.IsValid() {
 			fmt.Fprintf(&out, "\n**Invalid**, %s: %s\n", table.DescribeClients(c), whyNoTrial(c))
 		}
 	}
 	if len(run.Gates) > 0 {
-		rows = nil
-		for _, f := range run.Gates {
+		rows := lists.Map(run.Gates, func(f analysis.GateFinding) []string {
 			outcome := string(f.Outcome)
 			if f.Outcome != analysis.Kept {
 				outcome = "**" + outcome + "**"
 			}
-			rows = append(rows, []string{f.Gate, strconv.Itoa(f.Clients), sayFound(f), outcome})
-		}
+			return []string{f.Gate, strconv.Itoa(f.Clients), sayFound(f), outcome}
+		})
 		out.WriteString("\n" + markdownTable([]string{"gate", "clients", "found", "outcome"}, "lrll", rows))
 	}
 	out.WriteByte('\n')
-	for _, line := range run.Answer {
-		out.WriteString("- " + line + "\n")
-	}
+	writeList(&out, run.Answer)
 	if run.Since != nil {
 		fmt.Fprintf(&out, "\n#### %s\n\n", run.SaySince())
 		if err := WriteDiffMarkdown(&out, run.Since); err != nil {
@@ -230,6 +222,13 @@ func writeJUnit(w io.Writer, name string, tests []junitTest) error {
 	return err
 }
 
+// writeList writes a list for a pull request.
+func writeList(out *strings.Builder, lines []string) {
+	for _, line := range lines {
+		out.WriteString("- " + line + "\n")
+	}
+}
+
 // markdownTable returns a table for a pull request. Sides has a letter per column: l for texts, r for
 // numbers.
 func markdownTable(titles []string, sides string, rows [][]string) string {
@@ -238,17 +237,10 @@ func markdownTable(titles []string, sides string, rows [][]string) string {
 		fmt.Fprintf(&out, "| %s |\n", strings.Join(cells, " | "))
 	}
 	line(titles)
-	marks := make([]string, len(titles))
-	for i := range marks {
-		marks[i] = map[byte]string{'l': "---", 'r': "---:"}[sides[i]]
-	}
-	line(marks)
+	marks := map[byte]string{'l': "---", 'r': "---:"}
+	line(lists.Map([]byte(sides), func(side byte) string { return marks[side] }))
 	for _, row := range rows {
-		escaped := make([]string, len(row))
-		for i, cell := range row {
-			escaped[i] = strings.ReplaceAll(cell, "|", `\|`)
-		}
-		line(escaped)
+		line(lists.Map(row, func(cell string) string { return strings.ReplaceAll(cell, "|", `\|`) }))
 	}
 	return out.String()
 }

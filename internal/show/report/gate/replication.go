@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/web"
@@ -65,17 +66,16 @@ func (o Outcomes) String() string {
 			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
-	return fmt.Sprintf("%s: %s.", format.Plural(o.Claims, "claim"), strings.Join(texts, ", "))
+	return fmt.Sprintf("%s: %s.", words.Count(o.Claims, "claim"), strings.Join(texts, ", "))
 }
 
 // Add adds a study.
 func (r *Replication) Add(study Replicated) {
-	for i := range study.Claims {
-		outcome := study.Claims[i].Outcome
-		*study.Total.of(outcome)++
-		*r.Total.of(outcome)++
-		study.Total.Claims++
-		r.Total.Claims++
+	for _, total := range []*Outcomes{&study.Total, &r.Total} {
+		for i := range study.Claims {
+			*total.of(study.Claims[i].Outcome)++
+			total.Claims++
+		}
 	}
 	r.Studies = append(r.Studies, study)
 }
@@ -89,19 +89,18 @@ func (r *Replication) Finish(took time.Duration) {
 	for _, s := range r.Studies {
 		trials, valid = trials+s.Trials, valid+s.Valid
 		if s.Note != "" {
-			notes = append(notes, s.Name+": "+s.Note)
+			notes = append(notes, "Partial: "+s.Name+": "+s.Note)
 		}
 	}
-	switch open := r.Total.Underpowered; {
-	case open > 0 && r.Quick:
-		r.Answer = append(r.Answer, fmt.Sprintf("Do: without --quick, longer windows and more repeats may decide the %d that are open.", open))
-	case open > 0:
-		r.Answer = append(r.Answer, fmt.Sprintf("Do: the %d that are open say in their study's report how many repeats would tell.", open))
+	if open := r.Total.Underpowered; open > 0 {
+		advice := "Do: the %d that are open say in their study's report how many repeats would tell."
+		if r.Quick {
+			advice = "Do: without --quick, longer windows and more repeats may decide the %d that are open."
+		}
+		r.Answer = append(r.Answer, fmt.Sprintf(advice, open))
 	}
 	r.Answer = append(r.Answer, fmt.Sprintf("Trust: %d of %d trials valid; ratios and shapes are compared, since machines differ.", valid, trials))
-	for _, note := range notes {
-		r.Answer = append(r.Answer, "Partial: "+note)
-	}
+	r.Answer = append(r.Answer, notes...)
 }
 
 // WriteReplication prints a line per claim, study by study, and the totals.
@@ -121,9 +120,7 @@ func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) err
 // WriteReplicationMarkdown writes the same for a page on the web.
 func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	var out strings.Builder
-	for _, line := range r.Answer {
-		out.WriteString("- " + line + "\n")
-	}
+	writeList(&out, r.Answer)
 	safe := func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 	for _, s := range r.Studies {
 		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| | row | claim | claimed | here | verdict |\n| --- | --- | --- | ---: | ---: | --- |\n", s.Title, s.Total)
@@ -215,7 +212,11 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	rows := [][]string{{"", "row", "claim", "here", "claimed", last}}
 	for i := range claims {
 		c := &claims[i]
-		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimHere(c), c.Claimed(), claimSays(c)})
+		says := c.Says
+		if c.Ratio == nil && c.Reason != "" {
+			says += " (" + c.Reason + ")"
+		}
+		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimHere(c), c.Claimed(), says})
 	}
 	lines := format.Grid(rows, func(column int) bool { return column < 3 || column == 5 })
 	width := math.MaxInt
@@ -234,23 +235,11 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 // claimHere returns the claim's figure here, if there is one. Between bounds it may be a place
 // and not a ratio.
 func claimHere(c *compare.Claim) string {
-	if c.Ratio == nil {
+	switch {
+	case c.Ratio == nil:
 		return format.Absent
+	case c.AtLeast == nil && c.AtMost == nil:
+		return words.Factor(*c.Ratio)
 	}
-	text := units.Number(c.Ratio.Value)
-	if c.AtLeast == nil && c.AtMost == nil {
-		text += "×"
-	}
-	if i := c.Ratio.Interval; i != nil {
-		text += fmt.Sprintf(" (%s to %s)", units.Number(i.Low), units.Number(i.High))
-	}
-	return text
-}
-
-// claimSays returns what is claimed, and why it could not be measured.
-func claimSays(c *compare.Claim) string {
-	if c.Ratio == nil && c.Reason != "" {
-		return c.Says + " (" + c.Reason + ")"
-	}
-	return c.Says
+	return words.Between(*c.Ratio, units.Number)
 }

@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
 )
@@ -35,10 +36,9 @@ func DescribeCall(c *record.Cell) string {
 	text := c.Workload + " over " + cmp.Or(wireNames[wire], wire)
 	for _, option := range others {
 		key, value, _ := strings.Cut(option, "=")
-		switch key {
-		case "inflight":
+		if key == "inflight" {
 			text += ", at most " + value + " in flight"
-		default:
+		} else {
 			text += ", " + key + " " + value
 		}
 	}
@@ -81,11 +81,14 @@ func saySizes(c *matrix.Cell) string {
 }
 
 // ClientCount returns the number of clients as the text of a column.
-func ClientCount(c *matrix.Cell) string {
-	if c.Clients == 0 {
+func ClientCount(c *matrix.Cell) string { return countOr(c.Clients) }
+
+// countOr returns a count, which is unknown if it is zero.
+func countOr(n int) string {
+	if n == 0 {
 		return format.Absent
 	}
-	return strconv.Itoa(c.Clients)
+	return strconv.Itoa(n)
 }
 
 // DescribeClients returns the number of clients with its noun.
@@ -125,35 +128,20 @@ func sayLink(c *matrix.Cell) string {
 	return "over a link with " + link(c)
 }
 
-// agents returns the number of machines of a fleet that the clients are spread over.
-func agents(c *matrix.Cell) string {
-	if c.Agents == 0 {
-		return format.Absent
-	}
-	return strconv.Itoa(c.Agents)
-}
-
 func sayAgents(c *matrix.Cell) string {
-	switch c.Agents {
-	case 0:
+	if c.Agents == 0 {
 		return ""
-	case 1:
-		return "from 1 agent of a fleet"
 	}
-	return "from " + strconv.Itoa(c.Agents) + " agents of a fleet"
+	return "from " + words.Count(c.Agents, "agent") + " of a fleet"
 }
 
+// sayMode names the mode of a cell that opens a connection for each request, unless its variant
+// does.
 func sayMode(c *matrix.Cell) string {
-	if !modeNotInVariant(c) {
+	if !c.Connections.PerRequest || strings.Contains(c.Variant, "conn=") {
 		return ""
 	}
 	return "conn=" + c.Connection
-}
-
-// modeNotInVariant reports whether a cell opens a connection for each request and its
-// variant does not name that mode.
-func modeNotInVariant(c *matrix.Cell) bool {
-	return c.Connections.PerRequest && !strings.Contains(c.Variant, "conn=")
 }
 
 // DescribeLoad says in short how the cell was loaded. A limit is in the variant's name.
@@ -197,16 +185,11 @@ func Ordered(cells []matrix.Cell) []*matrix.Cell {
 }
 
 // compared reports whether two cells stand in the same group: the same work,
-// done in different ways.
+// done in different ways. The limit of a load is the variant's.
 func compared(a, b *matrix.Cell) bool {
-	return a.Part == b.Part && a.Place == b.Place && loadOf(a) == loadOf(b)
-}
-
-// loadOf leaves out the limit, which is the variant's.
-func loadOf(c *matrix.Cell) record.Load {
-	load := c.Load
-	load.InFlightLimit = 0
-	return load
+	one, other := a.Load, b.Load
+	one.InFlightLimit = other.InFlightLimit
+	return a.Part == b.Part && a.Place == b.Place && one == other
 }
 
 func partOf(c *matrix.Cell) string { return c.Part }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
@@ -53,10 +54,10 @@ func figureColumns() []column {
 		{title: "P99/P50", value: ofFigure("P99OverP50", format.Plain)},
 		{title: "drain", priority: 6, usual: func(c *matrix.Cell) bool { return c.Drain != nil }, legend: "drain: until a burst's last answer", value: ofFigure("Drain", format.Micros)},
 		{title: "answered", value: ofCell(answered)},
-		{title: "ok", priority: 7, usual: losesConnections, legend: "ok: requests answered", value: ofCell(answeredShare)},
+		{title: "ok", priority: 7, usual: losesConnections, legend: "ok: requests answered", value: ofCell(func(c *matrix.Cell) string { return optional(c.Survival.Share, format.Percent) })},
 		{title: "handshake", legend: "handshake: its P50", value: ofFigure("Connections.Handshake.P50", format.Micros)},
 		{title: "err", priority: 7, usual: hasErrors, value: ofCell(func(c *matrix.Cell) string { return units.Thousands(c.Errors) })},
-		{title: cpuTitle, priority: 2, legend: "CPU: a request, both ends", value: ofCell(bothCPU)},
+		{title: cpuTitle, priority: 2, legend: "CPU: a request, both ends", value: ofCellFigure((*matrix.Cell).BothCPU, format.Micros)},
 		{title: clientTitle, priority: 2, legend: "client, server: CPU a request", value: ofFigure("ClientCPU", format.Micros)},
 		{title: serverTitle, priority: 2, value: ofFigure("ServerCPU", format.Micros)},
 		{title: validTitle, left: true, priority: stays, value: validity},
@@ -65,13 +66,11 @@ func figureColumns() []column {
 
 // Values returns the figures of a cell in the columns with the given titles.
 func Values(c *matrix.Cell, titles ...string) []string {
-	var texts []string
 	all := figureColumns()
-	for _, title := range titles {
+	return lists.Map(titles, func(title string) string {
 		i := slices.IndexFunc(all, func(f column) bool { return f.title == title })
-		texts = append(texts, all[i].value(line{cell: c, latencies: c.ResponseTimes()}))
-	}
-	return texts
+		return all[i].value(line{cell: c, latencies: c.ResponseTimes()})
+	})
 }
 
 func losesConnections(c *matrix.Cell) bool {
@@ -140,11 +139,9 @@ func FigureAt(in any, path string) *matrix.Figure {
 	return v.Addr().Interface().(*matrix.Figure)
 }
 
-// mustAnswerAll reports whether every request of the load must be answered.
-func mustAnswerAll(c *matrix.Cell) bool { return c.Load.Model == "sustained" || c.Load.Burst > 0 }
-
+// answered counts where every request must be answered.
 func answered(c *matrix.Cell) string {
-	if !mustAnswerAll(c) || c.Survival.Requests == 0 {
+	if c.Load.Model != "sustained" && c.Load.Burst == 0 || c.Survival.Requests == 0 {
 		return format.Absent
 	}
 	return units.Thousands(c.Survival.Succeeded) + " of " + units.Thousands(c.Survival.Requests)
@@ -160,19 +157,16 @@ func ofCell(show func(*matrix.Cell) string) func(line) string {
 }
 
 func ofFigure(path string, show func(float64) string) func(line) string {
+	return ofCellFigure(func(c *matrix.Cell) *matrix.Figure { return FigureAt(c, path) }, show)
+}
+
+func ofCellFigure(of func(*matrix.Cell) *matrix.Figure, show func(float64) string) func(line) string {
 	return ofCell(func(c *matrix.Cell) string {
-		if f := FigureAt(c, path); f != nil && c.HasFigures() {
+		if f := of(c); f != nil && c.HasFigures() {
 			return show(f.Value)
 		}
 		return format.Absent
 	})
-}
-
-func bothCPU(c *matrix.Cell) string {
-	if f := c.BothCPU(); f != nil && c.HasFigures() {
-		return format.Micros(f.Value)
-	}
-	return format.Absent
 }
 
 func validity(l line) string {
@@ -190,24 +184,12 @@ func validity(l line) string {
 	return strings.TrimSpace(text + " " + l.marks)
 }
 
-// answeredShare returns the share of requests that were answered. Cells that are not valid
-// have it too.
-func answeredShare(c *matrix.Cell) string {
-	if c.Survival.Share == nil {
-		return format.Absent
-	}
-	return format.Percent(*c.Survival.Share)
-}
-
 // AllColumns asks for every column.
 const AllColumns = "all"
 
 // ColumnNames lists the columns that can be asked for.
 func ColumnNames() []string {
-	names := []string{stackTitle}
-	for _, k := range keys() {
-		names = append(names, k.title)
-	}
+	names := append([]string{stackTitle}, lists.Map(keys(), func(k key) string { return k.title })...)
 	for _, c := range figureColumns() {
 		if c.of == "" {
 			names = append(names, c.title)
@@ -225,9 +207,7 @@ func FindColumns(names []string) ([]string, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("no column is called %q: there are %s", name, strings.Join(known, ", "))
 		}
-		if !slices.Contains(found, known[i]) {
-			found = append(found, known[i])
-		}
+		found = lists.AppendNew(found, known[i])
 	}
 	return found, nil
 }
@@ -236,9 +216,7 @@ func FindColumns(names []string) ([]string, error) {
 // order, and the validity, without which no figure is shown. None is left out for want of
 // room.
 func asked(varying []key, figures []column, names []string) []column {
-	isVarying := func(k key) bool {
-		return slices.ContainsFunc(varying, func(v key) bool { return v.title == k.title })
-	}
+	isVarying := func(k key) bool { return slices.ContainsFunc(varying, func(v key) bool { return v.title == k.title }) }
 	if slices.Contains(names, AllColumns) {
 		usual := slices.DeleteFunc(keys(), func(k key) bool { return k.seldom && !isVarying(k) })
 		return append(keyColumns(usual), figures...)
@@ -303,7 +281,7 @@ func keys() []key {
 		{title: "c", legend: "c: clients", text: ClientCount, said: DescribeClients},
 		{title: "load", left: true, text: DescribeLoad, said: sayLoad},
 		{title: "link", left: true, text: link, said: sayLink},
-		{title: "agents", legend: "agents: those of a fleet that the clients are spread over", text: agents, said: sayAgents, seldom: true},
+		{title: "agents", legend: "agents: those of a fleet that the clients are spread over", text: func(c *matrix.Cell) string { return countOr(c.Agents) }, said: sayAgents, seldom: true},
 		{title: "conn", left: true, text: func(c *matrix.Cell) string { return c.Connection }, said: sayMode},
 	}
 }
@@ -327,13 +305,8 @@ func placeKeys(cells []*matrix.Cell) (constant, varying []key) {
 
 // say says the keys of a cell.
 func say(keys []key, c *matrix.Cell) string {
-	var texts []string
-	for _, k := range keys {
-		if text := k.said(c); text != "" {
-			texts = append(texts, text)
-		}
-	}
-	return strings.Join(texts, ", ")
+	texts := lists.Map(keys, func(k key) string { return k.said(c) })
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
 // compare returns the text by which cells are compared. Each stack has its own way to keep connections,

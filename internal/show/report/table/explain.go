@@ -1,11 +1,13 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
@@ -23,12 +25,13 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 		writeMeasured(&out, e)
 	}
 	for _, cpu := range e.CPU {
-		title := fmt.Sprintf("CPU time a call, %s, by category (%d samples%s)", cpu.End, samplesOf(e.Of, cpu.End), depth(e.Of, cpu.End))
+		inside := insideOf(e.Of, cpu.End)
+		title := fmt.Sprintf("CPU time per call, %s, by category (%d samples%s)", cpu.End, inside.CPU.Samples, depth(inside))
 		writeExplained(&out, e, title, cpu, false)
 	}
 	for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
 		writeChanges(&out, e, "System calls per call, "+end, end, e.Syscalls)
-		writeChanges(&out, e, "Counted a call, "+end, end, e.Counters)
+		writeChanges(&out, e, "Counted per call, "+end, end, e.Counters)
 	}
 	writePasses(&out, e.Of)
 	if e.Against != nil {
@@ -45,23 +48,22 @@ func writeExplained(out *strings.Builder, e *insight.Explanation, title string, 
 	if inOrder && e.Against == nil {
 		parts = stageOrder(e.Of.Life, parts)
 	}
+	sum := func(parts []insight.Change) (all insight.Change) {
+		for _, p := range parts {
+			all.A, all.B = all.A+p.A, all.B+p.B
+		}
+		return all
+	}
 	shown := parts[:min(len(parts), shownParts)]
-	var others insight.Change
 	for _, p := range shown {
 		table.time(p.Name, p)
 	}
-	for _, p := range parts[len(shown):] {
-		others.A, others.B = others.A+p.A, others.B+p.B
-	}
-	if len(parts) > len(shown) {
-		table.time(fmt.Sprintf("%d others", len(parts)-len(shown)), others)
+	if others := parts[len(shown):]; len(others) > 0 {
+		table.time(fmt.Sprintf("%d others", len(others)), sum(others))
 	}
 	if what.Rest != 0 {
-		rest := insight.Change{}
-		for _, p := range what.Parts {
-			rest.A, rest.B = rest.A+p.A, rest.B+p.B
-		}
-		table.time("rest: what looking on costs, and noise", insight.Change{A: what.Whole.A - rest.A, B: what.Whole.B - rest.B})
+		explained := sum(what.Parts)
+		table.time("rest: what looking on costs, and noise", insight.Change{A: what.Whole.A - explained.A, B: what.Whole.B - explained.B})
 	}
 	table.time("= "+what.Whole.Name, what.Whole)
 	table.end()
@@ -106,7 +108,7 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 	fmt.Fprintf(out, "\n%s\n", title)
 	table := newPairTable(out, e)
 	for _, c := range of[:min(len(of), shownParts)] {
-		table.row(c.Name, func(v float64) string { return units.Number(v) }, c)
+		table.row(c.Name, units.Number, c)
 	}
 	table.end()
 }
@@ -115,25 +117,21 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 func writePasses(out *strings.Builder, i *insight.Insight) {
 	fmt.Fprintf(out, "\nHow it was seen: %s\n", i.Key())
 	for _, p := range i.Passes {
-		cost := ""
+		times, cost := (*float64)(nil), ""
 		switch {
 		case p.Cost != nil:
-			cost = fmt.Sprintf("; a call took %s times as long meanwhile", units.Number(p.Cost.Value))
-		case p.Probe == "life" && i.Life != nil && i.Life.Cost != nil:
-			cost = fmt.Sprintf("; a call took %s times as long meanwhile", units.Number(*i.Life.Cost))
+			times = &p.Cost.Value
+		case p.Probe == "life" && i.Life != nil:
+			times = i.Life.Cost
 		}
-		fmt.Fprintf(out, "  %s: %s%s\n", p.Probe, orNothing(p.Method), cost)
+		if times != nil {
+			cost = fmt.Sprintf("; a call took %s times as long meanwhile", units.Number(*times))
+		}
+		fmt.Fprintf(out, "  %s: %s%s\n", p.Probe, cmp.Or(p.Method, "nothing was seen"), cost)
 		for _, missing := range p.Missing {
 			fmt.Fprintf(out, "    not seen: %s\n", missing)
 		}
 	}
-}
-
-func orNothing(method string) string {
-	if method == "" {
-		return "nothing was seen"
-	}
-	return method
 }
 
 func lifeCost(i *insight.Insight) string {
@@ -154,10 +152,8 @@ func insideOf(i *insight.Insight, end string) *insight.Inside {
 	return &i.Server
 }
 
-func samplesOf(i *insight.Insight, end string) int64 { return insideOf(i, end).CPU.Samples }
-
-func depth(i *insight.Insight, end string) string {
-	cpu, text := insideOf(i, end).CPU, ""
+func depth(i *insight.Inside) string {
+	cpu, text := i.CPU, ""
 	if cpu.Depth != nil {
 		text += fmt.Sprintf("; %.1f functions above the kernel", *cpu.Depth)
 	}
@@ -205,16 +201,13 @@ func (c pairTable) row(name string, show func(float64) string, change insight.Ch
 
 func (c pairTable) end() { _ = c.to.Flush() } // a strings.Builder does not fail
 
-// shownAllocators is the number of functions of an end that a terminal shows.
-const shownAllocators = 2
-
 // WriteAllocators prints a line for each end that was profiled: what it allocates, and
 // which functions allocate most of it. There may be none.
 func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 	if len(s.Allocations) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, "\nHeap allocations a call, and who allocates most of the bytes, in trials that were profiled and not measured:")
+	fmt.Fprintln(w, "\nHeap allocations per call, and who allocates most of the bytes, in trials that were profiled and not measured:")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	part := ""
 	for i := range s.Allocations {
@@ -223,10 +216,10 @@ func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 			part = a.Part
 			fmt.Fprintf(table, "%s\tend\tbytes\tobjects\tby\n", part)
 		}
-		most := make([]string, 0, shownAllocators)
-		for _, f := range a.Functions[:min(len(a.Functions), shownAllocators)] {
-			most = append(most, fmt.Sprintf("%s %.0f%%", format.ShortFunction(f.Function), 100*f.Bytes))
-		}
+		const shown = 2
+		most := lists.Map(a.Functions[:min(len(a.Functions), shown)], func(f insight.Allocator) string {
+			return fmt.Sprintf("%s %.0f%%", format.ShortFunction(f.Function), 100*f.Bytes)
+		})
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Variant, a.End, format.ByteSize(int(a.Bytes)), format.Plain(a.Objects), strings.Join(most, ", "))
 	}
 	return table.Flush()

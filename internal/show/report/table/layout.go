@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
 )
@@ -114,14 +115,10 @@ func (b *block) print(out *strings.Builder, table Table, headings bool) {
 	paint := format.Painter(table.Colour)
 	out.WriteString(paint(format.Bold, row(b.columns, func(c column) string { return c.pad(c.title) })) + "\n")
 	for i, l := range b.lines {
-		begins := i == 0
-		if !begins {
-			begins = b.lines[i-1].cell.Part != l.cell.Part
-			if !compared(b.lines[i-1].cell, l.cell) {
-				out.WriteByte('\n')
-			}
+		if i > 0 && !compared(b.lines[i-1].cell, l.cell) {
+			out.WriteByte('\n')
 		}
-		if begins && headings {
+		if headings && (i == 0 || b.lines[i-1].cell.Part != l.cell.Part) {
 			b.printHeading(out, table, l.cell)
 		}
 		out.WriteString(l.print(b.columns, paint) + "\n")
@@ -222,22 +219,27 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 	for _, b := range blocks {
 		shown = append(shown, b.columns...)
 		for _, title := range b.left {
-			if !slices.Contains(left, title) {
-				left = append(left, title)
-			}
+			left = lists.AppendNew(left, title)
 		}
 	}
 	var items []string
 	if len(lines) > len(cells) {
-		items = timeItems(lines)
+		items = []string{"times: from when due", "└ service: from the send"}
+		if slices.ContainsFunc(lines, func(l line) bool { return l.latencies == l.cell.Wait }) {
+			items = append(items, "└ wait: for the limit")
+		}
 	}
 	for _, c := range shown {
-		if c.legend != "" && !slices.Contains(items, c.legend) {
-			items = append(items, c.legend)
+		if c.legend != "" {
+			items = lists.AppendNew(items, c.legend)
 		}
 	}
 	if lacksPercentile(lines, shown) {
-		items = append(items, format.Absent+": "+whyAbsent(cells))
+		why := "too few requests"
+		if slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Tool != "" }) {
+			why = "unknown, or too few requests"
+		}
+		items = append(items, format.Absent+": "+why)
 	}
 	if len(left) > 0 {
 		items = append(items, "no room for "+strings.Join(left, ", ")+" (see --columns)")
@@ -252,14 +254,6 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 		texts = append(texts, "Connections: "+connections(cells)+".")
 	}
 	return texts
-}
-
-// whyAbsent says why a cell lacks a percentile.
-func whyAbsent(cells []*matrix.Cell) string {
-	if slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Tool != "" }) {
-		return "unknown, or too few requests"
-	}
-	return "too few requests"
 }
 
 // flow sets items into lines, and breaks none.
@@ -280,15 +274,6 @@ func flow(items []string, width int) (lines []string) {
 	return lines
 }
 
-// timeItems explains the lines below a cell's line.
-func timeItems(lines []line) []string {
-	items := []string{"times: from when due", "└ service: from the send"}
-	if slices.ContainsFunc(lines, func(l line) bool { return l.latencies == l.cell.Wait }) {
-		items = append(items, "└ wait: for the limit")
-	}
-	return items
-}
-
 // lacksPercentile reports whether a column of times has no figure of a cell that has others.
 func lacksPercentile(lines []line, shown []column) bool {
 	times := latencyColumns()
@@ -300,11 +285,8 @@ func lacksPercentile(lines []line, shown []column) bool {
 
 // tailTexts say what percentiles are of, and what those of a closed loop cannot see.
 func tailTexts(cells []*matrix.Cell) []string {
-	texts := []string{"Percentiles are those of all trials' requests together; – where fewer than ten lie beyond: P99 takes 1,000 requests, P99.9 10,000."}
-	if text := ClosedTail(cells); text != "" {
-		texts = append(texts, text)
-	}
-	return texts
+	texts := []string{"Percentiles are those of all trials' requests together; – where fewer than ten lie beyond: P99 takes 1,000 requests, P99.9 10,000.", ClosedTail(cells)}
+	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
 
 // ClosedTail says what tails of a closed loop cannot show; it is empty if no load is one.
@@ -322,17 +304,15 @@ func connections(cells []*matrix.Cell) string {
 		if strings.Contains(cell.Variant, "conn=") || cell.Tool != "" {
 			continue
 		}
-		if text := cell.ShortVariant() + " " + cell.Connection; !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
+		texts = lists.AppendNew(texts, cell.ShortVariant()+" "+cell.Connection)
 	}
-	if len(texts) == 0 && len(cells) > 0 && cells[0].Tool != "" {
+	switch {
+	case len(texts) > 0:
+		return strings.Join(texts, "; ")
+	case len(cells) > 0 && cells[0].Tool != "":
 		return "unknown"
 	}
-	if len(texts) == 0 {
-		return "as each variant's conn says"
-	}
-	return strings.Join(texts, "; ")
+	return "as each variant's conn says"
 }
 
 // showsTimes reports whether a column may differ between the kinds of time of a cell.

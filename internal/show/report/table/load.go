@@ -38,7 +38,10 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 		out.times(c)
 	}
 	for i := range c.Named {
-		out.named(&c.Named[i])
+		calls := &c.Named[i]
+		out.line("step", "%s", calls.Name)
+		out.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), format.PerSecond(calls.Throughput.Value), failedOf(calls.Failed, calls.Requests))
+		out.line("step", "    %s", percentiles(&calls.Times))
 	}
 	for _, s := range NamedStatuses(&c.Cell, c.Statuses) {
 		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
@@ -48,7 +51,7 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 		if e.Code != "" && e.Code != codes.Unknown.String() { // which HTTP does not have
 			class += " (" + e.Code + ")"
 		}
-		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, format.Cut(strings.ReplaceAll(e.Example, "\n", " "), longestExample))
+		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, format.Cut(strings.ReplaceAll(e.Example, "\n", " "), 161))
 	}
 	if k := c.Checking; k != nil {
 		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",
@@ -58,16 +61,20 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	if s := c.Search; s != nil {
 		out.line("goal", "%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value))
 	}
-	out.fleet(s)
+	if s.Fleet != nil {
+		out.line("fleet", "%s", advice.FleetLine(s.Fleet, words.LongestLine))
+		for i := range s.Cells {
+			for _, client := range s.Cells[i].FleetClients {
+				out.line("fleet", "%s", fleetClientLine(&client))
+			}
+		}
+	}
 	out.line("client", "%s", cost(c.ClientCPU, &c.Client))
 	out.line("service", "%s", cost(c.ServerCPU, &c.Server))
 	out.checks(c, warnings, terminal)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
-
-// longestExample is the length at which the example of an error is cut.
-const longestExample = 161
 
 // A loadText has a line per fact, with its name before it.
 type loadText struct {
@@ -89,12 +96,10 @@ func (t *loadText) line(name, format string, args ...any) {
 
 // checks says whether the figures are valid, and warns of doubts about them.
 func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Terminal) {
+	names := map[record.Level]string{record.Invalid: "INVALID", record.Warning: "note"}
 	for _, f := range c.Findings {
-		switch text := f.Name + ": " + f.Detail; f.Level {
-		case record.Invalid:
-			t.paragraph("INVALID", text, terminal)
-		case record.Warning:
-			t.paragraph("note", text, terminal)
+		if name := names[f.Level]; name != "" {
+			t.paragraph(name, f.Name+": "+f.Detail, terminal)
 		}
 	}
 	for _, text := range warnings {
@@ -151,13 +156,6 @@ func (t *loadText) times(c *matrix.Cell) {
 	t.spread(c.Spread)
 }
 
-// named shows the calls of one name.
-func (t *loadText) named(calls *matrix.CallTimes) {
-	t.line("step", "%s", calls.Name)
-	t.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), format.PerSecond(calls.Throughput.Value), failedOf(calls.Failed, calls.Requests))
-	t.line("step", "    %s", percentiles(&calls.Times))
-}
-
 // percentiles lists the times, without those that too few requests lie beyond.
 func percentiles(l *matrix.Latencies) string {
 	if l.Max.Value == 0 {
@@ -200,20 +198,6 @@ func cost(cpu *matrix.Figure, end *matrix.End) string {
 		text += ", " + format.ByteSize(int(end.RSS.Value)) + " of memory"
 	}
 	return text
-}
-
-// fleet adds the agents that measured, and what each client did.
-func (t *loadText) fleet(s *analysis.Summary) {
-	f := s.Fleet
-	if f == nil {
-		return
-	}
-	t.line("fleet", "%s", advice.FleetLine(f, words.LongestLine))
-	for i := range s.Cells {
-		for _, c := range s.Cells[i].FleetClients {
-			t.line("fleet", "%s", fleetClientLine(&c))
-		}
-	}
 }
 
 func fleetClientLine(c *matrix.FleetClient) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -16,9 +17,7 @@ import (
 
 // notes explain the marks in the table. Cells with the same finding share one note,
 // with the detail of the first cell, so that a table of 75 lines has few notes.
-type notes struct {
-	list []*note
-}
+type notes []note
 
 type note struct {
 	matrix.Finding
@@ -32,17 +31,26 @@ const (
 	connectionsNote = "connections"
 )
 
-func newNotes(cells []*matrix.Cell) *notes {
-	n := &notes{}
+func newNotes(cells []*matrix.Cell) (all notes) {
 	for _, cell := range cells {
-		for _, f := range troubles(cell) {
-			n.add(cell, f)
-		}
-		for _, f := range cell.Survival.Failures {
-			n.add(cell, matrix.Finding{Name: failureName(f), Level: record.Warning, Detail: failureText(f)})
+		for _, found := range slices.Concat(troubles(cell), lists.Map(cell.Survival.Failures, failure)) {
+			n := lists.FindOrAdd((*[]note)(&all), note{Finding: found}, func(known note) bool { return known.Name == found.Name && known.Level == found.Level })
+			n.cells = lists.AppendNew(n.cells, cell)
 		}
 	}
-	return n
+	return all
+}
+
+// failure is named by its class, or by its code if it has none.
+func failure(f record.ErrorCount) matrix.Finding {
+	code := ""
+	if f.Class != "" {
+		code = " (" + f.Code + ")"
+	}
+	return matrix.Finding{
+		Name: "failed, " + cmp.Or(f.Class, f.Code), Level: record.Warning,
+		Detail: fmt.Sprintf("%s requests%s, first: %q", units.Thousands(f.Count), code, f.Example),
+	}
 }
 
 // troubles returns a cell's failure, its findings, and how its connections differ from what
@@ -59,22 +67,10 @@ func troubles(c *matrix.Cell) []matrix.Finding {
 	return all
 }
 
-func (n *notes) add(cell *matrix.Cell, found matrix.Finding) {
-	for _, known := range n.list {
-		if known.Name == found.Name && known.Level == found.Level {
-			if !slices.Contains(known.cells, cell) {
-				known.cells = append(known.cells, cell)
-			}
-			return
-		}
-	}
-	n.list = append(n.list, &note{found, []*matrix.Cell{cell}})
-}
-
 // marks refer to the notes that speak of the cell.
-func (n *notes) marks(cell *matrix.Cell) string {
+func (all notes) marks(cell *matrix.Cell) string {
 	var places []int
-	for i, note := range n.list {
+	for i, note := range all {
 		if slices.Contains(note.cells, cell) {
 			places = append(places, i+1)
 		}
@@ -110,10 +106,10 @@ const shortNote = 100
 
 // print prints the notes, each in one line unless the table is verbose. The reason for a
 // missing measurement is always printed in full: the table has nothing else about it.
-func (n *notes) print(out *strings.Builder, table Table) {
+func (all notes) print(out *strings.Builder, table Table) {
 	paint := format.Painter(table.Colour)
 	isCut := false
-	for i, note := range n.list {
+	for i, note := range all {
 		style := format.Usual
 		if note.Level == record.Invalid {
 			style = format.Refused
@@ -145,7 +141,7 @@ func cut(text string, length int) string {
 // text returns the note as it stands beneath the table, with the mark that refers
 // to it.
 func (n *note) text(place int) string {
-	return fmt.Sprintf("%s (%s)", n.withoutPlace(place), n.where())
+	return n.withoutPlace(place) + " (" + n.where() + ")"
 }
 
 func (n *note) withoutPlace(place int) string {
@@ -183,19 +179,6 @@ func (n *note) where() string {
 	default:
 		return fmt.Sprintf("%s and %d more cells", text, more)
 	}
-}
-
-// failureName returns the class of a failure, or the code of one that has none.
-func failureName(failure record.ErrorCount) string {
-	return "failed, " + cmp.Or(failure.Class, failure.Code)
-}
-
-func failureText(failure record.ErrorCount) string {
-	code := ""
-	if failure.Class != "" {
-		code = " (" + failure.Code + ")"
-	}
-	return fmt.Sprintf("%s requests%s, first: %q", units.Thousands(failure.Count), code, failure.Example)
 }
 
 // unachievedMode describes how the connections differ from the mode that was asked

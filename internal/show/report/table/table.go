@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/curves"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -40,7 +41,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 
 	var out strings.Builder
 	if len(summary.Foreign) > 0 {
-		format.Wrap(&out, whose(summary), format.Layout{Width: table.room(), Hang: 2})
+		format.Wrap(&out, fmt.Sprintf("Imported: figures of %s, not of wirelab.", strings.Join(summary.Foreign, ", ")), format.Layout{Width: table.room(), Hang: 2})
 	}
 	if text := say(constant, cells[0]); text != "" {
 		format.Wrap(&out, text, format.Layout{Width: table.room(), Hang: 2})
@@ -61,7 +62,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	return err
 }
 
-func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes *notes) []line {
+func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes notes) []line {
 	var lines []line
 	for _, group := range runs(cells, compared) {
 		fastest := summary.Fastest(group)
@@ -129,15 +130,10 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 			table.Rows[i] = append(table.Rows[i], c.value(l))
 		}
 	}
-	for i, note := range notes.list {
+	for i, note := range notes {
 		table.Notes = append(table.Notes, note.text(i))
 	}
 	return table
-}
-
-// whose says above a table whose figures stand in it.
-func whose(s *analysis.Summary) string {
-	return fmt.Sprintf("Imported: figures of %s, not of wirelab.", strings.Join(s.Foreign, ", "))
 }
 
 // writeForeign says below a table what the figures of other programs are of, and what is not
@@ -149,8 +145,8 @@ func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
 	said := slices.Clone(s.Warnings)
 	for _, c := range s.Cells {
 		for _, text := range c.Warnings {
-			if text = fmt.Sprintf("%s: %s", c.Key, text); len(s.Cells) == 1 {
-				text = strings.TrimPrefix(text, c.Key+": ")
+			if len(s.Cells) > 1 {
+				text = c.Key + ": " + text
 			}
 			said = append(said, text)
 		}
@@ -198,11 +194,11 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) er
 			fmt.Fprintf(table, "%s\t", format.Micros(FigureAt(cell.ResponseTimes(), quantile).Value))
 		}
 		for _, end := range []*matrix.Figure{cell.Client.Busy, cell.Server.Busy} {
-			share := format.Absent
+			var share *float64
 			if end != nil {
-				share = wholePercent(end.Value)
+				share = &end.Value
 			}
-			fmt.Fprintf(table, "%s\t", share)
+			fmt.Fprintf(table, "%s\t", optional(share, wholePercent))
 		}
 		fmt.Fprintln(table)
 	}
@@ -232,8 +228,5 @@ func law(s curves.Scaling) string {
 }
 
 func withInterval(f matrix.Figure) string {
-	if f.Interval == nil {
-		return fmt.Sprintf("%.3g", f.Value)
-	}
-	return fmt.Sprintf("%.3g (%.3g to %.3g)", f.Value, f.Interval.Low, f.Interval.High)
+	return words.Between(f, func(v float64) string { return fmt.Sprintf("%.3g", v) })
 }
