@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign"
@@ -51,27 +53,8 @@ func programOf(v scenario.Variant) string {
 }
 
 // YardstickNames returns the programs that a run may be compared with.
-func YardstickNames() (names []string) {
-	for _, y := range yardsticks() {
-		names = append(names, y.name)
-	}
-	return names
-}
-
-// checkYardsticks checks that the programs are known and that the scenario compares
-// with each.
-func checkYardsticks(s *scenario.Scenario, names []string) error {
-	for _, name := range names {
-		if !slices.Contains(YardstickNames(), name) {
-			return fmt.Errorf("--yardstick %s: %s", name, spelling.Suggest(name, YardstickNames()))
-		}
-		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
-			return slices.ContainsFunc(p.Yardsticks, func(v scenario.Variant) bool { return programOf(v) == name })
-		}) {
-			return fmt.Errorf("--yardstick %s: no selected part of %s compares with it", name, s.Name)
-		}
-	}
-	return nil
+func YardstickNames() []string {
+	return lists.Map(yardsticks(), func(y yardstick) string { return y.name })
 }
 
 // Named are the programs and peers that a run is asked to measure, too.
@@ -82,17 +65,23 @@ type Named struct {
 
 // Check checks that the names are known, and that the scenario compares with each.
 func (n Named) Check(s *scenario.Scenario) error {
-	if err := checkYardsticks(s, n.Yardsticks); err != nil {
-		return err
-	}
-	for _, name := range n.Peers {
-		if !slices.Contains(peer.Names(), name) {
-			return fmt.Errorf("--peers %s: %s", name, spelling.Suggest(name, peer.Names()))
-		}
-		if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
-			return slices.ContainsFunc(slices.Concat(p.Stacks, p.Yardsticks), func(v scenario.Variant) bool { return slices.Contains(peerNames(v), name) })
-		}) {
-			return fmt.Errorf("--peers %s: no selected part of %s compares with it", name, s.Name)
+	for _, kind := range []struct {
+		flag         string
+		names, known []string
+		of           func(scenario.Variant) []string
+	}{
+		{"--yardstick", n.Yardsticks, YardstickNames(), func(v scenario.Variant) []string { return []string{programOf(v)} }},
+		{"--peers", n.Peers, peer.Names(), peerNames},
+	} {
+		for _, name := range kind.names {
+			if !slices.Contains(kind.known, name) {
+				return fmt.Errorf("%s %s: %s", kind.flag, name, spelling.Suggest(name, kind.known))
+			}
+			if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
+				return slices.ContainsFunc(slices.Concat(p.Stacks, p.Yardsticks), func(v scenario.Variant) bool { return slices.Contains(kind.of(v), name) })
+			}) {
+				return fmt.Errorf("%s %s: no selected part of %s compares with it", kind.flag, name, s.Name)
+			}
 		}
 	}
 	return checkSome(n.Apply(s))
@@ -126,16 +115,8 @@ func (n Named) Apply(s *scenario.Scenario) *scenario.Scenario {
 	if len(n.Peers) == 0 {
 		return s
 	}
-	unnamed := func(_ scenario.Part, v scenario.Variant) bool { return len(peersOf(v)) > 0 && !n.wants(v) }
+	unnamed := func(_ scenario.Part, v scenario.Variant) bool { return len(peerNames(v)) > 0 && !n.wants(v) }
 	return withoutVariants(s, unnamed)
-}
-
-func peerNames(v scenario.Variant) []string {
-	var names []string
-	for _, p := range peersOf(v) {
-		names = append(names, p.Name)
-	}
-	return names
 }
 
 // Install adds to a scenario the variants that need what is named. A program that cannot be
@@ -178,19 +159,11 @@ func OverLinks(s *scenario.Scenario, links []string) error {
 		}
 		if len(links) > 1 {
 			one.Of, one.Name = part.Name, part.Name+"-"+wordOf(text)
-			one.Title = linkTitle(one.Network)
+			one.Title = cmp.Or(one.Network.String(), "loopback")
 		}
 		s.Parts = append(s.Parts, one)
 	}
 	return nil
-}
-
-// linkTitle returns the title of a part that differs from others by its link.
-func linkTitle(n scenario.Network) string {
-	if text := n.String(); text != "" {
-		return text
-	}
-	return "loopback"
 }
 
 // wordOf turns a link into a word for the name of a part.

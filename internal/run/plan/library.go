@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/internal/data/record"
@@ -125,18 +127,9 @@ func ReadFile(name string, most int) ([]byte, error) {
 
 func checkVariant(v scenario.Variant, p scenario.Part) error {
 	if err := catalog.Check(v); err != nil {
-		return err
+		return err // the others read its options
 	}
-	if err := catalog.CheckConnection(v, p.Connection); err != nil {
-		return err
-	}
-	if err := catalog.CheckNetwork(v, p.Network); err != nil {
-		return err
-	}
-	if err := CheckCarries(v, p.Workload); err != nil {
-		return err
-	}
-	return catalog.CheckLoad(v, p)
+	return cmp.Or(catalog.CheckConnection(v, p.Connection), catalog.CheckNetwork(v, p.Network), CheckCarries(v, p.Workload), catalog.CheckLoad(v, p))
 }
 
 // IsSized reports whether a workload takes sizes. It is true for unknown workloads, which
@@ -298,29 +291,19 @@ func (l Library) List() (*Listing, error) {
 		if err != nil {
 			return nil, err
 		}
-		var parts []string
-		for _, p := range s.Parts {
-			parts = append(parts, p.Name)
-		}
+		parts := lists.Map(s.Parts, func(p scenario.Part) string { return p.Name })
 		all.Studies = append(all.Studies, Listed{name, s.Title + " (parts: " + strings.Join(parts, ", ") + ")"})
 	}
 	return all, nil
 }
 
 func listOptions(options []scenario.Option) []ListedOption {
-	var all []ListedOption
-	for _, o := range options {
-		all = append(all, ListedOption{o.Key, o.Values, o.Default, o.Help})
-	}
-	return all
+	return lists.Map(options, func(o scenario.Option) ListedOption { return ListedOption{o.Key, o.Values, o.Default, o.Help} })
 }
 
 // StackNames returns the names of all stacks.
-func StackNames() (names []string) {
-	for _, s := range catalog.Stacks() {
-		names = append(names, s.Info().Name)
-	}
-	return names
+func StackNames() []string {
+	return lists.Map(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
 }
 
 // WorkloadWords returns the workloads, alone and with each value of their options.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
@@ -63,10 +64,7 @@ func MostTrials(s *scenario.Scenario, u *record.Until) []scenario.Planned {
 
 // atLook returns the trials up to a look, counted from 1.
 func atLook(s *scenario.Scenario, u *record.Until, look int) []scenario.Planned {
-	var repeats []int
-	for _, l := range u.Looks[:look] {
-		repeats = append(repeats, l.Repeats)
-	}
+	repeats := lists.Map(u.Looks[:look], func(l record.Look) int { return l.Repeats })
 	return s.PlanLooks(repeats, repeatedBy(s, u))
 }
 

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
@@ -50,88 +51,85 @@ func Prepare(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*Pr
 		return nil, err
 	}
 	p := &Prepared{Scenario: s, Rebuilt: map[int][]string{}, Peers: map[string][]string{}}
-	for _, step := range []func() error{
-		p.checkCongestion,
-		func() error { return p.rebuild(ctx, progress) },
-		func() error { return p.buildPeers(ctx, progress) },
-	} {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	if err := p.checkCongestion(ctx); err != nil {
+		return nil, err
 	}
-	return p, nil
+	if err := p.rebuild(ctx, progress); err != nil {
+		return nil, err
+	}
+	return p, p.buildPeers(ctx, progress)
 }
 
-// variants calls do with each variant of the scenario and its part.
-func (p *Prepared) variants(do func(scenario.Part, scenario.Variant) error) error {
+// leaveOut tries what each variant needs, once for each key, and takes the variants for which that
+// fails out of the scenario, with a warning each. If none is left, it returns the first as an error.
+func leaveOut[K comparable](ctx context.Context, p *Prepared, needs func(scenario.Part, scenario.Variant) []K, try func(K) error) error {
+	var warnings []string
+	lacks := map[K]bool{}
 	for _, part := range p.Scenario.Parts {
 		for _, v := range part.Stacks {
-			if err := do(part, v); err != nil {
-				return err
+			for _, key := range needs(part, v) {
+				if _, tried := lacks[key]; tried {
+					continue
+				}
+				err := try(key)
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if lacks[key] = err != nil; err != nil {
+					warnings = lists.AppendNew(warnings, err.Error())
+				}
 			}
 		}
+	}
+	if len(warnings) == 0 {
+		return nil
+	}
+	p.Warnings = append(p.Warnings, warnings...)
+	p.Scenario = withoutVariants(p.Scenario, func(part scenario.Part, v scenario.Variant) bool {
+		return slices.ContainsFunc(needs(part, v), func(key K) bool { return lacks[key] })
+	})
+	if !slices.ContainsFunc(p.Scenario.Parts, func(p scenario.Part) bool { return len(p.Stacks) > 0 }) {
+		return errors.New(warnings[0])
 	}
 	return nil
 }
 
 // rebuild builds the programs of variants whose runtime has another limit of small objects.
 func (p *Prepared) rebuild(ctx context.Context, progress io.Writer) error {
-	var warnings []string
-	err := p.variants(func(_ scenario.Part, v scenario.Variant) error {
-		limit := catalog.SmallObject(v)
-		if _, tried := p.Rebuilt[limit]; limit == 0 || tried {
-			return nil
-		}
+	limits := func(_ scenario.Part, v scenario.Variant) []int {
+		return slices.DeleteFunc([]int{catalog.SmallObject(v)}, func(limit int) bool { return limit == 0 })
+	}
+	return leaveOut(ctx, p, limits, func(limit int) error {
 		path, err := rebuild.Build(ctx, limit, progress)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		if err != nil {
-			p.Rebuilt[limit] = nil
-			warnings = append(warnings, fmt.Sprintf("smallobject=%dKiB is left out: %v", limit>>10, err))
-			return nil
+			return fmt.Errorf("smallobject=%dKiB is left out: %w", limit>>10, err)
 		}
 		p.Rebuilt[limit] = []string{path, "worker"}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return p.leaveOut(warnings, func(_ scenario.Part, v scenario.Variant) bool {
-		limit := catalog.SmallObject(v)
-		return limit != 0 && p.Rebuilt[limit] == nil
-	})
 }
 
 // checkCongestion leaves out the variants whose congestion control their processes cannot have.
-func (p *Prepared) checkCongestion() error {
+func (p *Prepared) checkCongestion(ctx context.Context) error {
 	type place struct {
 		name       string
 		ownNetwork bool
 	}
-	placeOf := func(p scenario.Part, v scenario.Variant) place {
-		return place{catalog.Congestion(v), p.Network != scenario.Network{}}
-	}
-	var warnings []string
-	can := map[place]bool{}
-	_ = p.variants(func(part scenario.Part, v scenario.Variant) error {
-		at := placeOf(part, v)
-		if _, tried := can[at]; tried || at.name == "" {
-			return nil
-		}
-		try := congestion.Check
-		if at.ownNetwork {
-			try = checkInOwnNetwork
-		}
-		err := try(at.name)
-		if can[at] = err == nil; err != nil {
-			warnings = append(warnings, fmt.Sprintf("cc=%s is left out: %v", at.name, err))
+	places := func(p scenario.Part, v scenario.Variant) []place {
+		if name := catalog.Congestion(v); name != "" {
+			return []place{{name, p.Network != scenario.Network{}}}
 		}
 		return nil
-	})
-	return p.leaveOut(slices.Compact(warnings), func(p scenario.Part, v scenario.Variant) bool {
-		at := placeOf(p, v)
-		return at.name != "" && !can[at]
+	}
+	return leaveOut(ctx, p, places, func(at place) error {
+		check := congestion.Check
+		if at.ownNetwork {
+			check = checkInOwnNetwork
+		}
+		if err := check(at.name); err != nil {
+			return fmt.Errorf("cc=%s is left out: %w", at.name, err)
+		}
+		return nil
 	})
 }
 
@@ -151,56 +149,26 @@ func checkInOwnNetwork(name string) error {
 
 // buildPeers builds the peers that variants name.
 func (p *Prepared) buildPeers(ctx context.Context, progress io.Writer) error {
-	var warnings []string
-	err := p.variants(func(_ scenario.Part, v scenario.Variant) error {
-		for _, one := range peersOf(v) {
-			if _, tried := p.Peers[one.Name]; tried {
-				continue
-			}
-			path, err := one.Build(ctx, progress)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err != nil {
-				p.Peers[one.Name] = nil
-				warnings = append(warnings, fmt.Sprintf("the peer %s is left out: %v", one.Name, err))
-				continue
-			}
-			p.Peers[one.Name] = []string{path}
+	names := func(_ scenario.Part, v scenario.Variant) []string { return peerNames(v) }
+	return leaveOut(ctx, p, names, func(name string) error {
+		one, _ := peer.Find(name)
+		path, err := one.Build(ctx, progress)
+		if err != nil {
+			return fmt.Errorf("the peer %s is left out: %w", name, err)
 		}
+		p.Peers[name] = []string{path}
 		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return p.leaveOut(warnings, func(_ scenario.Part, v scenario.Variant) bool {
-		return slices.ContainsFunc(peersOf(v), func(one peer.Peer) bool { return p.Peers[one.Name] == nil })
 	})
 }
 
-// peersOf returns the peers that play an end of a variant.
-func peersOf(v scenario.Variant) (all []peer.Peer) {
-	if p, foreign := catalog.ServerPeer(v); foreign {
-		all = append(all, p)
+// peerNames names the peers that play an end of a variant.
+func peerNames(v scenario.Variant) (names []string) {
+	for _, peerOf := range []func(scenario.Variant) (peer.Peer, bool){catalog.ServerPeer, catalog.ClientPeer} {
+		if p, foreign := peerOf(v); foreign {
+			names = append(names, p.Name)
+		}
 	}
-	if p, foreign := catalog.ClientPeer(v); foreign {
-		all = append(all, p)
-	}
-	return all
-}
-
-// leaveOut takes the variants that are missing here out of the scenario. If none is left, it
-// returns the first warning as an error.
-func (p *Prepared) leaveOut(warnings []string, missing func(scenario.Part, scenario.Variant) bool) error {
-	if len(warnings) == 0 {
-		return nil
-	}
-	p.Warnings = append(p.Warnings, warnings...)
-	p.Scenario = withoutVariants(p.Scenario, missing)
-	if !slices.ContainsFunc(p.Scenario.Parts, func(p scenario.Part) bool { return len(p.Stacks) > 0 }) {
-		return errors.New(warnings[0])
-	}
-	return nil
+	return names
 }
 
 // withoutVariants moves variants to the yardsticks, which are measured only where they are named.
