@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/judge/check"
 )
@@ -74,7 +75,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(commands...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			names := each(commands, (*cobra.Command).Name)
+			names := lists.Map(commands, (*cobra.Command).Name)
 			slices.Sort(names)
 			return usage(fmt.Errorf("%s %q: %s", cmd.Name(), args[0], spelling.Suggest(args[0], names)))
 		}
@@ -106,15 +107,6 @@ func complete(cmd *cobra.Command, flag string, words []string) {
 	if err != nil {
 		panic(err) // the flag is not there: our own mistake
 	}
-}
-
-// each calls of with each item, and returns the results.
-func each[T, R any](items []T, of func(T) R) []R {
-	results := make([]R, len(items))
-	for i, item := range items {
-		results[i] = of(item)
-	}
-	return results
 }
 
 // usageOf marks an error as usage does, and points to the command's help.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
@@ -232,24 +234,22 @@ func (c *comparison) call(part *scenario.Part) error {
 // connect sets the connection mode. Several modes are compared as variants: each
 // stack in each mode.
 func (c *comparison) connect(part *scenario.Part) error {
-	var modes []scenario.Connection
-	for _, text := range c.connections {
-		mode, err := scenario.ParseConnection(text)
-		if err != nil {
+	modes := make([]scenario.Connection, len(c.connections))
+	for i, text := range c.connections {
+		var err error
+		if modes[i], err = scenario.ParseConnection(text); err != nil {
 			return err
 		}
-		modes = append(modes, mode)
 	}
-	if len(modes) == 1 {
+	switch len(modes) {
+	case 0:
+	case 1:
 		part.Connection = modes[0]
-	}
-	if len(modes) > 1 {
+	default:
 		stacks := part.Stacks
 		part.Stacks = nil
 		for _, v := range stacks {
-			for _, mode := range modes {
-				part.Stacks = append(part.Stacks, v.With("conn", mode.String()))
-			}
+			part.Stacks = append(part.Stacks, lists.Map(modes, func(m scenario.Connection) scenario.Variant { return v.With("conn", m.String()) })...)
 		}
 	}
 	for _, v := range part.Stacks {
@@ -261,11 +261,7 @@ func (c *comparison) connect(part *scenario.Part) error {
 }
 
 func joinVariants(variants []scenario.Variant) string {
-	names := each(variants, scenario.Variant.String)
-	if n := len(names); n > 1 {
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
-	}
-	return strings.Join(names, "")
+	return words.List(lists.Map(variants, scenario.Variant.String))
 }
 
 // parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/run/doctor"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/selftest"
@@ -123,7 +124,7 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 	f.BoolVar(&s.list, "list", false, "print the situations, and stage none")
 	f.BoolVar(&s.json, "json", false, "print one JSON object on standard output; words go to standard error")
 	f.BoolVar(&s.machineWide, "machine-wide", false, "also stage what disturbs every program on the machine, as a step of its clock does")
-	complete(cmd, "only", each(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
+	complete(cmd, "only", lists.Map(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
 	return cmd
 }
 

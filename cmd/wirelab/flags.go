@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
@@ -329,7 +330,7 @@ func (p *probeFlag) register(cmd *cobra.Command) {
 }
 
 func probeNames() []string {
-	return each(scenario.Probes, func(p scenario.Probe) string { return string(p) })
+	return lists.Map(scenario.Probes, func(p scenario.Probe) string { return string(p) })
 }
 
 // apply gives the probes to the scenario, as far as this machine has them.

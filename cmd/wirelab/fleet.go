@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -46,8 +47,13 @@ type whichFleet struct {
 }
 
 func (w *whichFleet) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&w.fleet, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	registerFleet(cmd, &w.fleet)
 	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, where the hub is on another machine; WIRELAB_TOKEN does too")
+}
+
+// registerFleet adds --fleet to commands about a hub of this machine.
+func registerFleet(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
 	completeHubs(cmd)
 }
 
@@ -55,11 +61,7 @@ func (w *whichFleet) register(cmd *cobra.Command) {
 func completeHubs(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		hubs, _ := hub.RunningHubs() // what cannot be read is not offered
-		var names []string
-		for _, running := range hubs {
-			names = append(names, running.Project)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return lists.Map(hubs, func(h hub.Running) string { return h.Project }), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
 		panic(err) // the flag is not there: our own mistake
@@ -143,9 +145,8 @@ the agents start any trial: keep it as you keep a password.`,
 		}
 		return printed(map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, line(c.Token())), nil
 	})
-	cmd.Flags().StringVar(&name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	registerFleet(cmd, &name)
 	cmd.Flags().StringVar(&role, "role", protocol.RoleAgent, "for whom: an `agent`, or a controller")
-	completeHubs(cmd)
 	complete(cmd, "role", protocol.Roles())
 	return cmd
 }
@@ -218,8 +219,7 @@ func (a *app) fleetDownCommand() *cobra.Command {
 		}
 		return printed(map[string]any{"project": running.Project, "pid": running.PID}, line("the fleet "+running.Project+" is down")), nil
 	})
-	cmd.Flags().StringVar(&name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
-	completeHubs(cmd)
+	registerFleet(cmd, &name)
 	return cmd
 }
 

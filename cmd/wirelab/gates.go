@@ -217,13 +217,11 @@ func exit(seen *report.Run, alone error) error {
 	}
 	code := exitDone
 	var texts []string
+	if alone != nil {
+		code, texts = exitFailed, []string{alone.Error()}
+	}
 	if exit, is := errors.AsType[exitError](alone); is {
 		code = exit.code
-	} else if alone != nil {
-		code = exitFailed
-	}
-	if alone != nil {
-		texts = append(texts, alone.Error())
 	}
 	if len(breached) > 0 {
 		texts = append(texts, "breached: "+strings.Join(breached, "; "))
@@ -250,7 +248,12 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 		return nil // nothing was to be measured: all was profiled
 	}
 	if !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.HasFigures() }) {
-		return fmt.Errorf("nothing was measured: %s", whyWithout(s.Cells[0]))
+		c := &s.Cells[0]
+		why := cmp.Or(c.Failure, "no trial of "+c.Key+" has ended")
+		if c.Failure == "" && len(c.Findings) > 0 {
+			why = fmt.Sprintf("%s: %s, %s", c.Key, c.Findings[0].Name, c.Findings[0].Detail) // the worst is first
+		}
+		return fmt.Errorf("nothing was measured: %s", why)
 	}
 	var wrong, disturbed []string // cells without a valid trial
 	for _, c := range s.Cells {
@@ -264,10 +267,10 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 	}
 	var reasons []string
 	if len(wrong) > 0 {
-		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", shortList(wrong)))
+		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", format.First(wrong, 3)))
 	}
 	if len(disturbed) > 0 {
-		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", shortList(disturbed))
+		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.First(disturbed, 3))
 		if !s.Cells[0].Kind().Alone { // a service is not asked again
 			reason += ", or let wirelab wait longer for that with --patience " + patience.More()
 		}
@@ -277,22 +280,4 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 		return nil
 	}
 	return exitError{exitInvalid, errors.New("the measurement is invalid: " + strings.Join(reasons, "; "))}
-}
-
-// whyWithout says why a cell has no figures.
-func whyWithout(c matrix.Cell) string {
-	if c.Failure != "" || len(c.Findings) == 0 {
-		return cmp.Or(c.Failure, "no trial of "+c.Key+" has ended")
-	}
-	return fmt.Sprintf("%s: %s, %s", c.Key, c.Findings[0].Name, c.Findings[0].Detail) // the worst is first
-}
-
-// shortList names the first of some things, and how many more there are.
-func shortList(names []string) string {
-	const shown = 3
-	text := strings.Join(names[:min(len(names), shown)], ", ")
-	if more := len(names) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

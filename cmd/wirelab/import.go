@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/foreign/summary"
@@ -19,7 +20,7 @@ func (a *app) importCommand() *cobra.Command {
 		name   string
 		output outputFlags
 	)
-	tools := each(foreign.Summaries, func(f summary.Format) string { return fmt.Sprintf("  %-8s%s", f.Tool, f.Makes) })
+	tools := lists.Map(foreign.Summaries, func(f summary.Format) string { return fmt.Sprintf("  %-8s%s", f.Tool, f.Makes) })
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Read the summaries of other load generators as a run",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
@@ -40,7 +42,7 @@ those of one client; a record has those that its trial ran with.`,
 		}
 		l, err := scenarios.List()
 		if err == nil {
-			l.Formats = each(report.Formats(), func(f report.Format) plan.Listed { return plan.Listed{Name: f.Name, Help: f.About} })
+			l.Formats = lists.Map(report.Formats(), func(f report.Format) plan.Listed { return plan.Listed{Name: f.Name, Help: f.About} })
 		}
 		return printed(l, func(w io.Writer) error { return printListing(w, l) }), err
 	})
@@ -76,10 +78,7 @@ func printListing(to io.Writer, l *plan.Listing) error {
 
 func printOptions(w *tabwriter.Writer, options []plan.ListedOption) {
 	for _, o := range options {
-		values := strings.Join(o.Values, "|")
-		if values == "" {
-			values = "…"
-		}
+		values := cmp.Or(strings.Join(o.Values, "|"), "…")
 		help := o.Help
 		if o.Default != "" {
 			help += " (default " + o.Default + ")"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -283,10 +284,7 @@ func (l *loading) checkNumbers() error {
 // warmUpBefore returns the longest warm-up. A number of requests has none, and neither has a
 // burst or a ramp: it would be a closed loop, which sends more than anyone asked for.
 func (l *loading) warmUpBefore(load scenario.Load) time.Duration {
-	switch {
-	case l.given("warm-up"):
-		return l.warmUp
-	case load.Total > 0, l.isCounted(), load.Model == scenario.Burst, load.Model == scenario.Ramp:
+	if !l.given("warm-up") && (load.Total > 0 || l.isCounted() || load.Model == scenario.Burst || load.Model == scenario.Ramp) {
 		return 0
 	}
 	return l.warmUp
@@ -315,13 +313,7 @@ func (l *loading) timeOfRequests() (time.Duration, error) {
 const mostLoadTime = 24 * time.Hour
 
 func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) {
-	text := l.connection
-	if text == "" {
-		text = "per-worker"
-		if t.Wire.IsGRPC() {
-			text = "shared"
-		}
-	}
+	text := cmp.Or(l.connection, map[bool]string{true: "shared", false: "per-worker"}[t.Wire.IsGRPC()])
 	mode, err := scenario.ParseConnection(text)
 	if err != nil {
 		return mode, err
@@ -332,9 +324,6 @@ func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) 
 	return mode, nil
 }
 
-// errBothBounds refuses two bounds of several windows.
-var errBothBounds = errors.New("-n and -z: with --steps or --repeat give one of the two")
-
 // bound returns the longest time of a load of -n requests: if -z is given too, whichever comes
 // first ends the load.
 func (l *loading) bound() (time.Duration, error) {
@@ -342,7 +331,7 @@ func (l *loading) bound() (time.Duration, error) {
 		return 0, nil
 	}
 	if len(l.steps) > 1 || l.repeats > 1 {
-		return 0, errBothBounds
+		return 0, errors.New("-n and -z: with --steps or --repeat give one of the two")
 	}
 	return l.duration, nil
 }

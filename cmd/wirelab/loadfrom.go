@@ -72,7 +72,10 @@ func (a *app) sayLines(lines []string) {
 }
 
 // A foreignCommand is the command that --from names.
-type foreignCommand struct{ tool, text string }
+type foreignCommand struct {
+	tool, text string
+	at         int // the argument that ends with the command
+}
 
 // splitFrom finds --from among the arguments: --from TOOL COMMAND, or --from COMMAND where
 // its first word says the tool. COMMAND may be a file.
@@ -99,6 +102,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	} else {
 		from.tool, from.text = "", from.tool
 	}
+	from.at = len(args) - len(given) - 1
 	if status, err := os.Stat(from.text); err == nil && status.Mode().IsRegular() {
 		content, err := plan.ReadFile(from.text, flags.MaxFileBytes)
 		if err != nil {
@@ -119,27 +123,21 @@ var errFrom = errors.New("--from: want a tool and its command or file, as in --f
 // withoutSecrets returns a command line as a run may keep it, and show to whoever reads its
 // report. The command behind --from is a line of its own.
 func withoutSecrets(args []string) []string {
-	if _, from, err := splitFrom(args); err != nil || from == nil {
-		return secret.HideIn(args)
-	}
-	at := fromAt(args)
-	if args[at] == "--from" {
-		at++
-	}
-	if slices.Contains(foreign.Commands.Names(), strings.TrimPrefix(args[at], "--from=")) {
-		at++
-	}
 	kept := secret.HideIn(args)
-	flag, command := "", args[at]
-	if value, joined := strings.CutPrefix(command, "--from="); joined {
-		flag, command = "--from=", value
+	_, from, err := splitFrom(args)
+	if err != nil || from == nil {
+		return kept
 	}
+	command, joined := strings.CutPrefix(args[from.at], "--from=")
 	if words, err := flags.Split(command); err != nil {
 		command = secret.Hidden
 	} else if len(words) > 1 {
 		command = format.Command(secret.HideIn(words))
 	}
-	kept[at] = flag + command
+	if joined {
+		command = "--from=" + command
+	}
+	kept[from.at] = command
 	return kept
 }
 

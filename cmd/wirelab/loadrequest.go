@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/feed"
@@ -151,10 +152,7 @@ func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
 		}
 		return f, nil
 	}
-	texts := []string{request.Path, string(request.Body)}
-	for _, field := range request.Header {
-		texts = append(texts, field.Value)
-	}
+	texts := append(lists.Map(request.Header, func(f service.Field) string { return f.Value }), request.Path, string(request.Body))
 	if !slices.ContainsFunc(texts, template.Has) {
 		return nil, nil
 	}
@@ -404,12 +402,9 @@ func (l *loading) trace(d *service.Definition) error {
 	case !(l.traced > 0 && l.traced <= 1):
 		return fmt.Errorf("--traceparent: found %v: want a share above 0, at most 1, as in 0.01", l.traced)
 	}
-	for _, request := range d.Requests {
-		for _, f := range request.Header {
-			if strings.EqualFold(f.Name, service.TraceField) {
-				return errors.New("--traceparent and -H traceparent: give one of them")
-			}
-		}
+	// There is one request yet.
+	if slices.ContainsFunc(d.Requests[0].Header, func(f service.Field) bool { return strings.EqualFold(f.Name, service.TraceField) }) {
+		return errors.New("--traceparent and -H traceparent: give one of them")
 	}
 	d.Trace = &service.Trace{Share: l.traced}
 	return nil

@@ -129,33 +129,25 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 	return root
 }
 
-// prepare makes the commands note that they began: an earlier error is an error of usage.
+// prepare makes the commands note that they began: an earlier error is an error of usage. So are
+// wrong arguments, like wrong flags.
 func (a *app) prepare(commands []*cobra.Command) {
 	for _, cmd := range commands {
 		a.prepare(cmd.Commands())
-		checkArgs(cmd)
-		work := cmd.RunE
-		if work == nil { // it only has others
-			continue
+		if check := cmd.Args; check != nil {
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if err := check(cmd, args); err != nil {
+					return usageOf(cmd, err)
+				}
+				return nil
+			}
 		}
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			a.began = true
-			return work(cmd, args)
+		if work := cmd.RunE; work != nil { // otherwise it only has others
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				a.began = true
+				return work(cmd, args)
+			}
 		}
-	}
-}
-
-// checkArgs makes wrong arguments an error of usage, like wrong flags.
-func checkArgs(cmd *cobra.Command) {
-	check := cmd.Args
-	if check == nil {
-		return
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageOf(cmd, err)
-		}
-		return nil
 	}
 }
 

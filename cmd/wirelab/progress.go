@@ -51,59 +51,54 @@ func (l *loadRun) interrupted() bool {
 	return l != nil && l.remote.Ended() && !l.limited.Load()
 }
 
-// view shows how a load goes, and serves its metrics where that was asked for.
-func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (*progress, error) {
+// viewLoad shows how a load goes, and serves its metrics where that was asked for.
+func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (observers []live.Observer, stop func(), _ error) {
 	l, load := j.load, plan[0].Cell.Load
 	stdin, _ := a.stdin.(*os.File) // nil: there are no keys
-	shown := &progress{}
 	if l.limit > 0 {
-		shown.observers = append(shown.observers, (&bounded{load: l}).observe)
+		observers = append(observers, l.bounded())
 	}
+	stopMetrics := func() {}
 	if l.metrics != "" {
 		metrics := &view.Metrics{Clients: plan[0].Cell.Clients, Offered: load.Rate}
 		server, err := view.ServeMetrics(ctx, l.metrics, metrics)
 		if err != nil {
-			return nil, usage(err)
+			return nil, nil, usage(err)
 		}
 		fmt.Fprintln(a.stderr, server.Says())
-		shown.observers = append(shown.observers, metrics.Observe)
-		shown.server = server
+		observers = append(observers, metrics.Observe)
+		stopMetrics = func() { _ = server.Close() } // nobody asks it any more
 	}
-	shown.view = view.NewLoad(a.stderr, stdin, view.Load{
+	shown := view.NewLoad(a.stderr, stdin, view.Load{
 		Title: l.title, Duration: time.Duration(load.Duration), Trials: len(plan), Pauser: &l.remote, Ending: ctx.Done(),
 	})
-	shown.observers = append(shown.observers, shown.view.Observe)
-	return shown, nil
+	return append(observers, shown.Observe), func() { shown.Close(); stopMetrics() }, nil
 }
 
-// bounded ends a load when its limit is over, which begins with its window.
-type bounded struct {
-	load  *loadRun
-	begin sync.Once
-	timer *time.Timer
-}
-
-// observe starts the clock when the warm-up, if there is one, has ended, and stops it when the
-// trial has.
-func (b *bounded) observe(e live.Event) {
-	switch e := e.(type) {
-	case live.Progress:
-		if !e.Warming {
-			b.begin.Do(b.start)
-		}
-	case live.Ended:
-		b.begin.Do(func() {})
-		if b.timer != nil {
-			b.timer.Stop()
+// bounded returns an observer that ends the load when its limit is over. The limit begins with the
+// window, and ends with the trial.
+func (l *loadRun) bounded() live.Observer {
+	var begin sync.Once
+	var timer *time.Timer
+	start := func() {
+		timer = time.AfterFunc(l.limit, func() {
+			l.limited.Store(true)
+			l.remote.End()
+		})
+	}
+	return func(e live.Event) {
+		switch e := e.(type) {
+		case live.Progress:
+			if !e.Warming {
+				begin.Do(start)
+			}
+		case live.Ended:
+			begin.Do(func() {})
+			if timer != nil {
+				timer.Stop()
+			}
 		}
 	}
-}
-
-func (b *bounded) start() {
-	b.timer = time.AfterFunc(b.load.limit, func() {
-		b.load.limited.Store(true)
-		b.load.remote.End()
-	})
 }
 
 // announce says what is to be measured, and what that could find.
@@ -130,39 +125,21 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	}
 }
 
-// progress shows how a run goes.
-type progress struct {
-	observers []live.Observer
-	view      *view.View
-	server    *view.MetricsServer // nil: no metrics are served
-}
-
-func (p *progress) close() {
-	p.view.Close()
-	if p.server != nil {
-		_ = p.server.Close() // nobody asks it any more
-	}
-}
-
-// viewOf shows how a job goes.
-func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (*progress, error) {
+// viewOf shows how a job goes, until stop.
+func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (observers []live.Observer, stop func(), _ error) {
 	if j.load != nil {
 		return a.viewLoad(ctx, j, trials)
+	}
+	look := ""
+	if u := run.Manifest.Until; u != nil {
+		look = fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
 	}
 	left := plan.NewEstimate(trials, run)
 	standing := func() view.Standing {
 		return view.Standing{Done: left.Done(), Trials: left.All(), Left: left.Remaining(), Took: left.Took()}
 	}
-	shown := view.NewRun(a.stderr, view.Run{Look: lookInWords(run.Manifest.Until), Plan: trials, Order: lab.Order(trials), Standing: standing})
-	return &progress{observers: []live.Observer{left.Observe, shown.Observe}, view: shown}, nil
-}
-
-// lookInWords says which look is measured; nil, for a run without looks, gives "".
-func lookInWords(u *record.Until) string {
-	if u == nil {
-		return ""
-	}
-	return fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
+	shown := view.NewRun(a.stderr, view.Run{Look: look, Plan: trials, Order: lab.Order(trials), Standing: standing})
+	return []live.Observer{left.Observe, shown.Observe}, shown.Close, nil
 }
 
 // measure measures the trials of a run, with its view and its page.
@@ -178,12 +155,12 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 		Run: run, Scenario: j.scenario, Limits: a.limits,
 		Say: func(line string) { fmt.Fprintln(a.stderr, line) },
 		MeasureTrials: func(trials []scenario.Planned) error {
-			shown, err := a.viewOf(ctx, &j, trials, run)
+			observers, stop, err := a.viewOf(ctx, &j, trials, run)
 			if err != nil {
 				return err
 			}
-			defer shown.close()
-			workshop.Observers = shown.observers
+			defer stop()
+			workshop.Observers = observers
 			if page != nil {
 				workshop.Observers = append(workshop.Observers, page.Observe)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
@@ -101,7 +102,7 @@ func oneRun(_ *cobra.Command, args []string) error {
 
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
-	names := each(report.Formats(), func(f report.Format) string { return f.Name })
+	names := lists.Map(report.Formats(), func(f report.Format) string { return f.Name })
 	cmd := &cobra.Command{
 		Use:   "export RUN --format FORMAT",
 		Short: "Write a run in a form that other tools read",
