@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/judge/check"
 )
@@ -25,11 +24,6 @@ type finding struct {
 	value any
 	words func(w io.Writer) error
 	end   error // returned when it is printed
-}
-
-// printed returns what a command prints.
-func printed(value any, words func(w io.Writer) error) finding {
-	return finding{value: value, words: words}
 }
 
 // finds makes a command of a description and of what it finds. With --json it prints one of the
@@ -51,10 +45,8 @@ func (a *app) finds(form string, cmd *cobra.Command, find func(cmd *cobra.Comman
 	return cmd
 }
 
-// oneObject is the form of most findings.
 const oneObject = "one JSON object"
 
-// line prints one line.
 func line(text string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, text)
@@ -62,7 +54,6 @@ func line(text string) func(io.Writer) error {
 	}
 }
 
-// printJSON prints a value on standard output.
 func (a *app) printJSON(v any) error {
 	encoder := json.NewEncoder(a.stdout)
 	encoder.SetIndent("", "  ")
@@ -73,15 +64,19 @@ func (a *app) printJSON(v any) error {
 // group makes a command that only has others.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(commands...)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			names := lists.Map(commands, (*cobra.Command).Name)
-			slices.Sort(names)
-			return usage(fmt.Errorf("%s %q: %s", cmd.Name(), args[0], spelling.Suggest(args[0], names)))
-		}
-		return cmd.Help()
-	}
+	cmd.Args = onlyCommands
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
+}
+
+// wants checks the number of a command's arguments.
+func wants(least, most int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return fmt.Errorf("name %s; found %d arguments", what, len(args))
+		}
+		return nil
+	}
 }
 
 // ownProgram returns the path of this program, which is started again as a worker.
@@ -114,8 +109,7 @@ func usageOf(cmd *cobra.Command, err error) error {
 	return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
 }
 
-// badFlag says what is wrong with a flag in the words of this program. Those of pflag are
-// of Go's package strconv.
+// badFlag explains a wrong flag; the errors of pflag are those of package strconv.
 func badFlag(cmd *cobra.Command, err error) error {
 	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
 		return usageOf(cmd, badValue(invalid.GetFlag(), invalid.GetValue(), errors.Unwrap(err)))
@@ -204,8 +198,7 @@ func commandsOfCobra(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
-			cmd.Args = onlyCommands
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			group(cmd)
 		}
 	}
 }
@@ -228,8 +221,7 @@ type app struct {
 	began          bool         // a command did, so the command line was well-formed
 }
 
-// exitError carries an exit code. Its error is nil if everything has been printed
-// already.
+// exitError carries an exit code. Its error is nil if everything has been printed already.
 type exitError struct {
 	code int
 	err  error

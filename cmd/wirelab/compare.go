@@ -18,7 +18,6 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// A comparison holds the flags of compare.
 type comparison struct {
 	measureFlags
 	trialFlags
@@ -37,13 +36,9 @@ type comparison struct {
 	trust       trustFlags
 }
 
-// The defaults: three stacks at two sizes and six concurrencies, each three times
-// (the fewest for an interval), in about two minutes. A knee takes five
-// concurrencies.
-var (
-	usualClients = []int{1, 4, 16, 50, 100, 200}
-	usualSizes   = []string{"64", "4KiB"}
-)
+// The defaults: three stacks at two sizes and six concurrencies, each three times (the fewest for
+// an interval), in about two minutes. A knee takes five concurrencies.
+var usualSizes = []string{"64", "4KiB"}
 
 func (a *app) compareCommand() *cobra.Command {
 	var c comparison
@@ -51,7 +46,7 @@ func (a *app) compareCommand() *cobra.Command {
 		Use:   "compare",
 		Short: "Compare stacks on this machine: a table, a report, and what to choose",
 		Long: `Compare runs the same service over each stack, in processes of their own, and
-prints a line a cell and then, in words, who is fastest, where each knee lies,
+prints one line per cell and then, in words, who is fastest, where each knee lies,
 and who holds the tail. Without arguments it compares tcp, rest and grpc in
 about two minutes.
 
@@ -95,7 +90,7 @@ shows them all.`,
 func (c *comparison) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&c.sizes, "size", usualSizes, "payload `bytes` of request and response, as in 64,4KiB, or of each apart, as in 64/4KiB")
-	f.IntSliceVarP(&c.clients, "concurrency", "c", usualClients, "`clients` at once, each with one request in flight")
+	f.IntSliceVarP(&c.clients, "concurrency", "c", []int{1, 4, 16, 50, 100, 200}, "`clients` at once, each with one request in flight")
 	f.IntVarP(&c.requests, "requests", "n", 0, "`requests` that each client measures (instead of -z)")
 	c.shape.register(cmd)
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
@@ -111,11 +106,10 @@ func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration 
 	f.StringArrayVar(&c.stacks, "stack", []string{stacks}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
 	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
 	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
-	c.trialFlags.register(cmd, duration, usualRepeats)
+	c.trialFlags.register(cmd, duration, 3)
 	complete(cmd, "stack", plan.StackNames())
 }
 
-// compare runs the scenario that the flags mean, unless they are wrong.
 func (a *app) compare(cmd *cobra.Command, c *comparison, define func() (*scenario.Scenario, error)) error {
 	j, err := c.jobOf(a, cmd, define)
 	if err != nil {
@@ -136,24 +130,21 @@ func (c *comparison) jobOf(a *app, cmd *cobra.Command, define func() (*scenario.
 	if err != nil {
 		return job{}, err
 	}
-	until, err := c.until.read(cmd, s)
+	j, err := c.job(a, s, len(c.targets) > 0)
 	if err != nil {
 		return job{}, err
 	}
-	targets, err := parseTargets(c.targets, s)
-	if err != nil {
+	j.warnings = warnings
+	if j.until, err = c.until.read(cmd, s); err != nil {
 		return job{}, err
 	}
-	trust, err := c.trust.read(targets)
-	if err != nil {
+	if j.targets, err = parseTargets(c.targets, s); err != nil {
 		return job{}, err
 	}
-	j, err := c.job(a, s, len(targets) > 0)
-	j.warnings, j.until, j.targets, j.trust = warnings, until, targets, trust
+	j.trust, err = c.trust.read(j.targets)
 	return j, err
 }
 
-// scenario turns the flags into the scenario they mean.
 func (c *comparison) scenario() (*scenario.Scenario, error) {
 	part := scenario.Part{Name: "compare", Workload: c.workload, Clients: c.clients, Samples: c.samples}
 	if c.warmUp < 0 {
@@ -201,8 +192,7 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	return s, s.Check(scenarios.Vocabulary())
 }
 
-// call sets the workload and its sizes. A workload without sizes does not get the
-// usual ones.
+// call sets the workload and its sizes. A workload without sizes does not get the usual ones.
 func (c *comparison) call(part *scenario.Part) error {
 	if _, _, err := workloads.Find(c.workload); err != nil {
 		return fmt.Errorf("--workload: %w", err)
@@ -231,8 +221,7 @@ func (c *comparison) call(part *scenario.Part) error {
 	return nil
 }
 
-// connect sets the connection mode. Several modes are compared as variants: each
-// stack in each mode.
+// connect sets the connection mode; of several, each stack is compared in each mode.
 func (c *comparison) connect(part *scenario.Part) error {
 	modes := make([]scenario.Connection, len(c.connections))
 	for i, text := range c.connections {
@@ -264,8 +253,7 @@ func joinVariants(variants []scenario.Variant) string {
 	return words.List(lists.Map(variants, scenario.Variant.String))
 }
 
-// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have
-// just one.
+// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have just one.
 func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, error) {
 	targets := map[string]string{}
 	variants := s.Parts[0].Stacks

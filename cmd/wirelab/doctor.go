@@ -24,7 +24,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}, func(cmd *cobra.Command, _ []string) (finding, error) {
 		d := doctor.Examine(cmd.Context())
-		return printed(d, func(w io.Writer) error { return printDiagnosis(w, d) }), nil
+		return finding{value: d, words: func(w io.Writer) error { return printDiagnosis(w, d) }}, nil
 	})
 }
 
@@ -71,7 +71,6 @@ func printProbes(w io.Writer, all []doctor.Probe) {
 	}
 }
 
-// A selftesting holds the flags of selftest.
 type selftesting struct {
 	only        string
 	list, json  bool
@@ -172,8 +171,4 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 		return exitError{exitInvalid, err}
 	}
 	return nil
-}
-
-func (a *app) disturbCommand() *cobra.Command {
-	return a.partCommand("disturb", "Be a disturber that selftest starts", selftest.Act)
 }

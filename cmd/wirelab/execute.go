@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,16 +21,15 @@ import (
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/table"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/secure"
 )
 
-// outputFlags say where a run goes and how it is printed.
 type outputFlags struct {
 	directory string
 	json      bool
-	verbose   bool
-	columns   columnsFlag
+	printing  publish.Printing
 	dryRun    bool
 	live      string // where the page is served meanwhile; empty: nowhere
 }
@@ -47,8 +47,12 @@ func (o *outputFlags) register(cmd *cobra.Command) {
 func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "print all that can be said in words above the answer, and the notes of the table whole")
-	o.columns.register(cmd)
+	f.BoolVarP(&o.printing.Verbose, "verbose", "v", false, "print all that can be said in words above the answer, and the notes of the table whole")
+	f.Func("columns", "`figures` of the table instead of the usual ones, as in mean,P99.9,max; all for every one", func(text string) (err error) {
+		o.printing.Columns, err = table.FindColumns(strings.Split(text, ","))
+		return err
+	})
+	complete(cmd, "columns", append(table.ColumnNames(), table.AllColumns))
 }
 
 // measureFlags say how a scenario is measured, and what is made of it.
@@ -80,7 +84,6 @@ func (m *measureFlags) job(a *app, s *scenario.Scenario, running bool) (job, err
 	return job{scenario: s, patience: m.patience, fleet: machines, output: m.output, gates: gates}, err
 }
 
-// registerPatience adds --patience.
 func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
 	*p = lab.UsualPatience
 	f.Var(p, "patience", "time for outwaiting other programs and measuring again what they spoiled: a `share` of the run's time and a time, or one of them; 0: none")
@@ -101,8 +104,7 @@ type job struct {
 	gates    gates
 }
 
-// execute runs a job: its trials, then the analysis, then the report. An
-// interrupted run is reported like any other.
+// execute measures, analyses and reports a job, also one that was interrupted.
 func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.dryRun {
 		return a.rehearse(&j)
@@ -135,8 +137,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	return exit(seen, verdict(seen.Summary, j.patience))
 }
 
-// wordsOf returns the writer of a job's words: standard error if something else has standard
-// output.
+// wordsOf returns standard error if something else than words has standard output.
 func (a *app) wordsOf(j job) io.Writer {
 	if j.output.json || j.gates.ownsOutput() {
 		return a.stderr
@@ -144,8 +145,7 @@ func (a *app) wordsOf(j job) io.Writer {
 	return a.stdout
 }
 
-// perform measures a job's trials and reads what was measured. It returns the run even
-// where the lab failed in the middle of it, with the lab's error.
+// perform measures and reads a run, which it returns even if the lab failed in its middle.
 func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, error) {
 	program, err := ownProgram()
 	if err != nil {
@@ -225,8 +225,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	return createRun(j.output.directory, manifest)
 }
 
-// kept returns the scenario as the run keeps it: without the data sent to a service, which may be
-// secret, and without the client's key.
+// kept returns the scenario without a service's data and the client's key, which may be secret.
 func (j *job) kept() *scenario.Scenario {
 	if j.load == nil {
 		return j.scenario
@@ -251,7 +250,6 @@ func createRun(asked string, manifest record.Manifest) (*record.Run, error) {
 	return run, nil
 }
 
-// publish writes the run's files, and prints what was found.
 func (a *app) publish(seen *report.Run, output outputFlags, words io.Writer) error {
 	if err := publish.WriteFiles(seen); err != nil {
 		return err
@@ -259,15 +257,9 @@ func (a *app) publish(seen *report.Run, output outputFlags, words io.Writer) err
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return publish.Print(words, seen, output.printing(publish.PageOf(seen)))
+	return publish.Print(words, seen, output.printing, publish.PageOf(seen))
 }
 
-// printing says how the flags want a run printed whose report is the page.
-func (o *outputFlags) printing(page string) publish.Printing {
-	return publish.Printing{Columns: o.columns, Verbose: o.verbose, Page: page}
-}
-
-// reader judges the trials of runs again.
 func (a *app) reader() publish.Reader {
 	return publish.Reader{Limits: a.limits, DeclareMissing: scenarios.DeclareMissing}
 }
@@ -275,8 +267,7 @@ func (a *app) reader() publish.Reader {
 // readRun reads a run and judges its trials again.
 func (a *app) readRun(directory string) (*report.Run, error) { return a.reader().Read(directory) }
 
-// rehearse says what a job would do, without doing it. For a run that would be continued it says
-// what is left.
+// rehearse says what a job would do; of a run that would be continued, what is left.
 func (a *app) rehearse(j *job) error {
 	run, until, err := j.earlier()
 	if err != nil {
@@ -301,8 +292,7 @@ func (a *app) rehearse(j *job) error {
 	return nil
 }
 
-// earlier returns the run that a job would continue, and its looks. A directory that
-// holds a run which the job would not continue is an error, as it would be for the job.
+// earlier returns the run that a job would continue, with its looks, and fails where the job would.
 func (j *job) earlier() (*record.Run, *record.Until, error) {
 	if j.resume {
 		run, err := record.Open(j.output.directory)
@@ -317,8 +307,7 @@ func (j *job) earlier() (*record.Run, *record.Until, error) {
 	return nil, j.until, nil
 }
 
-// checkTargets calls each target once before anything is measured. A target that cannot be
-// called would fail every trial alike.
+// checkTargets calls each target once: one that cannot be called would fail every trial.
 func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.Planned) error {
 	if len(workshop.Targets) > 0 {
 		// net/http tells there, also after the call, what it did not expect of a server of

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,15 +16,11 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
-	"wirelab.dev/internal/show/report/table"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/workload/message"
 )
 
-const (
-	usualRepeats  = 3
-	usualDuration = 500 * time.Millisecond
-)
+const usualDuration = 500 * time.Millisecond
 
 // trialFlags say how each cell is measured.
 type trialFlags struct {
@@ -77,8 +72,7 @@ func (s *shapeFlags) register(cmd *cobra.Command) {
 // searchStep is the length of each step of a search without -z.
 const searchStep = time.Second
 
-// checkZeros refuses a zero that was written, because a zero also stands for a flag that was not
-// given.
+// checkZeros refuses a written zero, since a zero also stands for an absent flag.
 func (s *shapeFlags) checkZeros(requests int) error {
 	if s.given == nil {
 		return nil // ping has no such flags
@@ -113,7 +107,6 @@ func (s shapeFlags) evenly() shapeFlags {
 	return s
 }
 
-// load returns the load that the flags describe, with -n and -z.
 func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, error) {
 	if err := s.checkZeros(requests); err != nil {
 		return scenario.Load{}, err
@@ -169,8 +162,7 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	return load, nil
 }
 
-// trustFlags say which certificates of a --target to trust. Servers that wirelab
-// starts have certificates that it made.
+// trustFlags say which certificates of a --target to trust; wirelab makes those of its own servers.
 type trustFlags struct {
 	insecure bool
 	rootFile string
@@ -181,7 +173,6 @@ func (t *trustFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&t.rootFile, "cacert", "", "trust the root certificates in this PEM `file` (default: the system's) for a --target over TLS")
 }
 
-// read returns the trust in the targets.
 func (t *trustFlags) read(targets map[string]string) (secure.Trust, error) {
 	if *t != (trustFlags{}) && len(targets) == 0 {
 		return secure.Trust{}, errors.New("--insecure and --cacert are about a server of your own: name it with --target")
@@ -217,7 +208,6 @@ func readFiles(files ...fileFlag) error {
 	return nil
 }
 
-// messageFlags name a method and a message of the user's own.
 type messageFlags struct {
 	proto, call string
 	imports     []string
@@ -232,8 +222,7 @@ func (m *messageFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&m.reply, "reply", "", "`file` with the response as JSON (default: the request where both have one type, otherwise an empty message)")
 }
 
-// define sets the part's workload to the user's message, and describes it in a
-// sentence. Without --proto it does nothing.
+// define sets the part's workload to the user's message, if there is one, and describes it.
 func (m *messageFlags) define(part *scenario.Part, workload string) (described string, err error) {
 	if m.proto == "" {
 		if m.call != "" || m.data != "" || m.reply != "" || len(m.imports) > 0 {
@@ -269,7 +258,6 @@ func (m *messageFlags) define(part *scenario.Part, workload string) (described s
 		weight(sizes.Request, sizes.RequestJSON, sizes.RequestGzip), weight(sizes.Response, sizes.ResponseJSON, sizes.ResponseGzip)), nil
 }
 
-// weight describes a message's size in protobuf, in JSON, and compressed.
 func weight(encoded, asJSON, compressed int) string {
 	if encoded == 0 {
 		return fmt.Sprintf("0 bytes (%d as JSON)", asJSON)
@@ -278,7 +266,6 @@ func weight(encoded, asJSON, compressed int) string {
 		encoded, asJSON, float64(asJSON)/float64(encoded), compressed, float64(compressed)/float64(encoded))
 }
 
-// linkFlag says over which links clients and servers talk.
 type linkFlag struct{ links []string }
 
 func (l *linkFlag) register(cmd *cobra.Command) {
@@ -286,8 +273,7 @@ func (l *linkFlag) register(cmd *cobra.Command) {
 	complete(cmd, "link", linkWords())
 }
 
-// linkWords returns the names of links, and the keys that the description of another link begins
-// with.
+// linkWords returns the names of links, and the keys of links that a user describes.
 func linkWords() []string {
 	words := append([]string{plan.NoLink}, scenario.ProfileNames()...)
 	for _, key := range []string{"delay", "jitter", "loss", "burst-loss", "reorder", "duplicate", "rate", "queue", "mtu", "seed", "up.", "down."} {
@@ -298,27 +284,6 @@ func linkWords() []string {
 	}
 	return words
 }
-
-// A columnsFlag holds the value of --columns: the figures of the table instead of the usual ones.
-type columnsFlag []string
-
-func (c *columnsFlag) register(cmd *cobra.Command) {
-	names := append(table.ColumnNames(), table.AllColumns)
-	cmd.Flags().Var(c, "columns", "`figures` of the table instead of the usual ones, as in mean,P99.9,max; all for every one")
-	complete(cmd, "columns", names)
-}
-
-// Set reads the flag. pflag puts the flag's name and the value before its error.
-func (c *columnsFlag) Set(text string) (err error) {
-	*c, err = table.FindColumns(strings.Split(text, ","))
-	return err
-}
-
-// String returns the value as Set reads it.
-func (c *columnsFlag) String() string { return strings.Join(*c, ",") }
-
-// Type returns pflag's name for the value; the help shows the one in backquotes.
-func (c *columnsFlag) Type() string { return "list" }
 
 // probeFlag says what is seen of each cell besides its times.
 type probeFlag struct{ names []string }
@@ -345,7 +310,6 @@ func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings [
 	return s, warnings, s.Check(scenarios.Vocabulary())
 }
 
-// untilFlags hold the values of --until and --at-most.
 type untilFlags struct {
 	goal plan.Target
 	most plan.Most
@@ -369,46 +333,4 @@ func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Unt
 		return nil, nil
 	}
 	return plan.Until(s, u.goal, u.most)
-}
-
-// refuseLink says why a service of the user's own is not loaded over an emulated link, and how to
-// come by one. An end of a link is a network namespace that wirelab makes, in which the server
-// must listen: this one listens elsewhere already. An interface in the machine's own network
-// would reach it only where it listens on every address, and would be there for all programs.
-func refuseLink(links []string) error {
-	wanted := slices.IndexFunc(links, func(text string) bool { return text != plan.NoLink })
-	if wanted < 0 {
-		return nil
-	}
-	network, err := scenario.ParseLink(links[wanted])
-	if err != nil {
-		return fmt.Errorf("--link: %w", err)
-	}
-	netem := "delay 5ms loss 1%"
-	if up, down := network.Ways(); up == down {
-		netem = netemOf(up)
-	}
-	return fmt.Errorf("--link: both ends of an emulated link are network namespaces of the trial's own, and a service that runs already cannot be moved into one: slow down the interface that it is reached over, as in `tc qdisc add dev lo root netem %s`, for all programs until `tc qdisc del dev lo root`; or start it by `ip netns exec`, at the other end of a veth pair with that qdisc, and load its address there; stacks of wirelab's own are compared over a link by `wirelab compare --link %s`",
-		netem, links[wanted])
-}
-
-// netemOf writes a path in the words of tc-netem(8), as far as it has them.
-func netemOf(p scenario.Path) string {
-	var words []string
-	if p.Delay > 0 {
-		words = append(words, "delay "+time.Duration(p.Delay).String())
-		if p.Jitter > 0 {
-			words = append(words, time.Duration(p.Jitter).String())
-		}
-	}
-	if p.Loss > 0 {
-		words = append(words, fmt.Sprintf("loss %g%%", 100*float64(p.Loss)))
-	}
-	if p.Rate > 0 {
-		words = append(words, fmt.Sprintf("rate %dbit", p.Rate))
-	}
-	if len(words) == 0 {
-		return "delay 5ms"
-	}
-	return strings.Join(words, " ")
 }

@@ -40,7 +40,6 @@ whoever has the controller's token.
 	}, a.fleetUpCommand(), a.fleetListCommand(), a.fleetCheckCommand(), a.fleetTokenCommand(), a.fleetDownCommand())
 }
 
-// whichFleet says which fleet a command is about.
 type whichFleet struct {
 	fleet     string
 	tokenFile string
@@ -57,7 +56,6 @@ func registerFleet(cmd *cobra.Command, name *string) {
 	completeHubs(cmd)
 }
 
-// completeHubs offers the names of the fleets that are up.
 func completeHubs(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		hubs, _ := hub.RunningHubs() // what cannot be read is not offered
@@ -89,7 +87,7 @@ func (a *app) fleetListCommand() *cobra.Command {
 			return finding{}, err
 		}
 		defer seen.Close()
-		return printed(append([]protocol.Card{}, seen.Cards...), func(w io.Writer) error { return printCards(w, seen.Cards) }), nil
+		return finding{value: append([]protocol.Card{}, seen.Cards...), words: func(w io.Writer) error { return printCards(w, seen.Cards) }}, nil
 	})
 	which.register(cmd)
 	return cmd
@@ -112,7 +110,6 @@ func printCards(to io.Writer, cards []protocol.Card) error {
 	return w.Flush()
 }
 
-// labelsOf writes labels as --labels reads them.
 func labelsOf(labels map[string]string) string {
 	var all []string
 	for key, value := range labels {
@@ -143,7 +140,7 @@ the agents start any trial: keep it as you keep a password.`,
 		if err != nil {
 			return finding{}, err
 		}
-		return printed(map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, line(c.Token())), nil
+		return finding{value: map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, words: line(c.Token())}, nil
 	})
 	registerFleet(cmd, &name)
 	cmd.Flags().StringVar(&role, "role", protocol.RoleAgent, "for whom: an `agent`, or a controller")
@@ -170,7 +167,6 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 	return cmd
 }
 
-// checkFit fails where an agent cannot measure, or there is none.
 func checkFit(f fleet.Examined) error {
 	if len(f.Agents) == 0 {
 		return exitError{exitFailed, errors.New("no agents: start some by the line that wirelab fleet up prints")}
@@ -217,7 +213,7 @@ func (a *app) fleetDownCommand() *cobra.Command {
 		if err := running.End(cmd.Context()); err != nil {
 			return finding{}, err
 		}
-		return printed(map[string]any{"project": running.Project, "pid": running.PID}, line("the fleet "+running.Project+" is down")), nil
+		return finding{value: map[string]any{"project": running.Project, "pid": running.PID}, words: line("the fleet " + running.Project + " is down")}, nil
 	})
 	registerFleet(cmd, &name)
 	return cmd

@@ -14,7 +14,6 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// upFlags say how a hub is started.
 type upFlags struct {
 	name, listen string
 	advertise    []string
@@ -28,9 +27,6 @@ type upFlags struct {
 	creds        string
 	replicas     int
 }
-
-// usualFleet is the name of a fleet that was given none.
-const usualFleet = "lab"
 
 func (a *app) fleetUpCommand() *cobra.Command {
 	var f upFlags
@@ -74,7 +70,7 @@ and what agents may do there is as you set it.`,
 
 func (f *upFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.name, "name", usualFleet, "the fleet's `name`, which is part of its subjects")
+	flags.StringVar(&f.name, "name", "lab", "the fleet's `name`, which is part of its subjects")
 	flags.StringVar(&f.listen, "listen", hub.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all of this machine's, port 0 for any")
 	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses that agents reach this machine by, where it does not know them itself")
 	flags.BoolVar(&f.noTLS, "no-tls", false, "past loopback too, leave connections in the clear: orders stay signed, but who is on the way reads results and can make up others")
@@ -170,8 +166,7 @@ func (a *app) up(ctx context.Context, f *upFlags, agents []hub.LocalAgent) (err 
 	return nil
 }
 
-// upArguments returns the flags that were given, for a hub in the background that says in JSON
-// when it is up.
+// upArguments returns the given flags, for a hub in the background that reports in JSON.
 func upArguments(given *pflag.FlagSet) []string {
 	args := []string{"fleet", "up", "--json"}
 	given.Visit(func(flag *pflag.Flag) {

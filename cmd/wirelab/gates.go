@@ -22,8 +22,7 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// gateFlags holds the conditions under which a run fails, the earlier run to compare with, and
-// files for CI.
+// gateFlags holds the conditions under which a run fails, an earlier run, and files for CI.
 type gateFlags struct {
 	failIf          []string
 	baseline        string
@@ -31,7 +30,6 @@ type gateFlags struct {
 	strict          bool   // a change that cannot be judged does not pass
 }
 
-// standardOutput is the file name that stands for standard output.
 const standardOutput = "-"
 
 func (g *gateFlags) register(cmd *cobra.Command) {
@@ -49,8 +47,7 @@ func (g *gateFlags) registerFiles(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&g.markdown, "markdown", "", "write figures, gates and changes for a pull request into this `file`; - is standard output")
 }
 
-// conditions reads the conditions. Each must be one that a part can answer. Without parts, it is
-// not known what was measured.
+// conditions reads the conditions. One of the parts, if they are known, must have the figure.
 func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, error) {
 	var all []analysis.Condition
 	for _, text := range g.failIf {
@@ -70,8 +67,7 @@ func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, err
 	return all, nil
 }
 
-// gates holds the conditions under which a run fails, and the earlier run that it is compared
-// with.
+// gates holds the conditions under which a run fails, and the earlier run that it is compared with.
 type gates struct {
 	conditions []analysis.Condition
 	baseline   string            // the directory of the earlier run; empty: none
@@ -135,8 +131,7 @@ func (g *gates) checkCells(planned []record.Cell) error {
 	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", g.baseline, has))
 }
 
-// checkWindows refuses a condition on a change with fewer than three windows on either side:
-// nothing would be beyond doubt, and it would always pass.
+// checkWindows refuses a condition on a change that fewer than three windows could never breach.
 func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
 	needs := fmt.Sprintf("--fail-if: %q: a change is beyond doubt only where both runs have %d windows", change.Text, matrix.LeastTrials)
 	if repeats < matrix.LeastTrials {
@@ -150,12 +145,10 @@ func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
 	return nil
 }
 
-// ownsOutput reports whether one of the files is standard output. Words then go to standard
-// error.
+// ownsOutput reports whether one of the files is standard output. Words then go to standard error.
 func (g *gates) ownsOutput() bool { return g.files[standardOutput] != nil }
 
-// judge judges the gates, and finds what changed. A run that was interrupted may have nothing
-// to compare.
+// judge judges the gates and finds changes; an interrupted run may have nothing to compare.
 func (g *gates) judge(seen *report.Run, status record.Status) error {
 	var since *analysis.Diff
 	if g.before != nil {
@@ -173,7 +166,6 @@ func (g *gates) judge(seen *report.Run, status record.Status) error {
 	return nil
 }
 
-// find judges the conditions.
 func (g *gates) find(s *analysis.Summary, since *analysis.Diff) []analysis.GateFinding {
 	found := analysis.JudgeConditions(g.conditions, s, since)
 	if g.strict {
@@ -202,8 +194,7 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// exit returns the error for the exit code, from the gates and from the error of the run alone. A
-// gate that could not be judged does not pass.
+// exit combines the error of a run with its gates. A gate that could not be judged does not pass.
 func exit(seen *report.Run, alone error) error {
 	judged := seen.Outcome()
 	var breached, unjudged []string
@@ -241,8 +232,7 @@ func exit(seen *report.Run, alone error) error {
 	return exitError{code, errors.New(strings.Join(texts, "; "))}
 }
 
-// verdict decides the exit code: a run that measured nothing has failed; a cell
-// without a valid trial makes the measurement invalid.
+// verdict fails a run that measured nothing, and refuses one with a cell without a valid trial.
 func verdict(s *analysis.Summary, patience lab.Patience) error {
 	if len(s.Cells) == 0 {
 		return nil // nothing was to be measured: all was profiled

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,12 +39,7 @@ verdicts in diff.`,
 		Example: `  ghz --insecure --call shop.v1.Shop/Get -n 20000 --format json 127.0.0.1:50051 > 1.json
   wirelab import 1.json 2.json 3.json -o before
   wirelab diff before after`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("name one JSON file of another load generator, or more")
-			}
-			return nil
-		},
+		Args: wants(1, math.MaxInt, "one JSON file of another load generator, or more"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -65,8 +61,7 @@ verdicts in diff.`,
 	return cmd
 }
 
-// importFiles makes a run of files, and returns its directory. Nothing is written unless
-// all of them can be read.
+// importFiles makes a run of files, if all can be read, and returns its directory.
 func (a *app) importFiles(paths []string, name, directory string) (string, error) {
 	files := make([]summary.File, len(paths))
 	for i, path := range paths {

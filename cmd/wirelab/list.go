@@ -44,7 +44,7 @@ those of one client; a record has those that its trial ran with.`,
 		if err == nil {
 			l.Formats = lists.Map(report.Formats(), func(f report.Format) plan.Listed { return plan.Listed{Name: f.Name, Help: f.About} })
 		}
-		return printed(l, func(w io.Writer) error { return printListing(w, l) }), err
+		return finding{value: l, words: func(w io.Writer) error { return printListing(w, l) }}, err
 	})
 	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that are not a library's default")
 	return cmd
@@ -87,23 +87,17 @@ func printOptions(w *tabwriter.Writer, options []plan.ListedOption) {
 	}
 }
 
-// A settingsListing is the JSON of `list --settings`.
-type settingsListing struct {
-	Variants []variantSettings `json:"variants"`
-}
-
 type variantSettings struct {
 	Variant  string           `json:"variant"`
 	Settings []tuning.Setting `json:"settings"`
 }
 
-// listSettings lists the settings of the variants, or of every stack if none is
-// named.
+// listSettings lists the settings of the variants, or of every stack if none is named.
 func listSettings(variants []string) (finding, error) {
 	if len(variants) == 0 {
 		variants = plan.StackNames()
 	}
-	var l settingsListing
+	var all []variantSettings
 	for _, text := range variants {
 		v, err := scenario.ParseVariant(text)
 		if err != nil {
@@ -116,14 +110,14 @@ func listSettings(variants []string) (finding, error) {
 		if err != nil {
 			return finding{}, err
 		}
-		l.Variants = append(l.Variants, variantSettings{v.String(), settings})
+		all = append(all, variantSettings{v.String(), settings})
 	}
-	return printed(l, func(w io.Writer) error { return printSettings(w, l) }), nil
+	return finding{value: map[string]any{"variants": all}, words: func(w io.Writer) error { return printSettings(w, all) }}, nil
 }
 
-func printSettings(to io.Writer, l settingsListing) error {
+func printSettings(to io.Writer, all []variantSettings) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	for i, v := range l.Variants {
+	for i, v := range all {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}

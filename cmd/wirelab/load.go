@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/reach"
@@ -43,7 +45,6 @@ type loading struct {
 	given func(flag string) bool
 }
 
-// loadName is the name of every load's run.
 const loadName = "load"
 
 func (a *app) loadCommand() *cobra.Command {
@@ -77,12 +78,7 @@ docs/load.md lists all forms of conditions.`,
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace one in a hundred, and name the slowest
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if so
   wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # or if it became slower`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("name one target, as in wirelab load http://127.0.0.1:8080/; found %d", len(args))
-			}
-			return nil
-		},
+		Args: wants(1, 1, "one target, as in wirelab load http://127.0.0.1:8080/"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.load(cmd.Context(), &l, args[0])
 		},
@@ -122,7 +118,6 @@ func (l *loading) register(cmd *cobra.Command) {
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 }
 
-// load measures a target, unless the flags are wrong or nothing answers there.
 func (a *app) load(ctx context.Context, l *loading, text string) error {
 	text, err := l.journey.read(text)
 	if err != nil {
@@ -201,7 +196,6 @@ func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
 	return nil
 }
 
-// scenario returns the load as a scenario of one part.
 func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	clients := []int{l.clients}
 	switch {
@@ -298,6 +292,7 @@ func (l *loading) isCounted() bool {
 
 // timeOfRequests returns the time that the requests of -n take at the rate, or -z if that is less.
 func (l *loading) timeOfRequests() (time.Duration, error) {
+	const mostLoadTime = 24 * time.Hour
 	seconds := float64(l.requests) / l.shape.rate
 	if seconds > mostLoadTime.Seconds() {
 		return 0, fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer, or faster", l.requests, l.shape.rate, mostLoadTime)
@@ -308,9 +303,6 @@ func (l *loading) timeOfRequests() (time.Duration, error) {
 	}
 	return takes, nil
 }
-
-// mostLoadTime bounds the time of a number of requests at a rate.
-const mostLoadTime = 24 * time.Hour
 
 func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) {
 	text := cmp.Or(l.connection, map[bool]string{true: "shared", false: "per-worker"}[t.Wire.IsGRPC()])
@@ -324,8 +316,7 @@ func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) 
 	return mode, nil
 }
 
-// bound returns the longest time of a load of -n requests: if -z is given too, whichever comes
-// first ends the load.
+// bound returns the time that ends a load of -n requests, if -z is given too.
 func (l *loading) bound() (time.Duration, error) {
 	if l.requests == 0 || l.isCounted() || !l.given("duration") {
 		return 0, nil
@@ -334,4 +325,46 @@ func (l *loading) bound() (time.Duration, error) {
 		return 0, errors.New("-n and -z: with --steps or --repeat give one of the two")
 	}
 	return l.duration, nil
+}
+
+// refuseLink says why a service of the user's own is not loaded over an emulated link, and how to
+// come by one. An end of a link is a network namespace that wirelab makes, in which the server
+// must listen: this one listens elsewhere already. An interface in the machine's own network
+// would reach it only where it listens on every address, and would be there for all programs.
+func refuseLink(links []string) error {
+	wanted := slices.IndexFunc(links, func(text string) bool { return text != plan.NoLink })
+	if wanted < 0 {
+		return nil
+	}
+	network, err := scenario.ParseLink(links[wanted])
+	if err != nil {
+		return fmt.Errorf("--link: %w", err)
+	}
+	netem := "delay 5ms loss 1%"
+	if up, down := network.Ways(); up == down {
+		netem = netemOf(up)
+	}
+	return fmt.Errorf("--link: both ends of an emulated link are network namespaces of the trial's own, and a service that runs already cannot be moved into one: slow down the interface that it is reached over, as in `tc qdisc add dev lo root netem %s`, for all programs until `tc qdisc del dev lo root`; or start it by `ip netns exec`, at the other end of a veth pair with that qdisc, and load its address there; stacks of wirelab's own are compared over a link by `wirelab compare --link %s`",
+		netem, links[wanted])
+}
+
+// netemOf writes a path in the words of tc-netem(8), as far as it has them.
+func netemOf(p scenario.Path) string {
+	var words []string
+	if p.Delay > 0 {
+		words = append(words, "delay "+time.Duration(p.Delay).String())
+		if p.Jitter > 0 {
+			words = append(words, time.Duration(p.Jitter).String())
+		}
+	}
+	if p.Loss > 0 {
+		words = append(words, fmt.Sprintf("loss %g%%", 100*float64(p.Loss)))
+	}
+	if p.Rate > 0 {
+		words = append(words, fmt.Sprintf("rate %dbit", p.Rate))
+	}
+	if len(words) == 0 {
+		return "delay 5ms"
+	}
+	return strings.Join(words, " ")
 }

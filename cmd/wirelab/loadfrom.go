@@ -56,8 +56,7 @@ func (a *app) asLoad(args []string) ([]string, error) {
 	return nil, errors.New("--from: the file names another file with a command: give that one")
 }
 
-// mostFrom bounds how often a command names a file in which another command is found: ghz's
-// names its configuration.
+// mostFrom bounds chains of commands in files: a ghz command names its configuration.
 const mostFrom = 2 + 1
 
 // fromAt returns the place of --from among the arguments, or -1.
@@ -120,8 +119,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 
 var errFrom = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
 
-// withoutSecrets returns a command line as a run may keep it, and show to whoever reads its
-// report. The command behind --from is a line of its own.
+// withoutSecrets returns a command line that a report may show, also of a command behind --from.
 func withoutSecrets(args []string) []string {
 	kept := secret.HideIn(args)
 	_, from, err := splitFrom(args)
@@ -155,7 +153,6 @@ func (j *journeyFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&j.target, "target", "", "`URL` of the service, in place of the one in a .yaml file")
 }
 
-// mostJourney bounds a file.
 const mostJourney = 64 << 10
 
 // read reads the file, if the target is one, and returns the target in it.
@@ -209,7 +206,6 @@ func (j *journeyFlags) check(s *scenario.Scenario, l *loading) error {
 	return nil
 }
 
-// apply puts the file into the definition.
 func (j *journeyFlags) apply(d *service.Definition) {
 	if j.script != nil {
 		d.Journey = &service.Journey{Name: j.name, File: j.file, Drawn: j.drawn}

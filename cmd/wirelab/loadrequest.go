@@ -101,7 +101,6 @@ func (l *loading) findMethod(ctx context.Context, t service.Target, d *service.D
 	return fmt.Errorf("%s: %w", t, err)
 }
 
-// read makes the request.
 func (r *requestFlags) read(t service.Target) (service.Request, error) {
 	request := service.Request{Method: r.method, Path: t.Path}
 	var err error
@@ -159,7 +158,6 @@ func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
 	return f, nil
 }
 
-// fields returns the fields of the header.
 func (r *requestFlags) fields(t service.Target) ([]service.Field, error) {
 	var fields []service.Field
 	for _, text := range r.headers {
@@ -193,10 +191,8 @@ func (r *requestFlags) fields(t service.Target) ([]service.Field, error) {
 	return fields, nil
 }
 
-// mostBody bounds what is read as a body.
 const mostBody = 64 << 20
 
-// body returns the body of -d or -D.
 func (r *requestFlags) body() ([]byte, error) {
 	switch file, isFile := strings.CutPrefix(r.data, "@"); {
 	case r.data != "" && r.file != "":
@@ -222,7 +218,6 @@ func readBody(flag, path string) ([]byte, error) {
 	return body, nil
 }
 
-// read reads the files of the flags.
 func (i *identityFlags) read(t service.Target) (_ *service.TLS, err error) {
 	as := &service.TLS{ServerName: t.Host}
 	if as.Trust, err = i.trust.trust(); err != nil {
@@ -234,7 +229,6 @@ func (i *identityFlags) read(t service.Target) (_ *service.TLS, err error) {
 	return as, readFiles(fileFlag{"--cert", i.certificate, &as.Certificate}, fileFlag{"--key", i.key, &as.Key})
 }
 
-// requestFlags say what is asked of the target.
 type requestFlags struct {
 	method  string
 	headers []string
@@ -296,7 +290,6 @@ func (r *requestFlags) target(text, usual string) (service.Target, error) {
 	return t, nil
 }
 
-// identityFlags say who the target and its client are.
 type identityFlags struct {
 	trust       trustFlags
 	certificate string
@@ -309,7 +302,6 @@ func (i *identityFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&i.key, "key", "", "the key of --cert: a PEM `file`")
 }
 
-// methodFlags says where a method of gRPC is described.
 type methodFlags struct {
 	reach.Method
 	call      string
@@ -327,12 +319,10 @@ func (m *methodFlags) register(cmd *cobra.Command) {
 	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times each streaming call sends its `messages`")
 }
 
-// isGRPC reports whether the flags are about gRPC.
 func (m *methodFlags) isGRPC() bool {
 	return m.call != "" || m.Proto != "" || m.Protoset != "" || m.plaintext
 }
 
-// usualScheme returns the scheme of a target that has none.
 func (m *methodFlags) usualScheme() string {
 	switch {
 	case m.isGRPC() && m.plaintext:
@@ -344,7 +334,6 @@ func (m *methodFlags) usualScheme() string {
 	}
 }
 
-// apply puts the method into the target.
 func (m *methodFlags) apply(t *service.Target) error {
 	switch {
 	case !t.Wire.IsGRPC() && m.isGRPC():
@@ -365,7 +354,6 @@ func (m *methodFlags) apply(t *service.Target) error {
 	return nil
 }
 
-// expectFlags holds the conditions of a right answer.
 type expectFlags struct {
 	conditions []string
 	share      float64

@@ -27,6 +27,7 @@ import (
 	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/run/doctor"
 	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/run/selftest"
 	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/show/report"
 )
@@ -113,7 +114,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.fleetCommand(),
 		a.listCommand(),
 		a.initCommand(),
-		a.workerCommand(),
+		a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", body.Main),
 		a.partCommand(plan.NetworksCommand, "Make a network of a trial's own, and end", func(context.Context, io.Reader, io.Writer) error { return link.Check() }),
 		a.partCommand(doctor.LinkCostCommand, "Measure what emulated links cost here, and end", func(ctx context.Context, _ io.Reader, out io.Writer) error {
 			return doctor.PrintLinkCost(ctx, out)
@@ -122,15 +123,14 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 			_, err := fmt.Fprintln(out, rebuild.SmallObject())
 			return err
 		}),
-		a.disturbCommand(),
+		a.partCommand("disturb", "Be a disturber that selftest starts", selftest.Act),
 	)
 	commandsOfCobra(root)
 	a.prepare(root.Commands())
 	return root
 }
 
-// prepare makes the commands note that they began: an earlier error is an error of usage. So are
-// wrong arguments, like wrong flags.
+// prepare makes wrong arguments, and every error before a command begins, an error of usage.
 func (a *app) prepare(commands []*cobra.Command) {
 	for _, cmd := range commands {
 		a.prepare(cmd.Commands())
@@ -151,10 +151,6 @@ func (a *app) prepare(commands []*cobra.Command) {
 	}
 }
 
-func (a *app) workerCommand() *cobra.Command {
-	return a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", body.Main)
-}
-
 // scenarios lists the scenarios that commands can name.
 var scenarios = plan.Library{CheckColumn: report.CheckStudyColumn}
 
@@ -171,8 +167,7 @@ func (a *app) inUserNamespace(ctx context.Context, needed bool) error {
 	return err
 }
 
-// version returns the module's version as the build knows it: made from the commit if it was
-// built in a repository.
+// version returns the module's version, which the build derives from the commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -42,7 +42,7 @@ func (a *app) peersListCommand() *cobra.Command {
 		if err != nil {
 			return finding{}, err
 		}
-		return printed(all, func(w io.Writer) error { return printPeers(w, all) }), nil
+		return finding{value: all, words: func(w io.Writer) error { return printPeers(w, all) }}, nil
 	})
 }
 

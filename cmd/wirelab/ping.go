@@ -12,19 +12,14 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// A pinging holds the flags of ping.
 type pinging struct {
 	comparison
 	inFlight string
 	stream   bool
 }
 
-// The sweep that the published study made, from 1 to 48 calls in flight, with
-// the points that a fit takes.
-const (
-	usualInFlight   = "1..48"
-	mostSweepPoints = 12
-)
+// mostSweepPoints is the number that a fit takes.
+const mostSweepPoints = 12
 
 func (a *app) pingCommand() *cobra.Command {
 	var p pinging
@@ -47,7 +42,7 @@ is, or that there is none, and with what figures.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.inFlight, "inflight", usualInFlight, "calls in `flight`: FIRST..LAST, or a list")
+	f.StringVar(&p.inFlight, "inflight", "1..48", "calls in `flight`: FIRST..LAST, or a list")
 	f.StringSliceVar(&p.connections, "conns", []string{"shared", "per-worker", "pool:4"}, "connection `modes`, each swept")
 	f.BoolVar(&p.stream, "stream", false, "send each ping as a message of a stream that stays open")
 	p.registerShared(cmd, "grpc", time.Second)
@@ -80,8 +75,7 @@ func (p *pinging) scenario() (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// parseInFlight reads FIRST..LAST, as points about evenly spaced by ratio with
-// both ends among them, or a list.
+// parseInFlight reads a list, or FIRST..LAST as points evenly spaced by ratio.
 func parseInFlight(text string) ([]int, error) {
 	if first, last, isRange := strings.Cut(text, ".."); isRange {
 		a, errA := strconv.Atoi(strings.TrimSpace(first))
@@ -105,8 +99,7 @@ func parseInFlight(text string) ([]int, error) {
 	return points, nil
 }
 
-// sweep doubles from first to last, with the midpoints of the last doublings,
-// where curves bend.
+// sweep doubles from first to last, with the midpoints of the last doublings, where curves bend.
 func sweep(first, last int) []int {
 	points := []int{first}
 	for n := first; n < last; n *= 2 {

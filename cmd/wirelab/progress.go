@@ -23,8 +23,7 @@ import (
 	"wirelab.dev/internal/show/view"
 )
 
-// A loadRun is a load of a user's service while it runs. It can be ended early,
-// and what was measured until then counts.
+// A loadRun is a load while it runs; what was measured until an early end counts.
 type loadRun struct {
 	title string
 	// limit ends a load of a number of requests that takes longer than limit; 0: nothing ends it.
@@ -35,8 +34,7 @@ type loadRun struct {
 	limited atomic.Bool // it was the limit that ended it
 }
 
-// start makes the lab report live figures, and makes the end of ctx end the load politely. The
-// caller must run the lab with the context that start returns.
+// start makes the end of ctx end the load politely: the lab must run with the context returned.
 func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context.Context, stop func()) {
 	if l == nil {
 		return ctx, func() {}
@@ -75,8 +73,7 @@ func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (ob
 	return append(observers, shown.Observe), func() { shown.Close(); stopMetrics() }, nil
 }
 
-// bounded returns an observer that ends the load when its limit is over. The limit begins with the
-// window, and ends with the trial.
+// bounded returns an observer that ends the load when its limit, counted from its window, is over.
 func (l *loadRun) bounded() live.Observer {
 	var begin sync.Once
 	var timer *time.Timer
@@ -101,7 +98,6 @@ func (l *loadRun) bounded() live.Observer {
 	}
 }
 
-// announce says what is to be measured, and what that could find.
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
 	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
@@ -142,7 +138,6 @@ func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run
 	return []live.Observer{left.Observe, shown.Observe}, shown.Close, nil
 }
 
-// measure measures the trials of a run, with its view and its page.
 func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record.Run, pageAt net.Listener) (err error) {
 	var page *view.Page
 	if pageAt != nil {

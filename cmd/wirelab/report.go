@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,12 +41,7 @@ first one. To see only what became faster or slower, use diff.`,
   wirelab report results --columns P90,P99.9,max
   wirelab report results --json | jq '.cells[0].service_us.p99'
   wirelab report before after -o both.html`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("name one run's directory, or several")
-			}
-			return nil
-		},
+		Args: wants(1, math.MaxInt, "one run's directory, or several"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
@@ -89,16 +85,10 @@ func (a *app) overlay(directories []string, output outputFlags) error {
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return publish.Print(a.stdout, seen, output.printing(page))
+	return publish.Print(a.stdout, seen, output.printing, page)
 }
 
-// oneRun wants a run's directory as the only argument.
-func oneRun(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("name one run's directory; found %d arguments", len(args))
-	}
-	return nil
-}
+var oneRun = wants(1, 1, "one run's directory")
 
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
@@ -143,9 +133,8 @@ func (a *app) writeTo(path string, write func(io.Writer) error) error {
 	return errors.Join(write(file), file.Close())
 }
 
-// diffForms lists the formats of diff.
 var diffForms = map[string]func(io.Writer, *gate.DiffReport) error{
-	"json":     report.WriteDiffJSON,
+	"json":     report.WriteIndented[*gate.DiffReport],
 	"markdown": gate.WriteDiffMarkdown,
 	"junit":    gate.WriteDiffJUnit,
 }
@@ -180,12 +169,7 @@ alone decides: docs/load.md lists all forms.`,
   wirelab diff before after --fail-if 'p99 > +10%' --fail-if 'throughput < -5%'
   wirelab diff before after --format markdown >> "$GITHUB_STEP_SUMMARY"
   wirelab diff before after --fail-if 'mean > +5%' --format junit -o diff.xml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return fmt.Errorf("name the directories of two runs, the earlier first; found %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: wants(2, 2, "the directories of two runs, the earlier first"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if asJSON {
 				form = "json"
@@ -327,7 +311,6 @@ func (a *app) explain(directory, cells, rules string) (*insight.Explanation, err
 	return e, nil
 }
 
-// lifecycles lists the values of --lifecycle.
 var lifecycles = []string{"kept", "new"}
 
 func (a *app) adviseCommand() *cobra.Command {
@@ -376,7 +359,7 @@ beyond what was measured.`,
 		value := struct {
 			Advice []string `json:"advice"`
 		}{lines}
-		return printed(value, line(strings.Join(lines, "\n"))), nil
+		return finding{value: value, words: line(strings.Join(lines, "\n"))}, nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&size, "size", "", "payload `bytes` of request and response, as in 4KiB or 64/4KiB (default: all that were measured)")

@@ -26,7 +26,6 @@ import (
 	"wirelab.dev/internal/wire/peer"
 )
 
-// A study holds the flags of run.
 type study struct {
 	measureFlags
 	quick bool
@@ -169,8 +168,7 @@ func checkResumedAlone(cmd *cobra.Command, args []string, its string, flags ...s
 	return fmt.Errorf("--resume continues that %s: give no study, --%s or -o with it", its, strings.Join(flags, ", --"))
 }
 
-// resumedFleet returns the fleet that a run began with. Its hub may be elsewhere by now, but other
-// agents would measure other cells.
+// resumedFleet returns the fleet that a run began with, whose hub may have moved.
 func resumedFleet(now, then *record.FleetWanted, changed func(flag string) bool) (*record.FleetWanted, error) {
 	switch {
 	case now == nil:
@@ -214,7 +212,6 @@ func (a *app) initCommand() *cobra.Command {
 	}
 }
 
-// A replication holds the flags of replicate.
 type replication struct {
 	plan.Replication
 	patience lab.Patience
@@ -283,8 +280,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	return cmd
 }
 
-// replicate measures one study after the other, and prints the outcome, even after an
-// interruption.
+// replicate measures one study after the other, and prints the outcome, even after an interruption.
 func (a *app) replicate(ctx context.Context, r *replication) error {
 	began, machine := time.Now(), host.Describe()
 	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.InWords()}
@@ -302,23 +298,18 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 		trials[i] = len(plan.Trials(study.Scenario, study.Until))
 	}
 	var failures []error
-	for i := range jobs {
-		if ctx.Err() != nil {
-			break
+	for i, j := range jobs {
+		study := publish.Unmeasured(j.scenario, "interrupted before it")
+		if ctx.Err() == nil {
+			j.until.TimeNS = r.TimeFor(i, trials, time.Since(began))
+			fmt.Fprintf(a.stderr, "\nstudy %d of %d: %s, %d claims\n", i+1, len(jobs), r.Studies[i], len(j.scenario.Claims))
+			measured, err := a.replicateStudy(ctx, j)
+			if study = measured; err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", r.Studies[i], err))
+				study = publish.Unmeasured(j.scenario, err.Error())
+			}
 		}
-		jobs[i].until.TimeNS = r.TimeFor(i, trials, time.Since(began))
-		fmt.Fprintf(a.stderr, "\nstudy %d of %d: %s, %d claims\n", i+1, len(jobs), r.Studies[i], len(jobs[i].scenario.Claims))
-		study, err := a.replicateStudy(ctx, jobs[i])
-		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", r.Studies[i], err))
-			study = publish.Unmeasured(jobs[i].scenario, err.Error())
-		}
-		study.Name, study.Run = r.Studies[i], filepath.Base(jobs[i].output.directory)
-		all.Add(study)
-	}
-	for i := len(all.Studies); i < len(jobs); i++ {
-		study := publish.Unmeasured(jobs[i].scenario, "interrupted before it")
-		study.Name, study.Run = r.Studies[i], filepath.Base(jobs[i].output.directory)
+		study.Name, study.Run = r.Studies[i], filepath.Base(j.output.directory)
 		all.Add(study)
 	}
 	all.Finish(time.Since(began))
@@ -357,7 +348,7 @@ func (a *app) tell(r *replication, all *gate.Replication) error {
 		return err
 	}
 	if r.json {
-		return report.WriteReplicationJSON(a.stdout, all)
+		return report.WriteIndented(a.stdout, all)
 	}
 	if err := gate.WriteReplication(a.stdout, all, format.TerminalOf(a.stdout)); err != nil {
 		return err

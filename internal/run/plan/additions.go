@@ -119,8 +119,7 @@ func (n Named) Apply(s *scenario.Scenario) *scenario.Scenario {
 	return withoutVariants(s, unnamed)
 }
 
-// Install adds to a scenario the variants that need what is named. A program that cannot be
-// installed is left out, with a warning on progress and in the result.
+// Install adds what is named to a scenario, or a warning where a program cannot be installed.
 func (n Named) Install(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*scenario.Scenario, []string) {
 	had := Named{Peers: n.Peers} // Prepare builds peers
 	var warnings []string

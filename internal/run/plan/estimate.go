@@ -21,11 +21,10 @@ import (
 // An Estimate estimates the time that is left of a run.
 //
 // What a trial should take is known from its cell: the window, the warm-up, the start of two
-// processes. What trials took is held against that, cell by cell, also those of a run that
-// goes on. A cell without a trial takes what it should, times the median of
-// that ratio over the cells that are most like it: of its stack and sizes, then of its sizes and
-// clients, then of its part, then all. So one slow cell moves its own repeats and those like
-// it alone.
+// processes. What trials took is held against that, cell by cell, also those of a run that goes on.
+// A cell without a trial takes what it should, times the median of that ratio over the cells that
+// are most like it: of its stack and sizes, then of its sizes and clients, then of its part, then
+// all. So one slow cell moves its own repeats and those like it alone.
 type Estimate struct {
 	plan     []scenario.Planned
 	expected []time.Duration          // of each trial of the plan
@@ -144,8 +143,7 @@ func likenesses(c scenario.Cell) []likeness {
 	}
 }
 
-// Remaining returns the time that the trials without a record will take. It does not include waits
-// for a quiet machine, which are unknown.
+// Remaining returns the time of the trials without a record, without waits for a quiet machine.
 func (e *Estimate) Remaining() time.Duration {
 	slower := e.slower()
 	var sum time.Duration
@@ -262,22 +260,17 @@ const (
 	earlierBytes = 16 << 20
 )
 
-// Outlook says what a plan of cells could find, at the noise of earlier runs in the folders. A run
-// that cannot be read is left out.
+// Outlook says what a plan could find, at the noise of those earlier runs that can be read.
 func Outlook(cells []record.Cell, until *record.Until, folders []string) string {
 	forecast := compare.NewForecast(cells, until)
 	if forecast == nil {
 		return "" // it compares nothing
 	}
-	same, others := earlierHere(cells, folders)
-	for _, run := range same[:min(len(same), earlierRead)] {
-		if !forecast.KnowsEnough() {
-			learn(forecast, run)
-		}
-	}
-	for _, run := range others[:min(len(others), earlierRead)] {
-		if forecast.NeedsOthers() {
-			learn(forecast, run)
+	tried := map[bool]int{}
+	for _, run := range earlierHere(cells, folders) {
+		tried[run.isSame]++
+		if tried[run.isSame] <= earlierRead && (run.isSame && !forecast.KnowsEnough() || !run.isSame && forecast.NeedsOthers()) {
+			learn(forecast, run.directory)
 		}
 	}
 	p, noise := forecast.Power()
@@ -293,20 +286,19 @@ func Outlook(cells []record.Cell, until *record.Until, folders []string) string 
 	return advice.Outlook(p, forecast.Repeats(), where)
 }
 
-// earlierHere returns the runs of this machine, the newest first: those with cells of the plan,
-// and the others.
-func earlierHere(cells []record.Cell, folders []string) (same, others []string) {
+type earlierRun struct {
+	directory string
+	started   time.Time
+	isSame    bool // it has cells of the plan
+}
+
+// earlierHere returns this machine's runs, those with cells of the plan first, the newest first.
+func earlierHere(cells []record.Cell, folders []string) (runs []earlierRun) {
 	planned := map[string]bool{}
 	for _, cell := range cells {
 		planned[cell.Key()] = true
 	}
 	here := host.Describe()
-	type started struct {
-		directory string
-		at        time.Time
-		isSame    bool
-	}
-	var runs []started
 	for _, folder := range folders {
 		for _, directory := range record.Newest(folder, earlierRuns, earlierBytes) {
 			var there host.Info
@@ -315,18 +307,16 @@ func earlierHere(cells []record.Cell, folders []string) (same, others []string) 
 				continue
 			}
 			isSame := slices.ContainsFunc(m.Order, func(t record.PlannedTrial) bool { return planned[t.Cell] })
-			runs = append(runs, started{directory, m.Started, isSame})
+			runs = append(runs, earlierRun{directory, m.Started, isSame})
 		}
 	}
-	slices.SortStableFunc(runs, func(a, b started) int { return b.at.Compare(a.at) })
-	for _, run := range runs {
-		if run.isSame {
-			same = append(same, run.directory)
-		} else {
-			others = append(others, run.directory)
+	slices.SortStableFunc(runs, func(a, b earlierRun) int {
+		if a.isSame != b.isSame {
+			return map[bool]int{true: -1, false: 1}[a.isSame]
 		}
-	}
-	return same, others
+		return b.started.Compare(a.started)
+	})
+	return runs
 }
 
 // learn lets the forecast learn from a run, if it can be read.

@@ -60,7 +60,6 @@ func published(name string) (*claim.Cited, error) {
 	return table, nil
 }
 
-// studyEnding is the ending of a study's file name.
 const studyEnding = ".yaml"
 
 // Study reads a study of the program's own by its name.
@@ -132,8 +131,7 @@ func checkVariant(v scenario.Variant, p scenario.Part) error {
 	return cmp.Or(catalog.CheckConnection(v, p.Connection), catalog.CheckNetwork(v, p.Network), CheckCarries(v, p.Workload), catalog.CheckLoad(v, p))
 }
 
-// IsSized reports whether a workload takes sizes. It is true for unknown workloads, which
-// CheckWorkload reports.
+// IsSized reports whether a workload takes sizes, which an unknown one does.
 func IsSized(text string) bool {
 	w, _, err := workloads.Find(text)
 	return err != nil || w.Info().Sized
@@ -174,8 +172,7 @@ func CheckCarries(v scenario.Variant, text string) error {
 	return nil
 }
 
-// declarations returns what the stacks and workloads of this program declare, and the protocols
-// of the scenario's variants.
+// declarations returns what stacks and workloads declare, and the protocols of the variants.
 func declarations(parts []scenario.Part) scenario.Declarations {
 	d := scenario.Declarations{Protocols: map[string]string{}}
 	for _, s := range catalog.Stacks() {
@@ -196,8 +193,7 @@ func declarations(parts []scenario.Part) scenario.Declarations {
 	return d
 }
 
-// DeclareMissing adds this program's declarations, and those of its study, to the
-// manifest of a run from before manifests kept them.
+// DeclareMissing adds the declarations to the manifest of a run from before manifests kept them.
 func (l Library) DeclareMissing(m *record.Manifest) error {
 	if len(m.Declarations) > 0 || len(m.Scenario) == 0 {
 		return nil

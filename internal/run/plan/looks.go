@@ -45,8 +45,7 @@ func isRepeated(u *record.Until) func(scenario.Part) bool {
 	return func(p scenario.Part) bool { return p.Profile == "" && (u.Width > 0 || len(p.Stacks) > 1) }
 }
 
-// Trials returns the trials of the looks that have begun, or all trials of a scenario that has
-// no looks.
+// Trials returns the trials of the looks that have begun; without looks, all trials.
 func Trials(s *scenario.Scenario, u *record.Until) []scenario.Planned {
 	if u == nil {
 		return s.Plan()
@@ -68,8 +67,7 @@ func atLook(s *scenario.Scenario, u *record.Until, look int) []scenario.Planned 
 	return s.PlanLooks(repeats, repeatedBy(s, u))
 }
 
-// repeatedBy tells the cells that a look repeats: those of parts that can bring the run
-// nearer to its goal, and of claims that are still open.
+// repeatedBy tells the cells that a look repeats: those that can bring the run nearer to its goal.
 func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
 	if !u.Claims {
 		repeated := map[string]bool{}
@@ -112,8 +110,7 @@ type Course struct {
 	Say func(line string)
 }
 
-// Measure measures the trials of the first look, and of each further look until the goal is
-// reached or cannot be.
+// Measure takes one look after another until the goal is reached or cannot be.
 func (c *Course) Measure() error {
 	for {
 		u := c.Run.Manifest.Until
@@ -130,8 +127,7 @@ func (c *Course) Measure() error {
 	}
 }
 
-// look judges what was measured and says what it found. Until.Ended then says why the run ends,
-// or is "".
+// look judges what was measured, and says what it found and why the run ends, if it does.
 func (c *Course) look(u *record.Until) error {
 	judged, took, err := c.judge()
 	if err != nil {
@@ -183,7 +179,6 @@ func (c *Course) judge() (judged analysis.Judged, tookNS int64, err error) {
 	return analysis.Judge(records, c.Limits), tookNS, nil
 }
 
-// describeLook says what the last look found, and what comes of it.
 func describeLook(u *record.Until) string {
 	now := u.Looks[u.Begun-1]
 	what := "comparisons decided"

@@ -133,8 +133,7 @@ func (p *Prepared) checkCongestion(ctx context.Context) error {
 	})
 }
 
-// checkInOwnNetwork checks a congestion control in a network of its own: whoever made it may use
-// every congestion control there, also an ordinary user.
+// checkInOwnNetwork checks in a new network, whose maker may use every congestion control.
 func checkInOwnNetwork(name string) error {
 	network, err := link.New(link.Settings{})
 	if err != nil {
@@ -147,7 +146,6 @@ func checkInOwnNetwork(name string) error {
 	return errors.Join(refused, network.Close())
 }
 
-// buildPeers builds the peers that variants name.
 func (p *Prepared) buildPeers(ctx context.Context, progress io.Writer) error {
 	names := func(_ scenario.Part, v scenario.Variant) []string { return peerNames(v) }
 	return leaveOut(ctx, p, names, func(name string) error {
@@ -184,8 +182,7 @@ func withoutVariants(s *scenario.Scenario, gone func(scenario.Part, scenario.Var
 	return without
 }
 
-// CheckForFleet refuses what a scenario asks for that a fleet does not have. OneClient says that
-// one agent has all clients.
+// CheckForFleet refuses what a fleet cannot do. OneClient says that one agent has all clients.
 func CheckForFleet(s *scenario.Scenario, oneClient bool) error {
 	for _, p := range s.Parts {
 		linked := func(n scenario.NamedNetwork) bool { return n.Network != (scenario.Network{}) }
@@ -233,8 +230,7 @@ func RunInUserNamespace(ctx context.Context, streams Terminal) (exitCode int, ra
 	return again.ProcessState.ExitCode(), true, nil
 }
 
-// refuseNetworks fails where everything that a scenario measures is in networks that can be made
-// neither here nor in a user namespace.
+// refuseNetworks fails where all parts need networks, which cannot be made here.
 func refuseNetworks(ctx context.Context, s *scenario.Scenario) error {
 	if slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Network == scenario.Network{} }) {
 		return nil

@@ -88,7 +88,6 @@ func (r *Replication) Choose(l Library, names []string) error {
 	return nil
 }
 
-// wants reports whether a claim is to be judged.
 func (r *Replication) wants(c *scenario.Claim) bool { return c.Row != "" || r.All }
 
 // Begin makes the directory, and writes the replication into it.

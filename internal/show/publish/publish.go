@@ -143,11 +143,10 @@ func NamesOf(directories []string) []string {
 type Printing struct {
 	Columns []string // of the table; none: the usual ones
 	Verbose bool     // with all words, and the notes of the table whole
-	Page    string   // the report's file, which is named last
 }
 
 // Print prints the figures, then the claims, and last the answer: what stands last is read first.
-func Print(w io.Writer, seen *report.Run, p Printing) error {
+func Print(w io.Writer, seen *report.Run, p Printing, page string) error {
 	terminal := format.TerminalOf(w)
 	for _, step := range []func() error{
 		func() error { return printTable(w, seen, p, terminal) },
@@ -164,7 +163,7 @@ func Print(w io.Writer, seen *report.Run, p Printing) error {
 	for _, line := range seen.Answer {
 		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(w, "Report: %s\n", p.Page)
+	fmt.Fprintf(w, "Report: %s\n", page)
 	if len(seen.Summary.Insights) > 0 {
 		fmt.Fprintf(w, "Why: wirelab explain %s\n", seen.Directory)
 	}
@@ -222,7 +221,7 @@ func Unmeasured(s *scenario.Scenario, why string) gate.Replicated {
 func WriteReplication(directory string, all *gate.Replication) error {
 	for name, write := range map[string]func(io.Writer, *gate.Replication) error{
 		"claims.html": gate.WriteReplicationHTML,
-		"claims.json": report.WriteReplicationJSON,
+		"claims.json": report.WriteIndented[*gate.Replication],
 		"claims.md":   gate.WriteReplicationMarkdown,
 		"claims.xml":  gate.WriteReplicationJUnit,
 	} {

@@ -101,7 +101,7 @@ func TestDiffAsMarkdownAndJSON(t *testing.T) {
 	if err := gate.WriteDiffMarkdown(&markdown, r); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteDiffJSON(&object, r); err != nil {
+	if err := WriteIndented(&object, r); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{

@@ -201,10 +201,9 @@ type member struct {
 	optional bool // left out where it is zero
 }
 
-// membersOf lists the fields that have a name for the reader, those of embedded
-// structs in their place, in the order in which they stand. A field hides one of
-// the same name that is embedded, as in Go. A page has thousands of structs of a few
-// types, so each type is looked at once.
+// membersOf lists the fields that have a name for the reader, those of embedded structs in their
+// place, in the order in which they stand. A field hides one of the same name that is embedded, as
+// in Go. A page has thousands of structs of a few types, so each type is looked at once.
 func membersOf(t reflect.Type, reader reader) []member {
 	asked := memberKey{t, reader}
 	if known, ok := knownMembers.Load(asked); ok {
@@ -232,7 +231,6 @@ type memberKey struct {
 	reader reader
 }
 
-// holdsFigures reports whether one of the members is a figure.
 func holdsFigures(members []member) bool {
 	return slices.ContainsFunc(members, func(m member) bool { return m.Type == figureType || m.Type == reflect.PointerTo(figureType) })
 }

@@ -23,7 +23,6 @@ import (
 // A Format is a file format that other tools read.
 type Format struct {
 	Name  string // as the user gives it
-	File  string // the usual name of the file
 	About string // one line for the help
 	Write func(io.Writer, *Run) error
 }
@@ -31,12 +30,12 @@ type Format struct {
 // Formats lists all of them. A new one is a file and a line here.
 func Formats() []Format {
 	return []Format{
-		{Name: "csv", File: "cells.csv", About: "a row a cell, the unit in the column's name", Write: WriteCSV},
-		{Name: "json", File: "compare.json", About: "the documented object of --json", Write: WriteJSON},
-		{Name: "benchstat", File: "benchstat.txt", About: "Go benchmark text, a line a trial", Write: func(w io.Writer, run *Run) error { return export.WriteBenchstat(w, run.Summary, run.Records) }},
-		{Name: "scenarios", File: "benchmark.csv", About: "a row a cell beside its part's first, with the columns that the study asks for", Write: WriteStudyTable},
-		{Name: "allocations", File: "allocations.txt", About: "the call trees that allocate, of trials that were profiled for it", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
-		{Name: "hlog", File: "latency.hlog", About: "HdrHistogram log, a histogram a trial", Write: func(w io.Writer, run *Run) error { return export.WriteHistogramLog(w, run.Summary, run.Records) }},
+		{Name: "csv", About: "one row per cell, the unit in the column's name", Write: WriteCSV},
+		{Name: "json", About: "the documented object of --json", Write: WriteJSON},
+		{Name: "benchstat", About: "Go benchmark text, one line per trial", Write: func(w io.Writer, run *Run) error { return export.WriteBenchstat(w, run.Summary, run.Records) }},
+		{Name: "scenarios", About: "one row per cell beside its part's first, with the columns that the study asks for", Write: WriteStudyTable},
+		{Name: "allocations", About: "the call trees that allocate, of trials that were profiled for it", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
+		{Name: "hlog", About: "HdrHistogram log, one histogram per trial", Write: func(w io.Writer, run *Run) error { return export.WriteHistogramLog(w, run.Summary, run.Records) }},
 	}
 }
 
@@ -74,8 +73,7 @@ func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error
 	return nil
 }
 
-// csvColumns returns what identifies a cell, its counts, and the figures that have the
-// tag `csv`.
+// csvColumns returns what identifies a cell, its counts, and the figures that have the tag `csv`.
 func csvColumns() []csvColumn[*Cell] {
 	columns := []csvColumn[*Cell]{
 		{"part", func(c *Cell) string { return c.Part }},
@@ -100,10 +98,9 @@ func csvColumns() []csvColumn[*Cell] {
 	return append(columns, csvFields(reflect.TypeFor[Cell](), "*", reflect.Value.Elem)...)
 }
 
-// csvFields returns the columns of the fields that are tagged `csv`. The tag of a
-// struct is a pattern for the titles of its fields, with a star for theirs. The
-// columns get at their struct by the function given, from a pointer to the
-// cell; it returns the zero Value where there is none.
+// csvFields returns the columns of the fields that are tagged `csv`. The tag of a struct is a
+// pattern for the titles of its fields, with a star for theirs. The columns get at their struct by
+// the function given, from a pointer to the cell; it returns the zero Value where there is none.
 func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) reflect.Value) []csvColumn[*Cell] {
 	var columns []csvColumn[*Cell]
 	for _, m := range membersOf(of, forPrograms) {
@@ -306,15 +303,11 @@ func studyFigures() []studyColumn {
 	return columns
 }
 
-// digits is more than the precision of any figure here.
-const digits = 6
-
-// rounded shows a figure, and nothing where there is none.
 func rounded(value float64) string {
 	if !format.Finite(value) {
 		return ""
 	}
-	return strconv.FormatFloat(value, 'g', digits, 64)
+	return strconv.FormatFloat(value, 'g', 6, 64) // more than the precision of any figure here
 }
 
 // versions names the negotiated protocols as the studies do.

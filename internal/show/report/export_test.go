@@ -23,7 +23,7 @@ func TestEveryFormatIsFoundAndWrites(t *testing.T) {
 	run := fixtureRun(t)
 	for _, format := range Formats() {
 		found, err := FindFormat(format.Name)
-		if err != nil || found.File != format.File {
+		if err != nil || found.About != format.About {
 			t.Errorf("%s: found %+v, %v", format.Name, found, err)
 		}
 		var out bytes.Buffer

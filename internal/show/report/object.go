@@ -11,12 +11,10 @@ import (
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
-	"wirelab.dev/internal/show/report/gate"
 	"wirelab.dev/internal/show/report/table"
 )
 
-// ObjectVersion is the form of the JSON object. It grows when a name changes
-// its meaning or goes away, not when one is added.
+// ObjectVersion grows when a name changes its meaning or goes away, not when one is added.
 const ObjectVersion = 1
 
 // An Object is the output of --json: a run in a form that programs may rely on.
@@ -106,11 +104,10 @@ func newCell(c *matrix.Cell) Cell {
 }
 
 // WriteJSON prints the run as one [Object], indented.
-func WriteJSON(w io.Writer, run *Run) error {
-	return writeIndented(w, NewObject(run))
-}
+func WriteJSON(w io.Writer, run *Run) error { return WriteIndented(w, NewObject(run)) }
 
-func writeIndented(w io.Writer, object any) error {
+// WriteIndented prints an object whose figures are like those of [Object].
+func WriteIndented[T any](w io.Writer, object T) error {
 	data, err := encode(object, forPrograms)
 	if err != nil {
 		return fmt.Errorf("report: encoding JSON: %w", err)
@@ -123,9 +120,3 @@ func writeIndented(w io.Writer, object any) error {
 	_, err = w.Write(out.Bytes())
 	return err
 }
-
-// WriteDiffJSON writes one object.
-func WriteDiffJSON(w io.Writer, r *gate.DiffReport) error { return writeIndented(w, r) }
-
-// WriteReplicationJSON writes one object.
-func WriteReplicationJSON(w io.Writer, r *gate.Replication) error { return writeIndented(w, r) }

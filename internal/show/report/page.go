@@ -22,8 +22,7 @@ import (
 	"wirelab.dev/web"
 )
 
-// pageData holds the data of the page: the object of --json, and figures that only a page
-// shows. Fields here hide those of the same name there.
+// pageData adds to the object of --json what only a page shows. Its fields hide those of that name.
 type pageData struct {
 	Object
 	Seed     string         `json:"seed"` // as text: JavaScript's numbers end at 53 bits
@@ -82,7 +81,6 @@ func newPageData(run *Run) *pageData {
 	return data
 }
 
-// joined returns the texts about several runs, each once.
 func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summary) string) string {
 	var texts []string
 	for _, run := range runs {
@@ -91,8 +89,7 @@ func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summa
 	return strings.Join(texts, separator)
 }
 
-// machineLine says in one line where a run was made. The names are those of
-// the manifest's host; what is not known there is left out.
+// machineLine says in one line where a run was made, as far as the manifest's host tells.
 func machineLine(host map[string]any) string {
 	var facts []string
 	add := func(format string, value any) {
@@ -105,19 +102,13 @@ func machineLine(host map[string]any) string {
 	if memory, ok := host["memory_bytes"].(float64); ok {
 		add("%s memory", format.ByteSize(int(memory)))
 	}
-	add("%v", kernel(host))
+	text := func(key string) string { value, _ := host[key].(string); return value }
+	add("%v", strings.Join(strings.Fields(text("os")+" "+text("kernel")+" "+text("arch")), " "))
 	add("%v", host["virtualisation"])
 	if golang, ok := host["go"].(map[string]any); ok {
 		add("%v", golang["version"])
 	}
 	return strings.Join(facts, " · ")
-}
-
-func kernel(host map[string]any) string {
-	system, _ := host["os"].(string)
-	version, _ := host["kernel"].(string)
-	architecture, _ := host["arch"].(string)
-	return strings.Join(strings.Fields(system+" "+version+" "+architecture), " ")
 }
 
 //go:embed page.html
@@ -127,8 +118,7 @@ var pageText string
 // no network, and to be read at all, no JavaScript.
 func WriteHTML(w io.Writer, run *Run) error { return writeHTML(w, run, "") }
 
-// LiveScript loads a page again when its server says that there is a newer one. What the
-// reader chose is in the page's address, and stays.
+// LiveScript loads a newer page when its server has one. What the reader chose is in the address.
 const LiveScript = `new EventSource("events").onmessage = () => location.reload();`
 
 // WriteLiveHTML writes the page of a run that goes on, for a server that has the events.
@@ -143,8 +133,7 @@ func writeHTML(w io.Writer, run *Run, live template.JS) error {
 	if err != nil {
 		return fmt.Errorf("report: encoding the page's data: %w", err)
 	}
-	// With <, > and & as escapes no text in the data can end the element that
-	// it stands in.
+	// With <, > and & as escapes no text in the data can end the element that it stands in.
 	var data bytes.Buffer
 	json.HTMLEscape(&data, encoded)
 	// The style and the program are ours, and the data is escaped.
@@ -186,8 +175,7 @@ type Pair struct {
 // is there against the first alone.
 const mostPaired = 12
 
-// pairsOf lists what can be explained: cells at the same point. The usual pair of each point
-// comes first.
+// pairsOf lists what can be explained, point by point, the usual pair of each point first.
 func pairsOf(insights []insight.Insight) []Pair {
 	var all []Pair
 	for _, point := range pointsOf(insights) {
@@ -252,8 +240,7 @@ type PackedProfile struct {
 	Packed []int `json:"stacks"`
 }
 
-// weightScale makes a weight a whole number. A stack that rounding drops has less than a
-// thousand-millionth of all.
+// weightScale makes a weight a whole number; rounding drops what weighs less.
 const weightScale = 1e9
 
 func packProfiles(profiles []insight.Profile) Profiles {

@@ -55,7 +55,7 @@ func TestReplicationInWords(t *testing.T) {
 func TestReplicationAsFiles(t *testing.T) {
 	r := aReplication()
 	var page, markdown, junit, object bytes.Buffer
-	for _, err := range []error{gate.WriteReplicationHTML(&page, r), gate.WriteReplicationMarkdown(&markdown, r), gate.WriteReplicationJUnit(&junit, r), WriteReplicationJSON(&object, r)} {
+	for _, err := range []error{gate.WriteReplicationHTML(&page, r), gate.WriteReplicationMarkdown(&markdown, r), gate.WriteReplicationJUnit(&junit, r), WriteIndented(&object, r)} {
 		if err != nil {
 			t.Fatal(err)
 		}

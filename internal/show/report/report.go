@@ -33,8 +33,7 @@ import (
 // A Run holds everything that can be shown of a run.
 type Run struct {
 	Summary *analysis.Summary
-	// Records are the trials, in the order of the plan. Only the formats with
-	// one line per trial need them.
+	// Records are the trials in the order of the plan.
 	Records []*record.Record
 	// Answer is the short answer of package advice.
 	Answer []string

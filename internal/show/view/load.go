@@ -22,8 +22,7 @@ type Load struct {
 	Trials   int
 	// Pauser is paused by the key p; nil: the key does nothing.
 	Pauser Pauser
-	// End is called by the keys q and Ctrl-C; nil: they interrupt this process, as Ctrl-C does
-	// when no keys are read.
+	// End is called by q and Ctrl-C; nil: they interrupt this process.
 	End func()
 	// Ending is closed when the run has to end, like the Done of a context. The view then gives the
 	// terminal back. Nil: it never does so early.
@@ -36,9 +35,8 @@ type Pauser interface {
 	Resume()
 }
 
-// NewLoad begins to show a load: on a terminal in lines that redraw themselves, elsewhere one
-// line per second. It needs events whose Progress has Live. Keys are read from stdin if both
-// are terminals. Close must be deferred, since it gives the terminal back.
+// NewLoad begins to show a load, from events whose Progress has Live. Keys are read from stdin if
+// both are terminals. Close must be deferred, since it gives the terminal back.
 func NewLoad(w io.Writer, stdin *os.File, o Load) *View {
 	c := &loadContent{title: o.Title, duration: o.Duration, trials: o.Trials}
 	v := newView(w, format.TerminalOf(w).Width > 0, c)
@@ -76,7 +74,6 @@ func (v *View) press(key byte, c *loadContent, o *Load) (more bool) {
 	return true
 }
 
-// loadContent is the content of a load's view.
 type loadContent struct {
 	title    string
 	duration time.Duration // 0: bounded by requests
@@ -96,7 +93,6 @@ type loadContent struct {
 	ending     bool
 }
 
-// mostRates bounds the sparkline.
 const mostRates = 60
 
 func (s *loadContent) begins(_ record.PlannedTrial, now time.Time) string {
@@ -116,8 +112,7 @@ func (s *loadContent) setBack(r *record.Record, why record.Check) string {
 	return s.ofSeveral(s.last)
 }
 
-// ofSeveral returns the line for one trial of several, and "" for the only one, whose figures
-// follow.
+// ofSeveral returns a line, or "" of the only trial, whose figures follow.
 func (s *loadContent) ofSeveral(line string) string {
 	if s.trials > 1 {
 		return line
@@ -135,7 +130,6 @@ func (s *loadContent) waits(w live.Waiting, _ time.Time) string {
 	return ""
 }
 
-// progress keeps what the client reports.
 func (s *loadContent) progress(p live.Progress, at time.Time) string {
 	calls := s.now.Live
 	if p.Live != nil { // the last report of a client has none
@@ -196,7 +190,6 @@ func (s *loadContent) plain(now time.Time) string {
 	return line
 }
 
-// fraction returns how much of all trials is over.
 func (s *loadContent) fraction() float64 {
 	over := float64(s.done)
 	if s.running {
@@ -267,7 +260,6 @@ func (s *loadContent) sparkline(width int) string {
 	return fmt.Sprintf("%s%s up to %s/s", label, signs.String(), units.Thousands(int64(most)))
 }
 
-// recent describes the last seconds.
 func recent(calls *live.Calls) string {
 	if calls.SpanNS <= 0 {
 		return "the first second"
@@ -288,18 +280,15 @@ func total(calls *live.Calls) string {
 	return text
 }
 
-// failures names the kinds of them, the most frequent first.
 func failures(calls *live.Calls) string {
 	return format.First(lists.Map(calls.Failures, func(f record.ErrorCount) string {
 		return fmt.Sprintf("%s× %s", units.Thousands(f.Count), strings.Trim(f.Code+" "+f.Class, " "))
 	}), 3)
 }
 
-// mostBins leaves room on a terminal of 24 lines. What is shorter than them goes into
-// the first.
+// mostBins leaves room on a terminal of 24 lines. What is shorter than them goes into the first.
 const mostBins = 12
 
-// histogram draws one line per bin.
 func histogram(bins []live.Bin, width int) []string {
 	if len(bins) > mostBins {
 		merged := bins[len(bins)-mostBins:]

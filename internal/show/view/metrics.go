@@ -18,8 +18,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Metrics holds a load's live figures for Prometheus, in text format 0.0.4. Counters cover the
-// whole run: a trial, or a step of a search, adds to those before it.
+// Metrics holds a load's figures for Prometheus (text format 0.0.4). Counters cover the whole run.
 type Metrics struct {
 	Clients int
 	Offered float64 // requests per second of an open loop; 0: closed, or not one rate
@@ -33,8 +32,7 @@ type Metrics struct {
 	trials   int64
 }
 
-// Observe keeps what the client reports. A trial that begins adds its counters to those before
-// it; one that ends is counted, and nothing of it is in flight any more.
+// Observe keeps what the client reports. A new trial adds its counters to those before it.
 func (m *Metrics) Observe(e live.Event) {
 	m.guard.Lock()
 	defer m.guard.Unlock()
@@ -67,7 +65,6 @@ func (m *Metrics) startAnew() {
 	m.before, m.calls = m.calls.Plus(m.before), live.Calls{}
 }
 
-// write writes all metrics.
 func (m *Metrics) write(w io.Writer) error {
 	m.guard.Lock()
 	defer m.guard.Unlock()
@@ -110,8 +107,7 @@ func (m *Metrics) writeRequests(text *exposition, sum *live.Calls) {
 	}
 }
 
-// exposition is text of format 0.0.4
-// (https://prometheus.io/docs/instrumenting/exposition_formats).
+// exposition is text of format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats).
 type exposition struct{ strings.Builder }
 
 type label struct{ name, value string }
@@ -141,8 +137,7 @@ func (e *exposition) flag(name, help string, is bool) {
 	e.gauge(name, help, map[bool]float64{true: 1}[is])
 }
 
-// histogram has a bucket for each bound that there can be, so that rates can be taken
-// from the first call on.
+// histogram has a bucket for each possible bound, so that rates exist from the first call on.
 func (e *exposition) histogram(name, help string, c *live.Calls) {
 	e.head(name, "histogram", help)
 	upToNS := map[int64]int64{}
@@ -174,8 +169,7 @@ type MetricsServer struct {
 	address string
 }
 
-// ServeMetrics serves metrics at HOST:PORT, or at :PORT or PORT of the loopback address,
-// until Close or the end of ctx.
+// ServeMetrics serves at HOST:PORT, or at a PORT of loopback, until Close or the end of ctx.
 func ServeMetrics(ctx context.Context, address string, metrics *Metrics) (*MetricsServer, error) {
 	where, err := MetricsAddress(address)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"wirelab.dev/internal/data/live"
@@ -28,10 +29,11 @@ type Page struct {
 	written time.Time     // when the page was, last
 	cost    time.Duration // of that
 
+	readers atomic.Int32 // that wait for a newer page
+
 	guard   sync.Mutex // of what follows
 	page    []byte
 	changed chan struct{} // closed when there is a newer page
-	readers int           // that wait for one
 	last    chan struct{} // closed when a reader has the last page; nil before it is written
 }
 
@@ -44,8 +46,7 @@ const (
 	lastLook = 2 * time.Second
 )
 
-// Listen listens for the readers of a Page at an address of this machine. It returns nil for
-// the address "".
+// Listen listens for the readers of a Page on this machine; the address "" gives nil.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -116,13 +117,12 @@ func (l *Page) show(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// follow tells a reader of each newer page (server-sent events).
 func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
-	l.count(1)
-	defer l.count(-1)
+	l.readers.Add(1)
+	defer l.readers.Add(-1)
 	for {
 		changed := l.next()
 		if err := control.Flush(); err != nil {
@@ -141,20 +141,13 @@ func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (l *Page) count(readers int) {
-	l.guard.Lock()
-	defer l.guard.Unlock()
-	l.readers += readers
-}
-
 func (l *Page) next() <-chan struct{} {
 	l.guard.Lock()
 	defer l.guard.Unlock()
 	return l.changed
 }
 
-// Observe writes the page again when a trial has ended, unless it was written a short time ago.
-// It is called by the goroutine that runs the trials.
+// Observe writes the page again after a trial, unless it is too recent. The trials wait for it.
 func (l *Page) Observe(e live.Event) {
 	if _, ended := e.(live.Ended); ended && l.isDue(time.Now()) {
 		l.write(report.WriteLiveHTML, nil)
@@ -165,8 +158,7 @@ func (l *Page) isDue(now time.Time) bool {
 	return now.Sub(l.written) >= max(liveEvery, liveShare*l.cost)
 }
 
-// write writes the page, and of the last one tells when a reader has it. A run that cannot be
-// read now may be next time; its report tells.
+// write writes the page, unless the run cannot be read now. Last is closed when a reader has it.
 func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}) {
 	began := time.Now()
 	seen, err := l.read()
@@ -186,15 +178,11 @@ func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}
 	l.changed = make(chan struct{})
 }
 
-// Close shows the run as it ended, in a page that waits for no other, and ends the server
-// when a reader has it, to its last byte.
+// Close writes the final page, and ends the server when a reader has it.
 func (l *Page) Close() error {
 	last := make(chan struct{})
 	l.write(report.WriteHTML, last)
-	l.guard.Lock()
-	readers := l.readers
-	l.guard.Unlock()
-	if readers > 0 {
+	if l.readers.Load() > 0 {
 		select {
 		case <-last:
 		case <-time.After(lastLook):

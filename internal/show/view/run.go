@@ -41,7 +41,6 @@ func NewRun(w io.Writer, o Run) *View {
 // sayWaitsEvery keeps the lines of a run that waits few.
 const sayWaitsEvery = 10 * time.Second
 
-// runContent is the content of a run's view.
 type runContent struct {
 	look     string
 	standing func() Standing
@@ -150,8 +149,7 @@ func (c *runContent) state() string {
 	}
 }
 
-// sparks draws the table of a run as it fills: one line per variant with one sign per cell, from
-// small to large messages and few to many clients. A higher sign means more throughput.
+// sparks draws one line per variant and one sign per cell, which is higher for more throughput.
 type sparks struct {
 	rows  []sparkRow
 	place map[string][2]int // of a cell, by its key: its row, and where in it
@@ -205,7 +203,6 @@ func newSparks(plan []scenario.Planned, order []record.PlannedTrial) *sparks {
 	return s
 }
 
-// take notes a trial.
 func (s *sparks) take(r *record.Record) {
 	at, shown := s.place[r.Cell.Key()]
 	if !shown {

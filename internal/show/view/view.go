@@ -37,8 +37,7 @@ const (
 	plainEvery = time.Second
 )
 
-// A View shows a run while it goes on. Observe feeds it, which may be called from any goroutine,
-// and Close ends it.
+// A View shows a run from Observe, which any goroutine may call, to Close.
 type View struct {
 	to    io.Writer
 	draws bool // to is a terminal
@@ -52,8 +51,7 @@ type View struct {
 	drawn   int // lines on the screen
 }
 
-// A content decides what a View shows. Each method of an event returns the line to print where
-// nothing is drawn, or "".
+// A content decides what a View shows. Methods of events return a line for where nothing is drawn.
 type content interface {
 	begins(trial record.PlannedTrial, now time.Time) string
 	progress(p live.Progress, now time.Time) string
@@ -69,8 +67,7 @@ func newView(w io.Writer, draws bool, c content) *View {
 	return &View{to: w, draws: draws, content: c, quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// follow draws the view, or prints its lines, until Close. It tells the content when ending is
-// closed.
+// follow draws the view, or prints its lines, until Close, and tells the content when to end.
 func (v *View) follow(ending <-chan struct{}) {
 	defer close(v.ended)
 	every := redrawEvery
@@ -102,8 +99,7 @@ func (v *View) event(change func(now time.Time) (line string)) {
 	}
 }
 
-// draw writes the view over the one before. A view that cannot be drawn is no reason to stop
-// measuring.
+// draw writes the view over the one before. A failure must not stop the measurement.
 func (v *View) draw() {
 	if !v.draws {
 		return
@@ -166,7 +162,6 @@ func styled(text string, style format.Style, terminal format.Terminal) string {
 	return format.Painter(terminal.Colour)(style, string(line[:min(len(line), terminal.Width)]))
 }
 
-// bar draws a fraction from 0 to 1.
 func bar(fraction float64) string {
 	const cells = 24
 	full := min(cells, int(fraction*cells))
@@ -185,7 +180,6 @@ func waitingInWords(w live.Waiting) string {
 		words.Count(w.Trials, "trial"), w.Used.Round(time.Second), w.Patience.Round(time.Second))
 }
 
-// outcome describes a trial in a few words.
 func outcome(r *record.Record) string {
 	name := fmt.Sprintf("%s (repeat %d)", r.Cell.Key(), r.Repeat)
 	switch {
@@ -261,12 +255,10 @@ func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 	}
 }
 
-// giveBack makes the terminal what it was.
 func (k *keys) giveBack() {
 	k.restore.Do(func() { _ = term.Restore(int(k.terminal.Fd()), k.before) })
 }
 
-// close ends the reading and gives the terminal back.
 func (k *keys) close() {
 	if k == nil {
 		return

@@ -12,10 +12,9 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 )
 
-// WriteHistogramLog prints the histograms of the valid trials in the log format
-// of HdrHistogram, which its tools plot and merge, in the order in which the
-// trials ran. A cell's trials share a tag, with a tag each for service time,
-// response time and the wait for a permit.
+// WriteHistogramLog prints the histograms of the valid trials in the log format of HdrHistogram,
+// which its tools plot and merge, in the order in which the trials ran. A cell's trials share a
+// tag, with a tag each for service time, response time and the wait for a permit.
 func WriteHistogramLog(w io.Writer, s *analysis.Summary, records []*record.Record) error {
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b *record.Record) int { return a.Started.Compare(b.Started) })

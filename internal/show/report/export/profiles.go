@@ -110,8 +110,7 @@ func writeFolded(w io.Writer, p *insight.Profile) error {
 	return err
 }
 
-// WriteAllocationTrees prints the call trees of each end that was profiled, each
-// function beneath its caller.
+// WriteAllocationTrees prints the call trees of each profiled end, functions beneath their callers.
 func WriteAllocationTrees(w io.Writer, s *analysis.Summary) error {
 	var out strings.Builder
 	if len(s.Allocations) == 0 {

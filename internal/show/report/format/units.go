@@ -80,8 +80,7 @@ func Plain(value float64) string {
 	return Significant(value)
 }
 
-// largestUnit picks the largest unit in which value is at least 1 when rounded to
-// three digits.
+// largestUnit picks the largest unit in which value is at least 1 when rounded to three digits.
 func largestUnit(value float64, units []unit) unit {
 	for i := len(units) - 1; i > 0; i-- {
 		if value/units[i].size >= 0.9995 {

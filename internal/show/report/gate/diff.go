@@ -110,8 +110,7 @@ func (r *DiffReport) count(metric, name string) string {
 	return fmt.Sprintf("%s, of %s: %s.", name, words.Count(all, "cell"), strings.Join(texts, ", "))
 }
 
-// shown returns the differences of every cell's mean, and those of other figures that are real
-// or that a gate asks about.
+// shown returns the differences of means, and others that are real or that a gate asks about.
 func (r *DiffReport) shown() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
 		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })

@@ -125,7 +125,6 @@ func whyNoTrial(c *matrix.Cell) string {
 	return "no trial has ended"
 }
 
-// loadTitles lists the columns of a load in a pull request.
 var loadTitles = []string{"clients", "load", "req/s", "mean", "P50", "P99", "max", "errors", "client CPU", "service CPU", "valid"}
 
 // WriteLoadMarkdown writes the figures, the gates and what changed, for a pull request.
@@ -175,7 +174,6 @@ func (r *Run) SaySince() string {
 	return text
 }
 
-// A junitTest is one test for CI.
 type junitTest struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
@@ -188,7 +186,6 @@ type junitMessage struct {
 	Message string `xml:"message,attr"`
 }
 
-// writeJUnit writes tests as CI reads them.
 func writeJUnit(w io.Writer, name string, tests []junitTest) error {
 	suite := struct {
 		XMLName  xml.Name    `xml:"testsuite"`
@@ -222,15 +219,13 @@ func writeJUnit(w io.Writer, name string, tests []junitTest) error {
 	return err
 }
 
-// writeList writes a list for a pull request.
 func writeList(out *strings.Builder, lines []string) {
 	for _, line := range lines {
 		out.WriteString("- " + line + "\n")
 	}
 }
 
-// markdownTable returns a table for a pull request. Sides has a letter per column: l for texts, r for
-// numbers.
+// markdownTable returns a table. Sides has a letter per column: l for texts, r for numbers.
 func markdownTable(titles []string, sides string, rows [][]string) string {
 	var out strings.Builder
 	line := func(cells []string) {

@@ -148,8 +148,7 @@ func claimVerdict(c *compare.Claim) string {
 	return text
 }
 
-// WriteReplicationJUnit writes one test per claim: a refuted claim has failed, and an undecided one
-// was skipped.
+// WriteReplicationJUnit writes one test per claim: refuted claims fail, undecided ones are skipped.
 func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 	var tests []junitTest
 	for _, s := range r.Studies {
@@ -202,8 +201,7 @@ var claimMarks = map[compare.Outcome]string{
 	compare.Unmeasured:   "–",
 }
 
-// WriteClaims prints a line per claim: whether it holds here, what was measured and what is
-// claimed. What is claimed is cut to a terminal's line, if it must be.
+// WriteClaims prints one line per claim, whose text is cut to the terminal's width.
 func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) error {
 	if len(claims) == 0 {
 		return nil
@@ -232,8 +230,7 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	return err
 }
 
-// claimHere returns the claim's figure here, if there is one. Between bounds it may be a place
-// and not a ratio.
+// claimHere returns the claim's figure here. Between bounds it may be a place and not a ratio.
 func claimHere(c *compare.Claim) string {
 	switch {
 	case c.Ratio == nil:

@@ -25,7 +25,6 @@ type AnswerStatus struct {
 	Bad   bool   `json:"bad"` // calls with it count as failed unless their user says otherwise
 }
 
-// wireNames names the wires of services in words.
 var wireNames = map[string]string{
 	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
 }
@@ -60,8 +59,7 @@ func NamedStatuses(c *record.Cell, counts []record.StatusCount) []AnswerStatus {
 	return all
 }
 
-// CellName names a cell where a text speaks of one: of a service without the stack and the
-// part, which all have.
+// CellName names a service's cell in a text, without stack and part, which all have.
 func CellName(c *record.Cell) string {
 	return fmt.Sprintf("%s, %s", DescribeCall(c), sayCount(c.Clients))
 }
@@ -110,7 +108,6 @@ func sayLoad(c *matrix.Cell) string {
 	}
 }
 
-// link returns what the link between the ends was asked to do.
 func link(c *matrix.Cell) string {
 	switch n := c.Network; {
 	case n.Link != "":
@@ -135,8 +132,7 @@ func sayAgents(c *matrix.Cell) string {
 	return "from " + words.Count(c.Agents, "agent") + " of a fleet"
 }
 
-// sayMode names the mode of a cell that opens a connection for each request, unless its variant
-// does.
+// sayMode names a mode of a connection per request that the variant does not name.
 func sayMode(c *matrix.Cell) string {
 	if !c.Connections.PerRequest || strings.Contains(c.Variant, "conn=") {
 		return ""
@@ -162,8 +158,7 @@ func DescribeLoad(c *matrix.Cell) string {
 	}
 }
 
-// Ordered returns the cells in the order of the table: cells that are compared stand
-// together, from small to large. Parts keep the order of the scenario.
+// Ordered returns the cells in the table's order: compared ones together, parts as in the scenario.
 func Ordered(cells []matrix.Cell) []*matrix.Cell {
 	place := make(map[string]int)
 	sorted := make([]*matrix.Cell, len(cells))
@@ -184,8 +179,7 @@ func Ordered(cells []matrix.Cell) []*matrix.Cell {
 	return sorted
 }
 
-// compared reports whether two cells stand in the same group: the same work,
-// done in different ways. The limit of a load is the variant's.
+// compared reports whether two cells do the same work. The limit of a load is the variant's.
 func compared(a, b *matrix.Cell) bool {
 	one, other := a.Load, b.Load
 	one.InFlightLimit = other.InFlightLimit

@@ -124,8 +124,7 @@ func plusMinus(f matrix.Figure) string {
 	return fmt.Sprintf("±%.0f%%", 100*share)
 }
 
-// FigureAt returns the figure in a field, as in "Response.P99"; nil if it, or the struct
-// that holds it, was not measured.
+// FigureAt returns the figure in a field, as in "Response.P99", or nil if it was not measured.
 func FigureAt(in any, path string) *matrix.Figure {
 	v := reflect.ValueOf(in).Elem()
 	for name := range strings.SplitSeq(path, ".") {
@@ -212,9 +211,7 @@ func FindColumns(names []string) ([]string, error) {
 	return found, nil
 }
 
-// asked returns the columns that tell the cells apart, those that were asked for, in that
-// order, and the validity, without which no figure is shown. None is left out for want of
-// room.
+// asked returns the columns that tell cells apart, the wanted ones, and the validity.
 func asked(varying []key, figures []column, names []string) []column {
 	isVarying := func(k key) bool { return slices.ContainsFunc(varying, func(v key) bool { return v.title == k.title }) }
 	if slices.Contains(names, AllColumns) {
@@ -239,8 +236,7 @@ func asked(varying []key, figures []column, names []string) []column {
 	return all
 }
 
-// A line is a row of the table. A cell whose response time is not its service time has
-// a line for each kind of time, with a label in place of the stack.
+// A line is a row of the table. A cell has one for each kind of its times, with a label.
 type line struct {
 	cell      *matrix.Cell
 	latencies *matrix.Latencies
@@ -286,7 +282,6 @@ func keys() []key {
 	}
 }
 
-// column returns the key as a column.
 func (k key) column() column {
 	return column{title: k.title, left: k.left, priority: stays, legend: k.legend, value: ofCell(k.text)}
 }
@@ -303,7 +298,6 @@ func placeKeys(cells []*matrix.Cell) (constant, varying []key) {
 	return constant, varying
 }
 
-// say says the keys of a cell.
 func say(keys []key, c *matrix.Cell) string {
 	texts := lists.Map(keys, func(k key) string { return k.said(c) })
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")

@@ -14,7 +14,6 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// shownParts is the number of lines of a list.
 const shownParts = 14
 
 // WriteExplanation prints the figures behind the words of an explanation.
@@ -113,7 +112,6 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 	table.end()
 }
 
-// writePasses says what looking on cost, and what could not be seen.
 func writePasses(out *strings.Builder, i *insight.Insight) {
 	fmt.Fprintf(out, "\nHow it was seen: %s\n", i.Key())
 	for _, p := range i.Passes {
@@ -201,8 +199,7 @@ func (c pairTable) row(name string, show func(float64) string, change insight.Ch
 
 func (c pairTable) end() { _ = c.to.Flush() } // a strings.Builder does not fail
 
-// WriteAllocators prints a line for each end that was profiled: what it allocates, and
-// which functions allocate most of it. There may be none.
+// WriteAllocators prints what each profiled end allocates, and which functions allocate most.
 func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 	if len(s.Allocations) == 0 {
 		return nil

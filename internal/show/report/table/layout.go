@@ -11,8 +11,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A block holds the parts that stand below one line of titles. A part has its own block if
-// it has other columns, or a longer name that leaves less room for them.
+// A block holds parts below one line of titles. Other columns or longer names make another block.
 type block struct {
 	lines   []line
 	said    []key // in the heading of each part
@@ -20,11 +19,9 @@ type block struct {
 	left    []string // titles of the columns that there is no room for
 }
 
-// blocks lays the parts out: with the CPU time of each end if all then have room for all
-// columns, and otherwise with that of both ends together.
+// blocks lays the parts out, with the CPU time of each end if all parts then have room.
 func (t Table) blocks(varying []key, lines []line) []block {
-	// Whether there is a figure at all is asked of all lines, so that parts that differ in
-	// nothing else stand together.
+	// Of all lines, so that parts that differ in nothing else stand together.
 	figures := withFigures(figureColumns(), lines)
 	var all []block
 	for _, without := range [][]string{{cpuTitle}, {clientTitle, serverTitle}} {
@@ -39,7 +36,6 @@ func (t Table) blocks(varying []key, lines []line) []block {
 	return all
 }
 
-// An arrangement makes blocks.
 type arrangement struct {
 	table   Table
 	keys    []key // that cells differ in
@@ -65,7 +61,6 @@ func (a arrangement) blocks(lines []line) (all []block) {
 	return all
 }
 
-// block chooses the columns of some parts.
 func (a arrangement) block(lines []line) block {
 	b := block{lines: lines}
 	var shown []key
@@ -144,7 +139,6 @@ func withFigures(all []column, lines []line) []column {
 	})
 }
 
-// measured sets the columns' widths.
 func measured(all []column, lines []line) []column {
 	for i := range all {
 		all[i].width = utf8.RuneCountInString(all[i].title)
@@ -155,8 +149,7 @@ func measured(all []column, lines []line) []column {
 	return all
 }
 
-// fit leaves out what does not fit into width: first the columns that have nothing to show,
-// then those of the lowest priority.
+// fit leaves out empty columns, then those of the lowest priority, until the width suffices.
 func (b *block) fit(width int) {
 	if lineWidth(b.columns) > width {
 		b.columns = withFigures(b.columns, b.lines)
@@ -191,7 +184,6 @@ func (c column) gap() string {
 	return " "
 }
 
-// row joins the columns' texts, which are padded to the columns' widths.
 func row(shown []column, text func(column) string) string {
 	var out strings.Builder
 	for i, c := range shown {
@@ -211,8 +203,7 @@ func (c column) pad(text string) string {
 	return blank + text
 }
 
-// legend explains the columns that are shown, and what is left out. In a verbose table it
-// also says what times and percentiles are of, and lists the connections of each stack.
+// legend explains the columns, and names what is left out; a verbose one also tells connections.
 func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []string {
 	var shown []column
 	var left []string

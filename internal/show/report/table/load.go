@@ -20,15 +20,13 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// IsLoad reports whether a run is one trial of a service of the user's own, which is shown
-// by itself, and not as a line of a table.
+// IsLoad reports whether a run is one trial of a user's service, which is shown without a table.
 func IsLoad(s *analysis.Summary) bool {
 	cells := s.Cells
 	return len(cells) == 1 && cells[0].Kind().Alone && cells[0].Trials == 1 && cells[0].HasFigures()
 }
 
-// WriteLoad shows the trial of a service: how fast, how it failed, what it cost. The warnings
-// are the trial's own.
+// WriteLoad shows the trial of a service, with the trial's own warnings.
 func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal format.Terminal) error {
 	c := &s.Cells[0]
 	var out loadText
@@ -117,7 +115,6 @@ func (t *loadText) paragraph(name, text string, terminal format.Terminal) {
 	t.last = ""
 }
 
-// loadOfService says how the service was loaded.
 func loadOfService(c *matrix.Cell) string {
 	text := fmt.Sprintf("%s (%s)", CellName(&c.Cell), c.Connection)
 	switch l := c.Load; {
@@ -143,8 +140,7 @@ func failedOf(failed, requests int64) string {
 	return "none failed"
 }
 
-// times shows the response time, from when a request was due, and in an open loop the
-// service time below it, and how the times are spread.
+// times shows response times, of an open loop service times below them, and their spread.
 func (t *loadText) times(c *matrix.Cell) {
 	if c.Response != nil {
 		t.line("response", "%s", percentiles(c.Response))
@@ -188,7 +184,6 @@ func (t *loadText) spread(steps []matrix.SpreadStep) {
 	}
 }
 
-// cost says what an end took.
 func cost(cpu *matrix.Figure, end *matrix.End) string {
 	if cpu == nil || end.Cores == nil {
 		return "its cost is not known: it does not run here, or cannot be seen"
@@ -211,8 +206,7 @@ func fleetClientLine(c *matrix.FleetClient) string {
 	return text + ", " + string(c.Level)
 }
 
-// WriteTraces names the traces of the slowest requests, so that they can be found in a tracing
-// system; nothing where none was sent.
+// WriteTraces names the traces of the slowest requests, if any were sent.
 func WriteTraces(w io.Writer, s *analysis.Summary) error {
 	const most = 5 // the others are in the JSON
 	var out loadText

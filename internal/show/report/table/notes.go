@@ -24,8 +24,7 @@ type note struct {
 	cells []*matrix.Cell
 }
 
-// The names of findings that are not from a check: trials without a measurement, and
-// connections that are not as asked for. The latter is also the name of a check.
+// The names of findings that are not from a check; connections is also the name of a check.
 const (
 	failed          = "failed"
 	connectionsNote = "connections"
@@ -53,8 +52,7 @@ func failure(f record.ErrorCount) matrix.Finding {
 	}
 }
 
-// troubles returns a cell's failure, its findings, and how its connections differ from what
-// was asked for.
+// troubles returns a cell's failure, its findings, and how its connections differ from those asked for.
 func troubles(c *matrix.Cell) []matrix.Finding {
 	var all []matrix.Finding
 	if c.Failure != "" {
@@ -81,8 +79,7 @@ func (all notes) marks(cell *matrix.Cell) string {
 	return "[" + ranges(places) + "]"
 }
 
-// ranges lists rising numbers. It writes three or more in a row as a range: a cell of a storm has
-// many notes, and a full list would leave no room for its figures.
+// ranges lists rising numbers, three or more in a row as a range, for cells with many notes.
 func ranges(numbers []int) string {
 	var texts []string
 	for len(numbers) > 0 {
@@ -138,8 +135,7 @@ func cut(text string, length int) string {
 	return strings.TrimRight(whole[:max(strings.LastIndexByte(whole, ' '), 1)], " ,;:(") + ellipsis
 }
 
-// text returns the note as it stands beneath the table, with the mark that refers
-// to it.
+// text returns the note as it stands beneath the table, with the mark that refers to it.
 func (n *note) text(place int) string {
 	return n.withoutPlace(place) + " (" + n.where() + ")"
 }
@@ -148,7 +144,6 @@ func (n *note) withoutPlace(place int) string {
 	return fmt.Sprintf("[%d] %s: %s", place+1, headline(n.cells[0], n.Finding), strings.TrimSuffix(n.Detail, "."))
 }
 
-// headline names a finding, and how bad it is.
 func headline(c *matrix.Cell, f matrix.Finding) string {
 	switch {
 	case f.Name == failed && c.IsValid():
@@ -181,8 +176,7 @@ func (n *note) where() string {
 	}
 }
 
-// unachievedMode describes how the connections differ from the mode that was asked
-// for. A check of the trials may have reported that already.
+// unachievedMode describes other connections than asked for, unless a check reports them.
 func unachievedMode(c *matrix.Cell) (text string, differs bool) {
 	made := &c.Connections
 	if !made.Differs || slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == connectionsNote }) {

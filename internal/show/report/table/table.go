@@ -19,9 +19,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// WriteTable prints one line per cell, with compared cells next to each other. Notes below say why
-// some figures must not be believed. If there is no room for all of the usual columns, it leaves
-// some out, and names them.
+// WriteTable prints one line per cell, with notes below. Columns without room are named there.
 func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	cells := Ordered(summary.Cells)
 	if len(cells) == 0 && len(summary.Allocations) > 0 {
@@ -136,8 +134,7 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 	return table
 }
 
-// writeForeign says below a table what the figures of other programs are of, and what is not
-// known of them.
+// writeForeign says below a table what the figures of other programs mean, and what is unknown.
 func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
 	if len(s.Foreign) == 0 {
 		return
@@ -156,8 +153,7 @@ func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
 	}
 }
 
-// WriteScaling prints, for each variant, how throughput and latency follow the
-// calls in flight, with the ideal line and the fitted law beside them.
+// WriteScaling prints how each variant follows the calls in flight, beside ideal line and law.
 func WriteScaling(w io.Writer, s *analysis.Summary) error {
 	var out strings.Builder
 	for i, scaling := range s.Scalings {
@@ -214,7 +210,6 @@ func optional(value *float64, show func(float64) string) string {
 
 func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-// law writes the fitted law out.
 func law(s curves.Scaling) string {
 	if s.Law == nil {
 		return "No scalability law is fitted: " + s.Reason
