@@ -1,5 +1,5 @@
 // A figure against the size of the messages or against the number of clients,
-// a line a variant.
+// one line per variant.
 
 import { useMemo, useState } from "preact/hooks";
 import { Chart, type Axis, type Line, type Rule } from "../chart";

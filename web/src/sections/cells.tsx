@@ -38,7 +38,7 @@ export function Cells({ run, looks, picked, pick }: Props) {
     <section id="cells">
       <h2>Cells</h2>
       <p class="note">
-        A row a point of the matrix, over its valid trials: percentiles are those of all their requests together, and a dash where fewer than ten lie beyond; other figures are the median of the trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
+        One row per point of the matrix, over its valid trials: percentiles are those of all their requests together, and a dash where fewer than ten lie beyond; other figures are the median of the trials. {apart ? "Response time is from the instant a request was meant to go out, service time from its actual send." : "Latency is from the send to the answer; in a closed loop that is the response time too."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
       </p>
       <div class="choices">
         {run.cells.length > 1 && <label class="choice">
