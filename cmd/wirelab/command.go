@@ -26,8 +26,7 @@ type finding struct {
 	end   error // returned when it is printed
 }
 
-// finds makes a command of a description and of what it finds. With --json it prints one of the
-// form, such as "one JSON object".
+// finds makes a command that prints what find returns; form describes what --json prints.
 func (a *app) finds(form string, cmd *cobra.Command, find func(cmd *cobra.Command, args []string) (finding, error)) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print "+form)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -124,8 +123,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return usageOf(cmd, err)
 }
 
-// badValue says what a flag wants and what was found. Errors of this program's own flag types
-// say that already, or begin with the wanted values.
+// badValue says what a flag wants, which this program's own flag types say themselves.
 func badValue(f *pflag.Flag, found string, err error) error {
 	name := "--" + f.Name
 	if f.Shorthand != "" {

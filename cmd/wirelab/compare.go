@@ -194,10 +194,10 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 
 // call sets the workload and its sizes. A workload without sizes does not get the usual ones.
 func (c *comparison) call(part *scenario.Part) error {
-	if _, _, err := workloads.Find(c.workload); err != nil {
-		return fmt.Errorf("--workload: %w", err)
-	}
 	written, err := scenario.ParseWorkload(c.workload)
+	if err == nil {
+		_, _, err = workloads.Find(c.workload)
+	}
 	if err != nil {
 		return fmt.Errorf("--workload: %w", err)
 	}

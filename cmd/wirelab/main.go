@@ -89,12 +89,10 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
-		Args:          onlyCommands,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("wirelab {{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
-	root.AddCommand(
+	group(root,
 		a.compareCommand(),
 		a.loadCommand(),
 		a.pingCommand(),

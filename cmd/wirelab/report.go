@@ -208,8 +208,7 @@ alone decides: docs/load.md lists all forms.`,
 	return cmd
 }
 
-// diff compares two runs, in cells whose names contain the given texts, and judges the gates
-// in the later one, which it returns.
+// diff compares the cells whose names contain the texts, and judges gates in the later run.
 func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run, error) {
 	var runs [2]*report.Run
 	for i, directory := range []string{before, after} {

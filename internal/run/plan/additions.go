@@ -22,8 +22,7 @@ import (
 	"wirelab.dev/internal/wire/stack/restjson"
 )
 
-// yardstick is another project's program that a run may be compared with. It is
-// fetched and built only when --yardstick names it.
+// A yardstick is another project's program, fetched and built only if --yardstick names it.
 type yardstick struct {
 	name    string
 	prepare func(ctx context.Context, progress io.Writer) error // fetch and build it, or say why it cannot be had

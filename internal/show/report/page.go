@@ -114,8 +114,7 @@ func machineLine(host map[string]any) string {
 //go:embed page.html
 var pageText string
 
-// WriteHTML writes the report as one page that needs nothing else: no server,
-// no network, and to be read at all, no JavaScript.
+// WriteHTML writes a page that needs no server, no network and, to be read, no JavaScript.
 func WriteHTML(w io.Writer, run *Run) error { return writeHTML(w, run, "") }
 
 // LiveScript loads a newer page when its server has one. What the reader chose is in the address.

@@ -24,8 +24,7 @@ type Load struct {
 	Pauser Pauser
 	// End is called by q and Ctrl-C; nil: they interrupt this process.
 	End func()
-	// Ending is closed when the run has to end, like the Done of a context. The view then gives the
-	// terminal back. Nil: it never does so early.
+	// Ending is closed when the run has to end; the terminal is then given back. It may be nil.
 	Ending <-chan struct{}
 }
 

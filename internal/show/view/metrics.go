@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -227,7 +226,7 @@ func MetricsAddress(flag string) (string, error) {
 		return "", fmt.Errorf("--metrics=%s: %s: %w", flag, want, err)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("--metrics=%s: %s: %w", flag, want, errors.New("port "+port))
+		return "", fmt.Errorf("--metrics=%s: %s: port %s", flag, want, port)
 	}
 	if host == "" {
 		host = "127.0.0.1"

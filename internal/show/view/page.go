@@ -70,8 +70,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ownHost answers only those who ask for an address of this machine: the page of another
-// site, whose name was made to lead here, may not read a run.
+// ownHost refuses other hosts' names: a foreign site that leads here may not read a run.
 func ownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -124,7 +123,9 @@ func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
 	l.readers.Add(1)
 	defer l.readers.Add(-1)
 	for {
-		changed := l.next()
+		l.guard.Lock()
+		changed := l.changed
+		l.guard.Unlock()
 		if err := control.Flush(); err != nil {
 			return
 		}
@@ -139,12 +140,6 @@ func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-func (l *Page) next() <-chan struct{} {
-	l.guard.Lock()
-	defer l.guard.Unlock()
-	return l.changed
 }
 
 // Observe writes the page again after a trial, unless it is too recent. The trials wait for it.

@@ -208,8 +208,7 @@ type keys struct {
 // keysEvery is the time of one poll for a key, in milliseconds. A blocking read could not be ended.
 const keysEvery = 50
 
-// readKeys calls press with each key until that returns false, the run is told to end, or
-// close. It returns nil where there is no terminal to read from.
+// readKeys calls press with each key until that is false, or the end. Without a terminal it is nil.
 func readKeys(from *os.File, ending <-chan struct{}, press func(byte) bool) *keys {
 	if from == nil || !term.IsTerminal(int(from.Fd())) {
 		return nil

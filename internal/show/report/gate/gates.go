@@ -81,8 +81,7 @@ func gateFigure(unit analysis.Unit, value float64) string {
 	}
 }
 
-// WriteLoadJUnit writes a test per cell, which says whether it could be measured, and one per
-// gate in it.
+// WriteLoadJUnit writes a test per cell, whether it was measured, and one per gate in it.
 func WriteLoadJUnit(w io.Writer, run *Run) error {
 	var tests []junitTest
 	for i := range run.Summary.Cells {

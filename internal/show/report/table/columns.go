@@ -13,8 +13,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A column is one value of every line. Columns with a priority are shown unless the user asks for
-// others. If there is no room, the column with the lowest priority is left out first.
+// A column is a value of every line. Without room, those of the lowest priority are left out.
 type column struct {
 	title    string
 	of       string // the column that it stands close to, and is shown with
@@ -258,8 +257,7 @@ func keyColumns(keys []key) []column {
 	return all
 }
 
-// A key is a property by which cells differ. It is a column only where a part has cells
-// that differ in it; otherwise it is said once, above its part or the whole table.
+// A key is a property of cells: a column of parts whose cells differ in it, or part of a heading.
 type key struct {
 	title  string
 	left   bool
@@ -326,4 +324,11 @@ func runs[T any](items []T, same func(a, b T) bool) (all [][]T) {
 
 func varies(cells []*matrix.Cell, of func(*matrix.Cell) string) bool {
 	return slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return of(c) != of(cells[0]) })
+}
+
+func optional(value *float64, show func(float64) string) string {
+	if value == nil {
+		return format.Absent
+	}
+	return show(*value)
 }

@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// notes explain the marks in the table. Cells with the same finding share one note,
-// with the detail of the first cell, so that a table of 75 lines has few notes.
+// notes explain the marks in the table. Cells with the same finding share one note.
 type notes []note
 
 type note struct {
@@ -101,8 +100,7 @@ func ranges(numbers []int) string {
 // shortNote bounds the length of a note in a table that is not verbose.
 const shortNote = 100
 
-// print prints the notes, each in one line unless the table is verbose. The reason for a
-// missing measurement is always printed in full: the table has nothing else about it.
+// print prints one line per note, but in full the reason for a missing measurement.
 func (all notes) print(out *strings.Builder, table Table) {
 	paint := format.Painter(table.Colour)
 	isCut := false

@@ -66,12 +66,8 @@ func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes notes) []
 		fastest := summary.Fastest(group)
 		for _, cell := range group {
 			l := line{cell: cell, latencies: cell.ResponseTimes(), marks: notes.marks(cell)}
-			switch {
-			case cell != fastest:
-			case cell.Search != nil:
-				l.best = keptTitle
-			default:
-				l.best = meanTitle
+			if cell == fastest {
+				l.best = map[bool]string{true: keptTitle, false: meanTitle}[cell.Search != nil]
 			}
 			if lines = append(lines, l); cell.Response == nil {
 				continue
@@ -199,13 +195,6 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) er
 		fmt.Fprintln(table)
 	}
 	return table.Flush()
-}
-
-func optional(value *float64, show func(float64) string) string {
-	if value == nil {
-		return format.Absent
-	}
-	return show(*value)
 }
 
 func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
