@@ -1,7 +1,7 @@
 // Command wirelab compares RPC wire protocols on the machine it runs on.
 //
-// This package is flags and wiring, with a file for each subcommand, or for two
-// that belong together. A run passes through it in three stages:
+// This package is flags and wiring, with a file for each family of subcommands. A run
+// passes through it in three stages:
 //
 //  1. The flags or a file become a scenario.
 //  2. The lab runs the scenario and writes records.
