@@ -132,7 +132,7 @@ function Mark({ side }: { side: Side }) {
   );
 }
 
-const meanings: [Side, string][] = [["below", "below 1 beyond doubt"], ["above", "above 1 beyond doubt"], ["at", "as good as 1"], ["open", "not beyond doubt"]];
+const meanings: [Side, string][] = [["below", "certainly below 1"], ["above", "certainly above 1"], ["at", "equal within the margin"], ["open", "not certain"]];
 
 /** What the marks mean, as far as they occur. */
 function Key({ effects }: { effects: Effect[] }) {

@@ -47,7 +47,7 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.wantExplained(find("tcp", 1), nil)
 		tab.choose("Clients", "10")
 		tab.want("without stages", tab.texts(`[data-table="stages"]`), "")
-		tab.want("and why", tab.texts(".note")+`.includes("The stages of calls were told with one client alone.")`, "true")
+		tab.want("and why", tab.texts(".note")+`.includes("Call stages were traced with one client only.")`, "true")
 		tab.choose("A", "rest")
 		tab.wantExplained(find("tcp", 10), find("rest", 10))
 		tab.choose("Message size", "1 KiB")
@@ -63,7 +63,7 @@ func TestWhyInBrowser(t *testing.T) {
 			`(() => { const stages = [...document.querySelectorAll("#why .lanes")][2].querySelectorAll(".stage");
 				return [...stages].every((s, i) => i == 0 || Math.abs(parseFloat(s.style.left) - parseFloat(stages[i-1].style.left) - parseFloat(stages[i-1].style.width)) < 1e-3); })()`, "true")
 		tab.want("both ends apart", `(() => { const at = of => document.querySelector("#why .lanes ." + of).getBoundingClientRect(); return at("client").bottom <= at("server").top; })()`, "true")
-		tab.want("calls, and what looking on cost", tab.texts(".life figcaption .note")+`.includes("1,200 calls of each were told apart, and 12 calls could not be. A call took 1.05× as long")`, "true")
+		tab.want("calls, and what looking on cost", tab.texts(".life figcaption .note")+`.includes("1,200 calls of each, and 12 calls without stages. A traced call took 1.05× as long")`, "true")
 
 		figures := tab.rows(".life table")
 		sum := 0.0
@@ -89,7 +89,7 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.choose("Message size", "1 KiB")
 		tab.want("the stages", tab.texts(".lanes .stage span"), "request; handler; answer")
 		tab.want("two stages at both ends", `document.querySelectorAll("#why .lanes .mixed:not(.client, .server)").length`, "2")
-		tab.want("in words", tab.texts(".life figcaption .note")+`.endsWith("2 calls were told apart, and none could not be. What looking on cost is not known.")`, "true")
+		tab.want("in words", tab.texts(".life figcaption .note")+`.endsWith("2 calls. The cost of tracing is unknown.")`, "true")
 		tab.want("the whole, with nothing left", tab.texts(`[data-table="stages"] tbody th, #why [data-table="stages"] tbody .number`), "request; 35.00; handler; 1.00; answer; 30.00; = A call; 66.00")
 		tab.choose("Calls", "around P99")
 		tab.want("of so few calls", tab.texts(".life .bar-total"), "too few calls")

@@ -147,5 +147,5 @@ function linesOf(cells: Cell[], measure: Measure, metric: Metric, looks: Map<str
 
 function intervalNote(lines: Line[]): string {
   const some = lines.some((line) => line.points.some((point) => point.low !== undefined));
-  return some ? "Bars are intervals over the trials." : "There are too few trials for intervals.";
+  return some ? "Bars are intervals over the trials." : "Too few trials for intervals.";
 }

@@ -18,7 +18,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
   return (
     <section id="allocations">
       <h2>Allocations</h2>
-      <p class="note">What a call makes each end allocate on its heap. These trials were profiled and not measured, so that none of their speeds is anywhere in this report; about one allocation in 4 KiB was sampled.</p>
+      <p class="note">What each end allocates on its heap per call. These trials were profiled, so their speeds appear nowhere in this report; about one allocation per 4 KiB was sampled.</p>
       <div class="choices">
         <Choice label="Part" options={distinct(allocations.map((allocation) => allocation.part))} chosen={part} choose={setPart} />
       </div>
@@ -28,7 +28,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
         <Choice label="Stack" options={variants} chosen={variant} choose={setVariant} />
         <Choice label="End" options={ends.map((allocation) => allocation.end)} chosen={chosen.end} choose={setEnd} />
       </div>
-      <p class="note">Functions that allocate by themselves, at the {chosen.end} of {chosen.variant}: {plain(chosen.calls)} calls.</p>
+      <p class="note">Functions that allocate memory themselves, in the {chosen.end} of {chosen.variant}: {plain(chosen.calls)} calls.</p>
       <div class="scroll" tabIndex={0}>
         <table class="allocators">
           <Head title="Function" />
@@ -44,7 +44,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
         </table>
       </div>
       <h3>By call tree</h3>
-      <p class="note">Each line has what is allocated beneath it. Functions in a row do nothing but call the next; what has less than 2 % of bytes and objects is left out.</p>
+      <p class="note">Each line includes the allocations of the functions below it. Functions on one line only call the next; those with less than 2 % of bytes and of objects are left out.</p>
       <div class="scroll tall" tabIndex={0}>
         <table class="allocators tree">
           <Head title="Calls" />

@@ -26,7 +26,7 @@ export function Choices({ run }: { run: Run }) {
   return (
     <section id="choices">
       <h2>What each choice costs</h2>
-      <p class="note">Variants that differ in this choice and nothing else, over the default, with {point.text}. CPU is of both ends together.</p>
+      <p class="note">The ratio to the default of variants that differ in this option alone, with {point.text}. CPU is the sum of client and server.</p>
       {point.choices}
       <Contrasts run={run} contrasts={contrastsAt(run, point.cells).filter(({ option }) => option !== "conn")} />
     </section>

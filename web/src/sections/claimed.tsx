@@ -20,7 +20,7 @@ export function Claimed({ claims }: { claims: Claim[] }) {
   if (effects.length === 0) return null;
   return (
     <Forest
-      title="Claimed, and measured here" note="A claim is met where its mark lies within the interval, or on the side of 1 where the interval goes beyond it. Claims about something other than a ratio are in the table alone."
+      title="Claimed, and measured here" note="A claim is met if its mark lies within the interval, or between 1 and the interval. Claims that are not ratios are only in the table."
       subject="Claim" below="less" above="more" effects={effects} few={few}
     />
   );

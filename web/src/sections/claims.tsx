@@ -10,7 +10,7 @@ export function Claims({ run: { claims } }: { run: Run }) {
   return (
     <section id="claims">
       <h2>What is claimed</h2>
-      <p class="note">Each claim is an expression over cells, worked out once for each repeat. Compatible: the effect is as large as is claimed; larger: it certainly is. Smaller: it is less than is claimed, and may be none; refuted: there certainly is none, or the reverse. Underpowered: these trials cannot tell. The whole interval must speak for an outcome, corrected for the number of claims; what is within the margin counts as equal.</p>
+      <p class="note">Each claim is an expression over cells, computed once per repeat. Compatible: the effect is as large as claimed. Larger: it is certainly larger. Smaller: it is less than claimed, perhaps zero. Refuted: there is certainly no such effect, or the reverse one. Underpowered: these trials cannot tell. The whole interval, corrected for the number of claims, must support an outcome; differences within the margin count as equal.</p>
       <Claimed claims={claims} />
       <div class="scroll" tabIndex={0}>
         <table class="claims">

@@ -37,15 +37,15 @@ export function Connections({ run, looks }: Props) {
   return (
     <section id="connections">
       <h2>Connections</h2>
-      <p class="note">Who answers when requests open connections of their own, and at what price. Answered counts every trial that was measured, refused ones too; handshakes were counted in the window from the state of TLS and QUIC.</p>
+      <p class="note">How many requests are answered if each opens its own connection, and at what cost. “Answered” counts all measured trials, including refused ones; handshakes in the window are counted from the state of TLS and QUIC.</p>
       {point.choices}
       <Storm cells={point.cells} looks={looks} p99={p99} />
-      <p class="note">With {point.text}. CPU is a request's, of each end; memory the server's at its peak. Opened: connections, and how their handshakes went, early those with early data that the server took. As asked, where it is not all: the share of them that began as their mode says. Intervals are in the table of cells.</p>
+      <p class="note">With {point.text}. CPU is per request at each end; memory is the server's maximum. Opened: connections by kind of handshake; “early” means that the server accepted early data. As asked: the share of connections that began as their mode says, if not all did. Intervals are in the table of cells.</p>
       <Against across="clients" cells={cells} looks={looks} further={further} onlyFurther />
       {reused.length > 0 && (
         <>
           <h3>What resumption buys</h3>
-          <p class="note">The same stack with {point.text}, repeat by repeat: the figure of one mode over that of another. CPU is of both ends together.</p>
+          <p class="note">The same stack with {point.text}, repeat by repeat: the figure of one mode divided by the figure of another. CPU is the sum of client and server.</p>
           <Contrasts run={run} contrasts={reused} />
         </>
       )}

@@ -38,10 +38,10 @@ export function Ends({ run, looks }: Props) {
   return (
     <section id="ends">
       <h2>Both ends</h2>
-      <p class="note">What a request costs the client and the server. Memory is that at the window's end; its own is the most without the pages of files, which is mostly the program; threads, sockets and goroutines are the most at once. A closed loop is bound by the CPU of an end, or by waiting where both have CPU to spare and the clients are always in calls.</p>
+      <p class="note">The cost of a request at the client and at the server. Memory is measured at the end of the window; “own” is its maximum without pages of files, which are mostly the program itself; threads, sockets and goroutines are maxima. A closed loop is limited by the CPU of one end, or by waiting if both have CPU to spare and the clients are always in a call.</p>
       {point.choices}
       <Bars
-        title={`CPU time a request, ${point.text}`}
+        title={`CPU time per request, ${point.text}`}
         bars={point.cells.map((cell) => ({
           name: cell.variant, note: modeBeside(cell), total: `${micros(cell.client_cpu_us)} + ${micros(cell.server_cpu_us)}`,
           segments: [{ name: "Client", value: cell.client_cpu_us, colour: "--end-client" }, { name: "Server", value: cell.server_cpu_us, colour: "--end-server" }],
@@ -104,7 +104,7 @@ export function Bytes({ run, looks }: Props) {
       {point.choices}
       {bars.length > 0 && (
         <Bars title={`One call, layer by layer, ${point.size} messages`}
-          note="Calls made one at a time after the window. A layer that could not be told apart is in the one above it. What a connection costs besides its calls is in the table."
+          note="Calls made one at a time after the window. A layer that could not be separated is part of the one above it. The table has the cost of a connection besides its calls."
           bars={bars} show={bytes} />
       )}
       <Traffic cells={point.cells.filter(({ traffic }) => traffic)} looks={looks} />
@@ -132,7 +132,7 @@ function Traffic({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   const shown = figures.filter(([, of]) => cells.some(({ traffic }) => of(traffic!.sent) !== null || of(traffic!.received) !== null));
   return (
     <>
-      <p class="note">By the request, over the connections in the window, below TLS: bytes and packets, how many packets a system call moved, losses in a thousand requests, and the round trip as the transport sees it.</p>
+      <p class="note">Per request, over the connections in the window and below TLS: bytes, packets, packets per system call, losses per thousand requests, and the transport's own round-trip time.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -172,7 +172,7 @@ function Opening({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   if (cells.length === 0) return null;
   return (
     <>
-      <p class="note">What a connection costs besides its calls, and what its first call takes.</p>
+      <p class="note">The cost of a connection besides its calls, and the time of its first call.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>

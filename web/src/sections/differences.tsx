@@ -29,7 +29,7 @@ export function Differences({ run, looks }: Props) {
   return (
     <section id="comparisons">
       <h2>Differences</h2>
-      <p class="note">Each pair at each point, repeat by repeat. A verdict takes the interval of the ratio and the number of comparisons into account; equivalent means within {short(plain(margin * 100))} % of 1.</p>
+      <p class="note">Two variants at one point, compared repeat by repeat. A verdict depends on the interval of the ratio and on the number of comparisons; equivalent means within {short(plain(margin * 100))} % of 1.</p>
       <Clearest cells={run.cells} ordered={ordered} looks={looks} />
       <Pairs run={run} ordered={ordered} looks={looks} />
     </section>
@@ -89,8 +89,8 @@ function Clearest({ cells, ordered, looks }: { cells: Cell[]; ordered: Compariso
 function caption(pairs: Comparison[]): string {
   const clear = pairs.filter((pair) => sideOf(pair) === "below" || sideOf(pair) === "above").length;
   const alike = pairs.filter((pair) => sideOf(pair) === "at").length;
-  if (pairs.every((pair) => !pair.intervals["ratio"])) return "No verdict: too few trials of each for an interval. These are ratios as they came out, the largest of each part in turn.";
-  return `${clear} of ${counted(pairs.length, "pair")} differ beyond doubt${alike > 0 ? `, ${alike} ${alike === 1 ? "is" : "are"} equivalent` : ""}. A line that crosses 1 may be no difference. The clearest of each part stand first, in turn.`;
+  if (pairs.every((pair) => !pair.intervals["ratio"])) return "No verdict: there are too few trials for intervals. These are the measured ratios, the largest of each part in turn.";
+  return `${clear} of ${counted(pairs.length, "pair")} certainly differ${alike > 0 ? `, ${alike} ${alike === 1 ? "is" : "are"} equivalent` : ""}. If a line crosses 1, there may be no difference. The clearest differences of each part come first, in turn.`;
 }
 
 /**

@@ -11,7 +11,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
   return (
     <section id="limits">
       <h2>A limit of requests in flight</h2>
-      <p class="note">Counted both ways. Service time leaves out the wait for a permit; response time is what the caller waits, with it.</p>
+      <p class="note">Both times: service time without the wait for a permit, and response time, which the caller sees, with it.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -62,7 +62,7 @@ export function Crossovers({ run: { cells, crossovers } }: { run: Run }) {
   return (
     <section id="crossovers">
       <h2>Crossovers</h2>
-      <p class="note">Where one stack overtakes another as messages grow. An indistinct crossover lies within the noise: do not choose by it.</p>
+      <p class="note">The message size from which another stack is faster. An indistinct crossover lies within the noise: do not choose by it.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -98,7 +98,7 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
   return (
     <section id="warm-up">
       <h2>How much warm-up is enough</h2>
-      <p class="note">Seen afterwards, over warm-up and window together: from when on the requests were as fast as they stayed.</p>
+      <p class="note">The time that each stack needed until its speed was steady, found afterwards in the warm-up and the window together.</p>
       <div class="scroll tall" tabIndex={0}>
         <table>
           <thead>

@@ -35,7 +35,7 @@ export function Bursts({ run, looks }: Props) {
   return (
     <section id="bursts">
       <h2>Bursts</h2>
-      <p class="note">{plain(size)} requests at one instant. The burst has drained with its last answer. The first half had their answers by P50; who stands at the end of the queue waits for all before.</p>
+      <p class="note">{plain(size)} requests at one instant. The burst has drained when the last answer has come. Half of the requests had their answers by P50; the last one in the queue waits for all before it.</p>
       {point.choices}
       <Answers cells={point.cells} looks={looks} />
       {lines.length > 0 && <Chart title={`Answers by their place, ${plain(size)} at once`} note={conditions(point.cells)} x={axes.x} y={axes.y} lines={lines} />}
@@ -90,7 +90,7 @@ export function Courses({ run, looks }: Props) {
   return (
     <section id="course">
       <h2>Over time</h2>
-      <p class="note">Requests on a schedule, answered or not: what was answered as time went by, and how long a call took. {conditions(point.cells)}</p>
+      <p class="note">Requests sent on a schedule: how many were answered over time, and how long a call took. {conditions(point.cells)}</p>
       {point.choices}
       <Answers cells={point.cells} looks={looks} />
       <Multiples cells={point.cells} looks={looks} />
@@ -106,7 +106,7 @@ export function Steady({ run, looks }: Props) {
   return (
     <section id="steady">
       <h2>Over the window</h2>
-      <p class="note">Rate, service time and CPUs in use in equal stretches of the window and, shaded, of the warm-up before it, over the valid trials. A level line is a steady state; a slope within the window is a warm-up that was too short, a dip a pause of the collector or of the machine. {conditions(point.cells)}</p>
+      <p class="note">Rate, service time and CPUs in use over the window and, shaded, over the warm-up before it, from the valid trials. A level line is a steady state; a slope within the window means that the warm-up was too short, and a dip is a pause of the collector or of the machine. {conditions(point.cells)}</p>
       {point.choices}
       <Multiples cells={point.cells} looks={looks} />
     </section>
@@ -116,9 +116,9 @@ export function Steady({ run, looks }: Props) {
 const overTime: { title: string; note: string; label: string; show: (value: number) => string; of: (stretch: CoursePoint) => number | null }[] = [
   { title: "Throughput", note: "Answers a second.", label: "Throughput", show: perSecond, of: (stretch) => stretch.throughput_rps },
   { title: "Mean", note: "Service time.", label: "Mean service time", show: micros, of: (stretch) => stretch.mean_us },
-  { title: "P99", note: "Service time, within 7 %; the median over trials.", label: "P99 of service time", show: micros, of: (stretch) => stretch.p99_us },
-  { title: "The client's CPUs", note: "In use, in the mean of each stretch.", label: "CPUs in use", show: plain, of: (stretch) => stretch.client_cores },
-  { title: "The server's CPUs", note: "In use, in the mean of each stretch.", label: "CPUs in use", show: plain, of: (stretch) => stretch.server_cores },
+  { title: "P99", note: "Service time, exact to 7 %; the median over trials.", label: "P99 of service time", show: micros, of: (stretch) => stretch.p99_us },
+  { title: "The client's CPUs", note: "Mean CPUs in use in each interval.", label: "CPUs in use", show: plain, of: (stretch) => stretch.client_cores },
+  { title: "The server's CPUs", note: "Mean CPUs in use in each interval.", label: "CPUs in use", show: plain, of: (stretch) => stretch.server_cores },
 ];
 
 /** What is known of each stretch, a chart a figure over one axis of time. */

@@ -10,7 +10,7 @@ export function Machines({ run }: { run: Run }) {
   return (
     <section id="machines">
       <h2>Machines</h2>
-      <p class="note">Agents of a fleet ran the ends. Every latency is of one machine's clock. Clocks were compared before and after each trial, so that windows could open together: they did {run.fleet.opened_apart_us ? `within ${micros(run.fleet.opened_apart_us)}` : "at one instant"}. Offsets are those after the last trial, errors the largest of all.</p>
+      <p class="note">Agents of a fleet ran the clients and the server. Each latency is measured on one machine's clock. The clocks were compared before and after each trial, so that the windows could open together: they opened {run.fleet.opened_apart_us ? `within ${micros(run.fleet.opened_apart_us)}` : "at one instant"}. Offsets are from after the last trial, errors are the largest of all trials.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -36,7 +36,7 @@ export function Machines({ run }: { run: Run }) {
           </tbody>
         </table>
       </div>
-      {only ? <div class="scroll" tabIndex={0}><FleetClients cell={only} /></div> : <p class="note">What each client did stands in the rows of the table of cells, which open by a click.</p>}
+      {only ? <div class="scroll" tabIndex={0}><FleetClients cell={only} /></div> : <p class="note">Click a row in the table of cells to see what each client did.</p>}
     </section>
   );
 }

@@ -20,7 +20,7 @@ export function Manifest({ run }: { run: Run }) {
     <>
       <h3>Fairness manifest</h3>
       <p class="note">
-        Every setting that is not its library's default, as the running ends told it: one column per variant, one row per setting of an end, with its reason. · is the library's own default, where other variants of the stack set something else; nothing, that the stack does not set it at all. ≠ marks a row in which variants that have the setting differ.
+        Every setting that differs from its library's default, as reported by the running client and server: one column per variant, one row per setting of an end, with its reason. “·” is the library's default, where other variants of the stack set something else; an empty field means that the stack does not set it. “≠” marks a row in which variants differ.
         {silent.length > 0 && ` Not recorded: ${silent.join(", ")}.`}
       </p>
       <div class="scroll tall" tabIndex={0}>

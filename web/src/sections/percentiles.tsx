@@ -57,7 +57,7 @@ export function Percentiles({ cells, looks, picked, setPicked, closedTail }: Pro
   return (
     <section id="percentiles">
       <h2>Latency by percentile</h2>
-      <p class="note">Every nine takes the same room. A line ends where fewer than ten requests lie beyond. The choices below show all stacks at one point; ticks in the table of cells add others.</p>
+      <p class="note">The axis is stretched so that 90, 99 and 99.9 % are equally far apart. A line ends where fewer than ten requests are slower. The choices below show all stacks at one point; ticks in the table of cells add others.</p>
       {closedTail && <p class="note">{closedTail}</p>}
       <div class="choices">
         <Choice label="Part" options={distinct(drawn.map((cell) => cell.part))} chosen={first.part} choose={(part) => go(part, first.request_bytes, first.clients)} />
@@ -68,7 +68,7 @@ export function Percentiles({ cells, looks, picked, setPicked, closedTail }: Pro
         ? <Chart title={titleOf(shown)} note={conditions(shown)} x={chart.x} y={chart.y} lines={chart.lines} />
         : <p class="note">No cell is ticked.</p>}
       {chart.densities.length > 0 && (
-        <Chart title={`Distribution of latency${titleOf(shown).replace("Latency by percentile", "")}`} note="Where calls lie: the share of them in each step of the time, twelve steps to a doubling. One hump is one kind of call; two are two, such as those that met a pause, a queue or another path. The first and last of two thousand calls are left out, and cells with fewer than 1,000 calls."
+        <Chart title={`Distribution of latency${titleOf(shown).replace("Latency by percentile", "")}`} note="The share of calls in each step of latency, with twelve steps per doubling. One hump is one kind of call; two humps are two kinds, for example calls that met a pause, a queue or another path. The fastest and the slowest of 2,000 calls are left out, and so are cells with fewer than 1,000 calls."
           x={density.x} y={density.y} lines={chart.densities} />
       )}
     </section>

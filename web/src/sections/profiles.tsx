@@ -114,7 +114,7 @@ function Graphs({ profiles: { list, functions, categories }, asked }: { profiles
           {matcher && <small> {"trouble" in matcher ? matcher.trouble : counted(found!.reduce((sum, one) => sum + one, 0), "function")}</small>}
         </div>
       </div>
-      {other && <p class="note">The widths are those of B, {other.name}; the colours say how much more or less a call has in B than in A, {cell.name}.</p>}
+      {other && <p class="note">Widths are from B, {other.name}; colours show how much more or less time a call takes in B than in A, {cell.name}.</p>}
       {other && <Steps />}
       <div class="both-ends">
         {shown.map(({ end, of, against }) => (

@@ -19,7 +19,7 @@ export function Reproduce({ run }: { run: Run }) {
       <Agreed run={run} />
       {run.host && (
         <details>
-          <summary>All that is known of the machine</summary>
+          <summary>All facts about the machine</summary>
           <dl class="host">
             {flat(run.host).map(([name, value]) => <><dt>{name}</dt><dd>{value}</dd></>)}
           </dl>
@@ -36,7 +36,7 @@ function Agreed({ run }: { run: Run }) {
   return (
     <>
       <h3>Negotiated</h3>
-      <p class="note">What connections and servers agreed on, as the connections themselves told: in every cell of the variant, with the connections of all its trials.</p>
+      <p class="note">What clients and servers negotiated, read from the connections of all trials of a variant.</p>
       <div class="scroll" tabIndex={0}>
         <table class="negotiated">
           <thead>

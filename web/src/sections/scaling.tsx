@@ -30,7 +30,7 @@ function Group({ scalings, looks }: { scalings: Scaling[]; looks: Map<string, Lo
       <ul class="findings">{scalings.map((scaling) => <li key={scaling.variant}>{scaling.diagnosis.text}</li>)}</ul>
       <Chart
         title={`Throughput against calls in flight, ${what}`}
-        note="Dashed: the ideal, what one call alone does times their number; it leaves the picture at the top. Dotted: the fitted scalability law. Bars are intervals over the trials."
+        note="Dashed: the ideal, which is the throughput of one call at a time multiplied by the calls in flight; it leaves the picture at the top. Dotted: the fitted scalability law. Bars are intervals over the trials."
         x={chart.x} y={chart.y} lines={chart.lines}
       />
       <Grounds scalings={scalings} />
@@ -71,7 +71,7 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
   const share = (value: number | null) => (value === null ? "–" : `${Math.round(100 * value)} %`);
   return (
     <>
-      <p class="note">What the sentences rest on, with the most calls in flight: connections really opened, requests that went out in a system call and in a segment, and the share of the time in which a connection had nothing on its way, or was held back by the other side's window or a full buffer.</p>
+      <p class="note">The evidence for the sentences, with the most calls in flight: connections opened, requests per system call and per segment, and the share of the time in which a connection had nothing in flight, or was held back by the other side's window or by a full buffer.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -82,7 +82,7 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
               <th scope="col" class="number">Of the ideal</th>
               <th scope="col" class="number">A write</th>
               <th scope="col" class="number">A segment</th>
-              <th scope="col" class="number">Nothing on its way</th>
+              <th scope="col" class="number">Nothing in flight</th>
               <th scope="col" class="number">Held back</th>
               <th scope="col" class="number">Client busy</th>
               <th scope="col" class="number">Server busy</th>

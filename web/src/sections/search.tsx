@@ -20,7 +20,7 @@ export function Searches({ run }: { run: Run }) {
   return (
     <section id="search">
       <h2>The highest rate that keeps the goal</h2>
-      <p class="note">A rate is kept or missed when two of up to three tries say so. How exactly that is known tells the rate at which half of all tries keep the goal.</p>
+      <p class="note">A rate counts as kept or missed when two of up to three tries agree. The rate that half of all tries keep shows how exact the result is.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -62,7 +62,7 @@ function kneeText({ knee }: Search): string {
 
 function noteOf({ search }: Cell): string {
   const texts = ["Dashed: the limit, and the knee."];
-  if (search!.why) texts.push(`The search ended before the two came close: ${search!.why}.`);
+  if (search!.why) texts.push(`The search ended before kept and missed rates were close: ${search!.why}.`);
   return texts.join(" ");
 }
 

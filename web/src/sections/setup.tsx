@@ -11,7 +11,7 @@ export function Failures({ run }: { run: Run }) {
   return (
     <section id="failures">
       <h2>Failures</h2>
-      <p class="note">What failed requests met, by class, over every trial that was measured; the first of each, verbatim.</p>
+      <p class="note">Failed requests by class of error, over all measured trials, with the first error of each class word for word.</p>
       <div class="scroll tall" tabIndex={0}>
         <table>
           <thead>

@@ -24,7 +24,7 @@ export function Tail({ run, looks }: { run: Run; looks: Map<string, Look> }) {
   return (
     <section id="tail">
       <h2>Tail and knee</h2>
-      <p class="note">P99 over P50: how much worse one request in a hundred fares than the usual one. A dashed line is the knee, where more clients begin to cost more than they bring, with the interval it is known to.</p>
+      <p class="note">P99 divided by P50: how much slower the slowest request of a hundred is than the usual one. A dashed line marks the knee, from which more clients add more latency than throughput, with its interval.</p>
       <Against across="clients" cells={run.cells} looks={looks} further={[tail]} onlyFurther rules={rules} />
       {run.knees.length > 0 && <Knees knees={run.knees} />}
     </section>

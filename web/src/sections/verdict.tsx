@@ -16,7 +16,7 @@ export function Verdict({ run }: { run: Run }) {
       {run.question && !service && <p class="question">{run.question}</p>}
       {run.partial && (
         <p class="banner" role="status">
-          <b>A partial run:</b> {run.trials.done} of {counted(run.trials.planned, "trial")} done{run.status !== "done" && `, ${run.status}`}. What is missing may change what is said here.
+          <b>A partial run:</b> {run.trials.done} of {counted(run.trials.planned, "trial")} done{run.status !== "done" && `, ${run.status}`}. The missing trials may change the result.
         </p>
       )}
       {answer ? <p class="answer">{answer}</p> : <p class="answer">These trials support no conclusion.</p>}

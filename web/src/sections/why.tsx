@@ -71,7 +71,7 @@ export function Why({ run, showStacks }: Props) {
   return (
     <section id="why">
       <h2>Why a call takes as long as it does</h2>
-      <p class="note">What probes saw of both processes and of the kernel, in trials of their own: none of their speeds is anywhere else in this report.</p>
+      <p class="note">Probes watched both processes and the kernel in separate trials. The speeds of those trials appear nowhere else in this report.</p>
       <div class="choices">
         <Choice label="Part" options={parts} chosen={part} choose={(next) => setWanted({ ...wanted, part: next })} />
         <Choice label="Workload" options={workloads} chosen={workload} choose={(next) => setWanted({ ...wanted, workload: next })} />
@@ -86,9 +86,9 @@ export function Why({ run, showStacks }: Props) {
       </div>
       <ul class="advice">{pair.words.map((text) => <li key={text}>{text}</li>)}</ul>
       <StackLinks profiles={run.profiles.list} of={of} against={against} showStacks={showStacks} />
-      <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference stands first. "}
-        {against && "May be chance: within three standard errors of the calls or samples; two runs may differ by more."}</p>
-      {clients !== 1 && there.some(({ life }) => life) && <p class="note">The stages of calls were told with one client alone.</p>}
+      <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference comes first. "}
+        {against && "“May be chance”: less than three standard errors of the calls or samples. Two runs may differ by more."}</p>
+      {clients !== 1 && there.some(({ life }) => life) && <p class="note">Call stages were traced with one client only.</p>}
       <PairTables of={of} against={against} />
       <h3>How it was seen</h3>
       <Passes insights={there} />

@@ -105,7 +105,7 @@ export function Winners({ run, looks }: Props) {
       <figure class="chart">
         <figcaption>
           <h3>{label}: the best stack by {of.rowTitle === "Size" ? "size and clients" : "delay and the link's other conditions"}</h3>
-          <p class="note">{names.length === 1 ? `${names[0]} is best at all ${counted(known, "point")}` : `${names.join(", ")} are best somewhere`}; {sure === known ? "each lead is beyond doubt" : `${sure === 0 ? "no lead is" : `${sure} of ${counted(known, "lead")} are`} beyond doubt`}. {names.length > 1 && "A heavy line lies where the winner changes, broken where a lead beside it may be chance."}</p>
+          <p class="note">{names.length === 1 ? `${names[0]} is best at all ${counted(known, "point")}` : `${names.join(", ")} are best somewhere`}; {sure === known ? "each lead is proven" : `${sure === 0 ? "no lead is" : `${sure} of ${counted(known, "lead")} are`} proven`}. {names.length > 1 && "A heavy line separates different winners; it is broken where a lead beside it may be chance."}</p>
         </figcaption>
         <div class="scroll" tabIndex={0}>
           <table class="map">

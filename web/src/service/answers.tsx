@@ -69,7 +69,7 @@ function Errors({ cell }: { cell: Cell }) {
       <table class="errors">
         <thead>
           <tr>
-            <th scope="col">What failed calls met</th>
+            <th scope="col">Error of the failed calls</th>
             <th scope="col">Code</th>
             <th scope="col" class="number">Calls</th>
             <th scope="col">The first of them</th>
@@ -78,7 +78,7 @@ function Errors({ cell }: { cell: Cell }) {
         <tbody>
           {failures.map((failure) => (
             <tr key={`${failure.class} ${failure.code}`}>
-              <th scope="row">{failure.class === "application" ? "an answer that says so" : failure.class || "–"}</th>
+              <th scope="row">{failure.class === "application" ? "an answer that reports an error" : failure.class || "–"}</th>
               <td>{failure.code}</td>
               <td class="number">{plain(failure.count)}</td>
               <td class="prose"><q>{failure.example}</q></td>
@@ -120,7 +120,7 @@ function sayOpened({ connection, connections: made, connections_opened: opened }
     ? ""
     : made.during === 0
       ? ", and none had to be opened again in the window"
-      : `; ${plain(made.during)} of them were opened in the window, which the service or something before it had closed`;
+      : `; ${plain(made.during)} of them were opened in the window, after the service, or a proxy in front of it, had closed theirs`;
   const failed = made.failed > 0 ? ` ${counted(made.failed, "attempt")} to connect failed.` : "";
   return `${mode}: ${opened === null ? "" : `${plain(opened)} opened`}${during}.${failed}`;
 }

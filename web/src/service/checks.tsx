@@ -36,7 +36,7 @@ function OfCell({ cell }: { cell: Cell }) {
   const worst = !cell.valid && invalid.length > 0 ? invalid : care;
   return (
     <>
-      <p>{worst.length > 0 ? answers[worst[0]!.level]!(worst) : "Yes: no check found anything against it."}</p>
+      <p>{worst.length > 0 ? answers[worst[0]!.level]!(worst) : "Yes: no check found a fault."}</p>
       <Found checks={invalid} bad />
       <Found checks={care} />
       {unknown.length > 0 && <p class="note">Not judged: {unknown.map(({ name, detail }) => `${name}, since ${detail}`).join("; ")}.</p>}

@@ -32,12 +32,12 @@ export function Latency({ point, looks, closedTail }: Props) {
     <section id="latency">
       <h2>Latency</h2>
       <p class="note">{apart
-        ? "Response time is from the instant a request was due, so that it has the wait for a free client as well."
-        : "From the send to the answer."} All measured calls, those that failed included.</p>
+        ? "Response time begins when a request was due, so it includes the wait for a free client."
+        : "From sending a request to its answer."} All measured calls, including failed ones.</p>
       {closedTail && <p class="note">{closedTail}</p>}
       {point.choices}
-      <Chart title="How many calls took how long" note="All from the fastest to the slowest, in steps of one factor. One hump is one kind of call; a second one is another: a stall, a queue, another path." x={x} y={count} lines={spreads} />
-      {curves.length > 0 && <Chart title="Latency by percentile" note="Every nine takes the same room. The line ends where fewer than ten calls lie beyond." x={quantiles} y={y} lines={curves} />}
+      <Chart title="How many calls took how long" note="All calls from the fastest to the slowest, in steps of a constant factor. One hump is one kind of call; a second hump is another kind, for example calls that met a stall or a queue." x={x} y={count} lines={spreads} />
+      {curves.length > 0 && <Chart title="Latency by percentile" note="The axis is stretched so that 90, 99 and 99.9 % are equally far apart. The line ends where fewer than ten calls are slower." x={quantiles} y={y} lines={curves} />}
     </section>
   );
 }

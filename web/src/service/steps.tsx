@@ -33,8 +33,8 @@ export function Steps({ run, looks }: Props) {
   return (
     <section id="steps">
       <h2>Against the number of clients</h2>
-      <p class="note">Where the throughput stops to grow and the response time begins to, the service has all that it can take.</p>
-      {invalid.length > 0 && <p class="banner" role="status">Not to be believed: {invalid.map((cell) => counted(cell.clients, "client")).join(", ")}. The checks below say why.</p>}
+      <p class="note">The service is at its limit where the throughput stops growing and the response time starts to grow.</p>
+      {invalid.length > 0 && <p class="banner" role="status">Not reliable: {invalid.map((cell) => counted(cell.clients, "client")).join(", ")}. The checks below say why.</p>}
       <div class="multiples">{charts.map((chart) => <Chart key={chart.title} {...chart} />)}</div>
     </section>
   );

@@ -31,7 +31,7 @@ const look = (colour: string, dash = 0): Look => ({ colour, dash: dashOf(dash), 
 
 const drawings: Drawing[] = [
   {
-    title: "Rate", label: "Answers a second", show: perSecond, note: "Answers a second, whatever their status.",
+    title: "Rate", label: "Answers a second", show: perSecond, note: "Answers per second, of any status.",
     series: [
       { name: "answered", of: (stretch) => stretch.throughput_rps, look: look("--stack-0") },
       { name: "offered", of: (stretch) => stretch.offered_rps, look: look("--muted", 1) },
@@ -39,7 +39,7 @@ const drawings: Drawing[] = [
   },
   {
     title: "Response time", label: "Response time", log: true, show: micros,
-    note: "Of the calls that ended in each stretch, within 7 %, on a logarithmic scale. A P99 takes 100 calls in a stretch.",
+    note: "Over the calls that ended in each interval, exact to 7 %, on a logarithmic scale. A P99 needs 100 calls in an interval.",
     series: [
       { name: "slowest", of: (stretch) => stretch.response_max_us, look: look("--stack-7", 2) },
       { name: "P99", of: (stretch) => stretch.response_p99_us, look: look("--stack-1") },
@@ -51,7 +51,7 @@ const drawings: Drawing[] = [
     series: [{ name: "failed", of: (stretch) => stretch.failed_share, look: look("--bad") }],
   },
   {
-    title: "CPUs in use", label: "CPUs", show: plain, note: "In the mean of each stretch.",
+    title: "CPUs in use", label: "CPUs", show: plain, note: "Mean of each interval.",
     series: [
       { name: "the client (wirelab)", of: (stretch) => stretch.client_cores, look: look("--end-client") },
       { name: "the service", of: (stretch) => stretch.server_cores, look: look("--stack-2") },
@@ -68,8 +68,8 @@ export function OverTime({ point, looks }: Props) {
       <h2>Over time</h2>
       {point.choices}
       {cells.length > 0
-        ? <p class="note">A level line is a steady state; a dip of the rate with a peak of the response time is a stall, of the service or of the machine.{!failed && " No call failed."}</p>
-        : <p class="note">There is no course to draw: {whyNone(point.cells)}{!failed && " No call failed."}</p>}
+        ? <p class="note">A level line is a steady state; a dip of the rate with a peak of the response time is a stall of the service or of the machine.{!failed && " No call failed."}</p>
+        : <p class="note">No chart over time: {whyNone(point.cells)}{!failed && " No call failed."}</p>}
       {charts.map((chart) => <Chart key={chart.title} {...chart} />)}
     </section>
   );
@@ -78,7 +78,7 @@ export function OverTime({ point, looks }: Props) {
 function whyNone(cells: Cell[]): string {
   if (cells.some((cell) => cell.load.burst)) return "all requests were sent at one instant.";
   if (cells.some((cell) => cell.load.goal)) return "a search tries many rates, which stand below.";
-  return `the window took ${micros(1e6 * (cells[0]?.window_seconds ?? 0))}, too little to be divided. Load it for longer, as with -z 10s.`;
+  return `the window took ${micros(1e6 * (cells[0]?.window_seconds ?? 0))}, which is too short to divide. Load the service for longer, as with -z 10s.`;
 }
 
 function chartsOf(cells: Cell[], looks: Map<string, Look>) {

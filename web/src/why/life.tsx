@@ -51,7 +51,7 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
         {kinds.filter(([kind]) => seen.has(kind)).map(([kind, what]) => <li key={kind}><i class={`stage swatch-stage ${kind}`} aria-hidden="true" /> {what}</li>)}
         {seen.has("client") && <li><i class="lane" aria-hidden="true"><i class="client" /></i> upper half: at the client</li>}
         {seen.has("server") && <li><i class="lane" aria-hidden="true"><i class="server" /></i> lower half: at the server</li>}
-        {bare && bars.some(({ life }) => life.bare_us !== null) && <li><i class="bare-swatch" aria-hidden="true" /> a call while nothing looked on</li>}
+        {bare && bars.some(({ life }) => life.bare_us !== null) && <li><i class="bare-swatch" aria-hidden="true" /> a call without tracing</li>}
       </ul>
       <div class="bars">
         {bars.map((bar) => {
@@ -72,7 +72,7 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
                     </i>
                   );
                 })}
-                {bare && bar.life.bare_us !== null && <i class="bare" style={{ left: place(bar.life.bare_us) }} title={`while nothing looked on: ${micros(bar.life.bare_us)}`} />}
+                {bare && bar.life.bare_us !== null && <i class="bare" style={{ left: place(bar.life.bare_us) }} title={`without tracing: ${micros(bar.life.bare_us)}`} />}
               </div>
               <div class="bar-total">{bar.stages.length > 0 ? `${show(bar.total)} µs` : "too few calls"}</div>
             </div>
@@ -103,8 +103,8 @@ function callsTold(lives: Life[]): string {
   const untold = lives.reduce((sum, life) => sum + life.untold, 0);
   const costs = lives.flatMap(({ cost }) => cost ?? []);
   const each = lives.length > 1 ? " of each" : "";
-  return `${told} calls${each} were told apart${untold > 0 ? `, and ${counted(untold, "call")} could not be` : ", and none could not be"}. ` +
-    (costs.length > 0 ? `A call took ${range(costs, times)} as long while the probe looked on as while it did not.` : "What looking on cost is not known.");
+  return `${told} calls${each}${untold > 0 ? `, and ${counted(untold, "call")} without stages` : ""}. ` +
+    (costs.length > 0 ? `A traced call took ${range(costs, times)} as long as an untraced one.` : "The cost of tracing is unknown.");
 }
 
 function range(values: number[], show: (value: number) => string): string {
@@ -133,11 +133,11 @@ function Figures({ bars, longest, bare }: { bars: Bar[]; longest: number; bare: 
       <tbody>
         {names.map((name) => row(name, ({ stages }) => known(stages.find(({ of }) => of.name === name)?.value, show)))}
         {row("Together", ({ stages, total }) => (stages.length > 0 ? show(total) : "–"), "whole")}
-        {bare && row("Rest: what looking on costs, and noise", ({ life, total }) => known(life.bare_us, (us) => show(us - total)))}
-        {bare && row("A call while nothing looked on", ({ life }) => known(life.bare_us, show), "whole")}
-        {row("A call while it looked on, over one while it did not", ({ life }) => known(life.cost, times))}
-        {row("Calls told apart", ({ life }) => plain(life.calls))}
-        {row("Calls that could not be", ({ life }) => plain(life.untold))}
+        {bare && row("Rest: the cost of tracing, and noise", ({ life, total }) => known(life.bare_us, (us) => show(us - total)))}
+        {bare && row("A call without tracing", ({ life }) => known(life.bare_us, show), "whole")}
+        {row("A traced call, as a multiple of an untraced one", ({ life }) => known(life.cost, times))}
+        {row("Calls with stages", ({ life }) => plain(life.calls))}
+        {row("Calls without stages", ({ life }) => plain(life.untold))}
       </tbody>
     </table>
   );

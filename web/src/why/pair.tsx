@@ -21,11 +21,11 @@ export function PairTables({ of, against }: Both) {
     <>
       {stages && (
         <div class="tables">
-          <PartsTable id="stages" title="Stages of a call" parts="Stage" explained={stages} of={of} against={against} rest="Rest: what looking on costs, and noise"
-            note={`The whole is a call of the same processes while nothing looked on. ${measured(of, against)}`} />
+          <PartsTable id="stages" title="Stages of a call" parts="Stage" explained={stages} of={of} against={against} rest="Rest: the cost of tracing, and noise"
+            note={`The total is a call of the same processes without tracing. ${measured(of, against)}`} />
         </div>
       )}
-      {!stages && of.life && against?.life && <p class="note">The calls of the two were told apart into other stages, which cannot be compared.</p>}
+      {!stages && of.life && against?.life && <p class="note">The calls of the two have different stages, which cannot be compared.</p>}
       <div class="tables">
         {ends.map((end, i) => cpu[i] && (
           <PartsTable key={end} id={`cpu-${end}`} title={`${endNames[end]}: CPU time of a call`} parts="Category" explained={cpu[i]} of={of} against={against} rest="Rest: what no category explains"
@@ -42,7 +42,7 @@ export function PairTables({ of, against }: Both) {
 function measured(of: Insight, against: Insight | null): string {
   const all = [against, of].filter((one) => one !== null);
   if (all.some(({ mean_us }) => mean_us === null)) return "";
-  return `Measured in trials of their own: ${all.map((one) => `${one.variant} ${withInterval(one.mean_us, one.intervals["mean_us"], micros)}`).join(", ")}.`;
+  return `Measured in separate trials: ${all.map((one) => `${one.variant} ${withInterval(one.mean_us, one.intervals["mean_us"], micros)}`).join(", ")}.`;
 }
 
 /** What the times of an end come from. */
@@ -144,7 +144,7 @@ function SyscallTable({ end, of, against }: Both & { end: keyof typeof endNames 
   const one = (us: number | null) => (us === null ? "–" : count(us));
   return (
     <CountTable id={`syscalls-${end}`} title={`${endNames[end]}: system calls`} counted="System call" of={of} against={against} changes={changesOf(of[end].syscalls, against?.[end].syscalls ?? [])}
-      note="How many a call; and the µs that each takes, waiting included."
+      note="Number per call, and microseconds for each, waiting included."
       further={against ? ["µs each, A", "µs each, B"] : ["µs each"]}
       more={(name) => (against ? [one(times.get(name)!.a), one(times.get(name)!.b)] : [one(times.get(name)!.b)])} />
   );

@@ -14,7 +14,7 @@ export function Passes({ insights }: { insights: Insight[] }) {
           <tr>
             <th scope="col" rowSpan={2}>Probe</th>
             <th scope="col" rowSpan={2}>How it looks</th>
-            <th scope="colgroup" colSpan={insights.length} class="group">A call takes this many times as long</th>
+            <th scope="colgroup" colSpan={insights.length} class="group">Time of a call, as a multiple</th>
           </tr>
           <tr>{insights.map((insight) => <th scope="col" class="number" key={nameOf(insight, insights)}>{nameOf(insight, insights)}</th>)}</tr>
         </thead>
