@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// A selection says which tests of which packages a run of go test has.
+// A selection names the packages and the tests of one run of go test.
 type selection struct {
 	packages []string
 	tests    []string // names of tests, of all packages together; benchmarks do not count
