@@ -1,9 +1,12 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 )
@@ -80,5 +83,85 @@ func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wro
 		return all, all - made.Early, "without early data that the server took"
 	default:
 		return all, made.Resumed, "resumed"
+	}
+}
+
+// link checks that an emulated link kept its delay, and lost exactly the packets that it
+// should lose.
+func (t trial) link() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "none is emulated"}
+	l := t.Link
+	if l == nil || !t.Cell.Network.Linked() {
+		return c
+	}
+	c.Detail = fmt.Sprintf("%d frames crossed the link", l.Frames)
+	if l.Engine != "" {
+		c.Detail += " (" + l.Engine + ")"
+	}
+	ways := t.ways()
+	t.late(&c, ways)
+	for _, w := range ways {
+		t.lost(&c, w)
+	}
+	if l.Dropped > 0 {
+		verdict(&c, record.Invalid, "%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
+	}
+	return c
+}
+
+// A way is one direction of a link: its task, and what it did.
+type way struct {
+	name  string // with what stands behind it in a sentence; none in records that do not tell them apart
+	asked record.Way
+	did   record.LinkWay
+}
+
+// ways returns both directions, or one for both in older records.
+func (t trial) ways() []way {
+	l, network := t.Link, t.Cell.Network
+	if l.Up == nil || l.Down == nil {
+		return []way{{asked: record.Way{DelayNS: network.DelayNS}, did: record.LinkWay{LateP50NS: &l.LateP50NS, LateP99NS: &l.LateP99NS}}}
+	}
+	return []way{{"up, ", network.Up, *l.Up}, {"down, ", network.Down, *l.Down}}
+}
+
+// late compares how late frames were with the delay that was asked for, on the way that was
+// later by that measure. A way without a delay has half of the round trip's.
+func (t trial) late(c *record.Check, ways []way) {
+	var worst way
+	latest := -1.0
+	for _, w := range ways {
+		w.asked.DelayNS = cmp.Or(w.asked.DelayNS, t.Cell.Network.DelayNS)
+		if w.asked.DelayNS == 0 || w.did.LateP99NS == nil {
+			continue // nothing to be late of, or an engine that does not tell
+		}
+		if late := float64(*w.did.LateP99NS) / float64(w.asked.DelayNS); late > latest {
+			worst, latest = w, late
+		}
+	}
+	if latest < 0 {
+		return
+	}
+	c.Figure, c.Limit = &latest, new(t.limits.Link.Invalid)
+	level := t.limits.Link.level(latest)
+	verdict(c, level, "%s; %sthey were late by %s in the median and %s at P99, of a delay of %s",
+		c.Detail, worst.name, units.Time(float64(*worst.did.LateP50NS)), units.Time(float64(*worst.did.LateP99NS)), units.Time(float64(worst.asked.DelayNS)))
+	if level == record.Invalid {
+		c.Detail += fmt.Sprintf("; a delay of %s would have been kept", units.Time(float64(*worst.did.LateP99NS)/t.limits.Link.Invalid))
+	}
+}
+
+// lost compares how many frames a way has lost with how many it was asked to lose.
+func (t trial) lost(c *record.Check, w way) {
+	asked, did := w.asked, w.did
+	share := 1 - (1-asked.Loss)*(1-asked.BurstLoss)
+	if share == 0 && did.Lost == 0 || did.Frames == 0 {
+		return
+	}
+	c.Detail += fmt.Sprintf("; %s%d of %d were lost (%s; asked for %s)", w.name, did.Lost, did.Frames, percent(float64(did.Lost)/float64(did.Frames)), percent(share))
+	// Frames of one run are lost or kept together, so fewer of them are independent.
+	together := max(1, 2*asked.BurstPackets-1)
+	if stats.BinomialP(float64(did.Frames)/together, float64(did.Lost)/together, share) < t.limits.LossP {
+		verdict(c, record.Invalid, "%s: that is not chance", c.Detail)
 	}
 }
