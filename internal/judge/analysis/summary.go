@@ -19,6 +19,9 @@
 package analysis
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"wirelab.dev/internal/data/record"
@@ -27,6 +30,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/curves"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+	"wirelab.dev/internal/judge/check"
 )
 
 // A Summary holds everything that the analysis found.
@@ -96,4 +101,147 @@ func (s *Summary) IsSweep() bool {
 		}
 	}
 	return true
+}
+
+// Summarize analyses the trials of a run. They may be fewer than its manifest plans, and in
+// any order. The categories sort the call stacks that were seen on CPUs.
+func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories) (*Summary, error) {
+	records := judged.Records
+	s := &Summary{
+		Name: m.Name, Title: m.Title, Question: m.Question,
+		Started: m.Started, Status: m.Status, Seed: m.Seed,
+		Planned: m.Trials, Done: len(records), Command: m.Command,
+		Warnings: slices.Clone(m.Warnings), Rejudged: judged.Rejudged, Until: m.Until,
+	}
+	for _, r := range records {
+		switch {
+		case r.Failure != "":
+			s.Failed++
+		case !r.Valid() && r.Probe == "":
+			s.Invalid++
+		}
+		s.Again.count(r)
+	}
+	records, profiled := study.SplitProfiled(records)
+	asked, err := study.Read(m)
+	if err != nil {
+		return nil, err
+	}
+	asked.Limits = cmp.Or(judged.limits, check.Default())
+	s.Host, s.Report, s.Declared = asked.Host, asked.Report, asked.Declarations
+	points, err := study.Gather(asked, records)
+	if err != nil {
+		return nil, fmt.Errorf("analysis: %w", err)
+	}
+	s.points = points
+	cells, remarks := matrix.Cells(points, records, m.Seed)
+	s.Cells, s.Warnings = cells, append(s.Warnings, remarks...)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		c.ForeignClient = c.ForeignClient || asked.IsCalledByOthers(c.Variant)
+	}
+	if s.Foreign = foreignPrograms(records); len(s.Foreign) > 0 {
+		return s, nil // they were not measured by turns, and nothing is drawn from them here
+	}
+	s.Comparisons, s.Powers = compare.All(points)
+	s.Knees = curves.FindKnees(points, m.Seed)
+	s.Crossovers = curves.FindCrossovers(points)
+	s.Limits = compare.FindLimitEffects(points)
+	s.WarmUps = curves.FindWarmUpNeeds(points)
+	s.Contrasts = compare.FindContrasts(asked, points)
+	s.Scalings = curves.FindScalings(asked, points, m.Seed)
+	s.Shares = compare.FindShares(asked, points)
+	s.Allocations = insight.FindAllocations(asked.Place, profiled)
+	s.Insights = insight.FindInsights(points, profiled, categories)
+	s.Profiles = insight.FindProfiles(points, profiled, categories)
+	counted, err := study.Gather(asked, study.WithProbe(profiled, record.ProbeSyscalls))
+	if err != nil {
+		return nil, fmt.Errorf("analysis: %w", err)
+	}
+	s.Claims = compare.JudgeClaims(asked, points, counted)
+	s.Steps = compare.FindSteps(asked, points)
+	s.Settings = settings(points)
+	s.Machine = machineLimits(points)
+	s.Fleet = fleetOf(records)
+	return s, nil
+}
+
+// Fastest returns the cell at a point that is certainly faster than every other valid one, by
+// the figure that is shown: the mean, or a search's rate. It returns nil if there is none.
+func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
+	for _, c := range point {
+		if c.IsValid() && s.beatsAll(c, point) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (s *Summary) beatsAll(c *matrix.Cell, point []*matrix.Cell) bool {
+	beaten := 0
+	for _, other := range point {
+		if other == c || !other.IsValid() {
+			continue
+		}
+		if !showsFaster(c, other) || !s.isFaster(c, other) {
+			return false
+		}
+		beaten++
+	}
+	return beaten > 0
+}
+
+func showsFaster(c, other *matrix.Cell) bool {
+	if c.Search != nil && other.Search != nil {
+		return c.Search.Kept.Value > other.Search.Kept.Value
+	}
+	return c.ResponseTimes().Mean.Value < other.ResponseTimes().Mean.Value
+}
+
+func (s *Summary) isFaster(c, other *matrix.Cell) bool {
+	metric := matrix.Mean
+	if !matrix.IsMeaningful(c.Load.Model, metric) {
+		metric = matrix.Throughput
+	}
+	found, turned := s.comparison(c, other.Variant, metric)
+	switch {
+	case found == nil:
+		return false
+	case turned:
+		return found.Verdict == compare.Slower
+	}
+	return found.Verdict == compare.Faster
+}
+
+// Against returns a metric of a cell over that of another variant at the same point. It
+// returns nil if the two were not compared by it.
+func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
+	found, turned := s.comparison(c, other, metric)
+	switch {
+	case found == nil:
+		return nil
+	case turned:
+		return new(found.Ratio.Inverse())
+	}
+	return &found.Ratio
+}
+
+// comparison finds the comparison of a cell with another variant at the same point. turned is
+// true if the other variant is its A.
+func (s *Summary) comparison(c *matrix.Cell, other, metric string) (found *compare.Comparison, turned bool) {
+	load := c.Load
+	load.InFlightLimit = 0
+	for i := range s.Comparisons {
+		found := &s.Comparisons[i]
+		if found.Metric != metric || found.Part != c.Part || found.Place != c.Place || found.Load != load {
+			continue
+		}
+		switch {
+		case found.A == c.Variant && found.B == other:
+			return found, false
+		case found.B == c.Variant && found.A == other:
+			return found, true
+		}
+	}
+	return nil, false
 }

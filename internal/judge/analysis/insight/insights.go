@@ -17,6 +17,12 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
+// The ends of a wire.
+const (
+	ClientEnd = "client"
+	ServerEnd = "server"
+)
+
 // An Insight holds what probes saw of a cell, in passes of their own. Times are in
 // microseconds, and figures of a call's cost are means.
 type Insight struct {

@@ -124,7 +124,7 @@ func connectionsOf(cell record.Cell, trials []Trial) Connections {
 		c.Differs = c.Achieved != nil && *c.Achieved < minAchieved
 		return c
 	}
-	c.Differs = slices.ContainsFunc(trials, func(t Trial) bool { return !kept(mode, t.Connections) })
+	c.Differs = slices.ContainsFunc(trials, func(t Trial) bool { return !keptAsAsked(mode, t.Connections) })
 	return c
 }
 
@@ -148,9 +148,9 @@ func (c *Connections) achieved(mode scenario.ConnectionMode, trials []Trial) *fl
 	return new(float64(asWanted) / float64(of))
 }
 
-// kept reports whether a mode that keeps its connections had as many as it asks
+// keptAsAsked reports whether a mode that keeps its connections had as many as it asks
 // for. A pool may have fewer, and one that sizes itself as many as it likes.
-func kept(mode scenario.Connection, made record.Connections) bool {
+func keptAsAsked(mode scenario.Connection, made record.Connections) bool {
 	if mode.Mode == scenario.Auto {
 		return made.Opened > 0
 	}

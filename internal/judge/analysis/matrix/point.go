@@ -10,9 +10,12 @@ package matrix
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/check"
 )
@@ -93,4 +96,115 @@ func FindVariant(points []*Point, variant string) *Point {
 		return nil
 	}
 	return points[i]
+}
+
+// A Trial is a record with its times read.
+type Trial struct {
+	*record.Record
+	valid    bool
+	level    Level // of the run
+	limits   check.Limits
+	service  times
+	response times // the service times where the record has no others
+	wait     times
+	// What the connections of the window waited for.
+	connect, handshake, firstByte times
+	messages                      times
+	named                         []times // in the order of the record's
+}
+
+// ifOwnClient returns a figure that only wirelab's own client measures, and NaN for
+// other clients.
+func (t Trial) ifOwnClient(value float64) float64 {
+	if t.ClientProgram != "" {
+		return math.NaN()
+	}
+	return value
+}
+
+// Number returns a record's number, or NaN if it was not measured.
+func Number[N int64 | float64](p *N) float64 {
+	if p == nil {
+		return math.NaN()
+	}
+	return float64(*p)
+}
+
+// knowsResponse reports whether a record has times from when its calls were due. Other
+// programs time calls from their actual send, which is the same only if there was no rate to
+// keep.
+func knowsResponse(r *record.Record) bool {
+	return r.Foreign == nil || r.Response != nil || r.Cell.Load.Model == "closed"
+}
+
+// Filter returns the trials for which keep returns true.
+func Filter(trials []Trial, keep func(Trial) bool) []Trial {
+	var kept []Trial
+	for _, t := range trials {
+		if keep(t) {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+func hasAll(trials []Trial, has func(Trial) bool) bool {
+	return !slices.ContainsFunc(trials, func(t Trial) bool { return !has(t) })
+}
+
+// SpoiledByMachine reports whether only other programs on the machine spoiled a trial.
+func SpoiledByMachine(r *record.Record) bool {
+	_, spoiled := check.SpoiledByMachine(r.Checks)
+	return spoiled && r.Probe == ""
+}
+
+// Pairs returns a metric of both points for the repeats in which both have a valid trial:
+// those two trials ran next to each other.
+func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
+	byRepeat := map[int]Trial{}
+	for _, t := range b.Valid() {
+		byRepeat[t.Repeat] = t
+	}
+	for _, t := range a.Valid() {
+		if other, both := byRepeat[t.Repeat]; both {
+			ofA, ofB = append(ofA, of(t)), append(ofB, of(other))
+		}
+	}
+	return ofA, ofB
+}
+
+// Ratio returns a metric of A over that of B, with an interval if there are enough pairs.
+func Ratio(a, b *Point, of Metric) Figure {
+	ofA, ofB := Pairs(a, b, of)
+	if len(ofA) == 0 {
+		ofA, ofB = Values(a.Valid(), of), Values(b.Valid(), of)
+	}
+	interval, err := stats.RatioInterval(ofA, ofB, a.Level.Confidence())
+	if err != nil {
+		return Figure{Value: stats.Median(ofA) / stats.Median(ofB)}
+	}
+	return FigureOf(Stated(interval))
+}
+
+// Rivals returns the points with valid trials, in groups that can be compared.
+func Rivals(points []*Point) [][]*Point {
+	groups := lists.GroupBy(points, (*Point).Conditions)
+	for i, group := range groups {
+		groups[i] = slices.DeleteFunc(group, func(p *Point) bool { return len(p.Valid()) == 0 })
+	}
+	return slices.DeleteFunc(groups, func(group []*Point) bool { return len(group) == 0 })
+}
+
+// ByClients groups the points that differ in nothing but their number of clients, in its
+// order.
+func ByClients(points []*Point) [][]*Point {
+	curves := lists.GroupBy(points, func(p *Point) record.Cell {
+		cell := p.Cell
+		cell.Clients = 0
+		return cell
+	})
+	for _, curve := range curves {
+		slices.SortFunc(curve, func(a, b *Point) int { return cmp.Compare(a.Cell.Clients, b.Cell.Clients) })
+	}
+	return curves
 }

@@ -88,16 +88,6 @@ func (p Pooled) Tail() Figure {
 	return f
 }
 
-// A Stall is a minority of a cell's trials whose slowest requests decide a percentile. The
-// percentile has no interval then: a few trials do not show how frequent stalls are.
-type Stall struct {
-	Percentile string  `json:"percentile" jsonschema:"enum=p90,enum=p95,enum=p99,enum=p999,enum=p9999"`
-	Repeats    []int   `json:"repeats"`    // of the trials that stalled
-	Trials     int     `json:"trials"`     // of all, stalled or not
-	Longest    float64 `json:"longest_us"` // request of a stalled trial
-	Without    float64 `json:"without_us"` // the percentile of the other trials
-}
-
 func (p Pooled) name(q Quantile, found *stats.Stall) Stall {
 	s := Stall{Percentile: q.Tag.Get("json"), Trials: len(p.trials), Longest: found.Longest, Without: found.Without}
 	for _, i := range found.Trials {
@@ -121,11 +111,6 @@ func (l *Latencies) stallFinding() []Finding {
 		Detail: fmt.Sprintf("%d of %d trials stalled, for up to %s (repeat %s): no interval for %s; %s of the others is %s",
 			len(first.Repeats), first.Trials, units.Time(first.Longest*1e3), numbers(first.Repeats), strings.Join(decided, ", "), first.label(), units.Time(first.Without*1e3)),
 	}}
-}
-
-func (s Stall) label() string {
-	i := slices.IndexFunc(Quantiles, func(q Quantile) bool { return q.Tag.Get("json") == s.Percentile })
-	return Quantiles[i].Tag.Get("label")
 }
 
 func numbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }

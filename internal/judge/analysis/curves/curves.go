@@ -1,0 +1,285 @@
+// Package curves follows a figure along an axis of the matrix: where more clients stop
+// paying, where one variant overtakes another as messages grow, what keeps throughput from
+// following the calls in flight, and when trials became steady.
+//
+// It must not know how two variants are compared at one place.
+package curves
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+// The curves that may have a knee.
+const (
+	ByThroughput = "throughput" // where more clients stop paying
+	ByTail       = "tail"       // where P99/P50 begins to grow
+)
+
+// A Knee is the number of clients from which more of them stop paying, for one variant and
+// size.
+type Knee struct {
+	Part       string `json:"part"`
+	Variant    string `json:"variant"`
+	Connection string `json:"connection"`
+	record.Payload
+	By      string         `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
+	Points  int            `json:"-"`                                         // concurrencies with enough valid trials
+	Found   bool           `json:"found"`                                     // false: refused, see reason
+	Clients *matrix.Figure `json:"clients"`                                   // null if not found
+	Reason  string         `json:"reason"`
+}
+
+// FindKnees looks for knees in every curve with at least two concurrencies.
+func FindKnees(points []*matrix.Point, seed uint64) []Knee {
+	var knees []Knee
+	for _, curve := range matrix.ByClients(points) {
+		if len(curve) < 2 {
+			continue
+		}
+		if curve[0].Cell.Load.Model == "closed" {
+			knees = append(knees, kneeOf(curve, ByThroughput, seed))
+		}
+		if matrix.IsMeaningful(curve[0].Cell.Load.Model, matrix.P99) {
+			knees = append(knees, kneeOf(curve, ByTail, seed))
+		}
+	}
+	return knees
+}
+
+// kneeOf finds the knee of one curve.
+func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
+	cell := points[0].Cell
+	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, Payload: cell.Payload, By: by}
+	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: matrix.Confidence}}
+	of := matrix.Metrics[matrix.Throughput]
+	if by == ByTail {
+		search.Bend, of = stats.Steepens, matrix.Metrics[matrix.Tail]
+	}
+	var curve stats.Curve
+	tooFewRequests := false
+	for _, p := range points {
+		figures := matrix.KnownValues(p.Valid(), of)
+		tooFewRequests = tooFewRequests || len(figures) < len(p.Valid())
+		curve.X, curve.Y = append(curve.X, float64(p.Cell.Clients)), append(curve.Y, figures)
+	}
+	curve = curve.WithTrials(matrix.LeastTrials)
+	knee.Points = len(curve.X)
+	if knee.Points < matrix.KneePoints {
+		knee.Reason = fmt.Sprintf("a knee takes %d concurrencies with %d valid trials each, and %d have them", matrix.KneePoints, matrix.LeastTrials, knee.Points)
+		if tooFewRequests {
+			knee.Reason += fmt.Sprintf(", where P99 takes %s requests per trial", units.Thousands(matrix.P99Requests))
+		}
+	} else if found, err := stats.FindKnee(curve, search); err != nil {
+		knee.Reason = noKneeReason(curve, by)
+	} else {
+		knee.Found, knee.Clients = true, new(matrix.FigureOf(found.X))
+	}
+	return knee
+}
+
+// noKneeReason describes the curve, as the reason why it has no knee.
+func noKneeReason(curve stats.Curve, by string) string {
+	last := len(curve.X) - 1
+	at := func(i int) float64 { return stats.Median(curve.Y[i]) }
+	greatest := 0
+	for i := range curve.X {
+		if at(i) > at(greatest) {
+			greatest = i
+		}
+	}
+	name := "throughput"
+	if by == ByTail {
+		name = "P99/P50"
+	}
+	switch {
+	case greatest == last && at(last) > (1+matrix.Margin)*at(last-1) && by == ByThroughput:
+		return fmt.Sprintf("throughput still grows at %.0f clients, the most with %d valid trials", curve.X[last], matrix.LeastTrials)
+	case at(greatest) < (1+matrix.Margin)*at(0):
+		return name + " does not grow with the number of clients"
+	case greatest < last && at(last) < at(0):
+		return fmt.Sprintf("%s is greatest at %.0f clients and falls to less than it was at %.0f", name, curve.X[greatest], curve.X[0])
+	}
+	return "no bend of " + name + " stands out of the differences between trials"
+}
+
+// A Crossover is the size at which one variant overtakes another as messages grow.
+type Crossover struct {
+	Part       string        `json:"part"`
+	A          string        `json:"a"` // faster below
+	B          string        `json:"b"` // faster above
+	Clients    int           `json:"clients"`
+	Bytes      matrix.Figure `json:"bytes"`
+	Kind       string        `json:"kind" jsonschema:"enum=gradual,enum=sharp,enum=indistinct"` // gradual, sharp or indistinct, where the noise covers it
+	SizeBefore int           `json:"size_before"`                                               // the measured size below
+	SizeAfter  int           `json:"size_after"`                                                // the measured size above
+	Before     float64       `json:"before" jsonschema:"nullable"`                              // A's latency over B's at size_before
+	After      float64       `json:"after" jsonschema:"nullable"`                               // A's latency over B's at size_after
+}
+
+const (
+	// crossoverSizes is the fewest sizes of a sweep.
+	crossoverSizes = 4
+	// crossoverConfidence is greater than the confidence of other intervals, because a sweep
+	// asks at every size: at 95 % one in twelve sweeps of 13 sizes would find equal variants
+	// to cross, at 99 % one in 250.
+	crossoverConfidence = 0.99
+)
+
+// FindCrossovers compares every two variants along the sizes, at every concurrency.
+func FindCrossovers(points []*matrix.Point) []Crossover {
+	var crossovers []Crossover
+	atAnySize := func(p *matrix.Point) record.Cell {
+		cell := p.Conditions()
+		cell.Payload = record.Payload{}
+		return cell
+	}
+	for _, group := range lists.GroupBy(points, atAnySize) {
+		if !matrix.IsMeaningful(group[0].Cell.Load.Model, matrix.Mean) {
+			continue
+		}
+		sweeps := lists.GroupBy(group, func(p *matrix.Point) string { return p.Cell.Variant })
+		for i, a := range sweeps {
+			for _, b := range sweeps[i+1:] {
+				crossovers = append(crossovers, crossoversOf(a, b)...)
+			}
+		}
+	}
+	return crossovers
+}
+
+// A sweep holds two variants over the sizes at which both have enough trials.
+type sweep struct {
+	a, b stats.Curve
+}
+
+func crossoversOf(a, b []*matrix.Point) []Crossover {
+	along := pairSweep(a, b)
+	if len(along.a.X) < crossoverSizes {
+		return nil
+	}
+	found, err := stats.FindCrossovers(along.a, along.b, stats.CrossoverRule{
+		Confidence: crossoverConfidence, SharpStep: 2, SharpJump: 0.1,
+	})
+	if err != nil {
+		return nil // a figure is not positive, so there is no ratio
+	}
+	crossovers := make([]Crossover, len(found))
+	for i, f := range found {
+		c := &crossovers[i]
+		*c = Crossover{
+			Part: a[0].Cell.Part, A: a[0].Cell.Variant, B: b[0].Cell.Variant, Clients: a[0].Cell.Clients,
+			Bytes: matrix.FigureOf(stats.Interval{Estimate: f.X, Low: f.Low, High: f.High, Confidence: crossoverConfidence}),
+			Kind:  string(f.Kind),
+		}
+		after := slices.IndexFunc(along.a.X, func(x float64) bool { return x >= f.X })
+		after = max(after, 1)
+		c.SizeBefore, c.SizeAfter = int(along.a.X[after-1]), int(along.a.X[after])
+		c.Before, c.After = along.ratio(after-1), along.ratio(after)
+		if f.Beyond == stats.Lower {
+			c.A, c.B = c.B, c.A
+			c.Before, c.After = 1/c.Before, 1/c.After
+		}
+	}
+	return crossovers
+}
+
+// pairSweep takes the sizes at which there are enough paired trials.
+func pairSweep(a, b []*matrix.Point) sweep {
+	var along sweep
+	a = slices.Clone(a)
+	slices.SortFunc(a, func(x, y *matrix.Point) int { return cmp.Compare(x.Cell.RequestBytes, y.Cell.RequestBytes) })
+	for _, p := range a {
+		i := slices.IndexFunc(b, func(q *matrix.Point) bool { return q.Conditions() == p.Conditions() })
+		if i < 0 || p.Cell.RequestBytes == 0 || p.Cell.RequestBytes != p.Cell.ResponseBytes {
+			continue
+		}
+		ofA, ofB := matrix.Pairs(p, b[i], matrix.Metrics[matrix.Mean])
+		if len(ofA) < matrix.LeastTrials {
+			continue
+		}
+		size := float64(p.Cell.RequestBytes)
+		along.a.X, along.a.Y = append(along.a.X, size), append(along.a.Y, ofA)
+		along.b.X, along.b.Y = append(along.b.X, size), append(along.b.Y, ofB)
+	}
+	return along
+}
+
+func (s sweep) ratio(i int) float64 {
+	interval, err := stats.RatioInterval(s.a.Y[i], s.b.Y[i], crossoverConfidence)
+	if err != nil {
+		panic("analysis: a sweep holds what FindCrossovers has refused: " + err.Error())
+	}
+	return interval.Estimate
+}
+
+// A WarmUpNeed holds how much warm-up would have been enough.
+type WarmUpNeed struct {
+	Part    string `json:"part"`
+	Variant string `json:"variant"`
+	record.Payload
+	Clients     int            `json:"clients"`
+	Trials      int            `json:"trials"`
+	Settled     int            `json:"settled"`            // of them
+	Needed      *matrix.Figure `json:"needed_ms"`          // from the first request; null if none settled
+	NeededCalls *matrix.Figure `json:"needed_requests"`    // of all clients together
+	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
+}
+
+// firstMoments is the time after the first request that is compared with the steady state, to
+// show what a measurement without warm-up would include.
+const firstMoments = 100 * time.Millisecond
+
+// FindWarmUpNeeds finds, for each cell, when its trials became steady.
+func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
+	var needs []WarmUpNeed
+	for _, p := range points {
+		switch p.Cell.Load.Model {
+		case "burst", "ramp", "search":
+			continue // these loads have no steady state
+		}
+		need := WarmUpNeed{Part: p.Cell.Part, Variant: p.Cell.Variant, Payload: p.Cell.Payload, Clients: p.Cell.Clients}
+		followed := matrix.Filter(p.Valid(), func(t matrix.Trial) bool { return len(t.Intervals) > 0 })
+		settled := matrix.Filter(followed, func(t matrix.Trial) bool { return t.WarmUp.EnoughNS != nil && t.WarmUp.EnoughRequests != nil })
+		if len(followed) == 0 {
+			continue
+		}
+		need.Trials, need.Settled = len(followed), len(settled)
+		need.Needed = matrix.Known(settled, func(t matrix.Trial) float64 { return matrix.Number(t.WarmUp.EnoughNS) / 1e6 })
+		need.NeededCalls = matrix.Known(settled, func(t matrix.Trial) float64 { return matrix.Number(t.WarmUp.EnoughRequests) })
+		need.FirstOver = matrix.Known(settled, func(t matrix.Trial) float64 { return firstOverSettled(t.Intervals, *t.WarmUp.EnoughNS) })
+		needs = append(needs, need)
+	}
+	return needs
+}
+
+// firstOverSettled divides the mean service time of the first moments by the mean service time
+// of the steady state.
+func firstOverSettled(course []record.Interval, enoughNS int64) float64 {
+	begin := course[0].StartNS
+	var first, settled record.Interval
+	for _, i := range course {
+		if i.StartNS-begin < int64(firstMoments) {
+			first.Requests += i.Requests
+			first.SumNS += i.SumNS
+		}
+		if i.StartNS-begin >= enoughNS {
+			settled.Requests += i.Requests
+			settled.SumNS += i.SumNS
+		}
+	}
+	if first.Requests == 0 || settled.Requests == 0 || settled.SumNS == 0 {
+		return math.NaN()
+	}
+	mean := func(i record.Interval) float64 { return float64(i.SumNS) / float64(i.Requests) }
+	return mean(first) / mean(settled)
+}
