@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 )
@@ -17,8 +16,7 @@ const sentinelSleepNS = 4e6
 
 // gaps checks for how long others had the CPUs of an end when it was due on them.
 func (t trial) gaps() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Detail: "nobody watched the CPUs of both ends"}
-	c.Limit = &t.limits.Moved.Invalid
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nobody watched the CPUs of both ends"}
 	if !t.watched() {
 		return c
 	}
@@ -67,10 +65,7 @@ func (t trial) overrun(e end) bool {
 
 // turns returns how often a request waits for a thread of an end to run, at least once.
 func (t trial) turns(e end) float64 {
-	if e.SwitchesVol == nil || e.SwitchesInv == nil {
-		return 1
-	}
-	return max(1, float64(*e.SwitchesVol+*e.SwitchesInv)/float64(max(1, t.Requests)))
+	return max(1, float64(valueOf(e.SwitchesVol)+valueOf(e.SwitchesInv))/float64(max(1, t.Requests)))
 }
 
 // away returns the share of the window in which other programs had an end's CPUs while it was
@@ -91,8 +86,7 @@ func (t trial) away(e end) float64 {
 // pause checks whether both ends stood still at once, as when the hypervisor stops the
 // whole machine.
 func (t trial) pause() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Detail: "nobody watched both ends at once"}
-	c.Limit = &t.limits.Moved.Invalid
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nobody watched both ends at once"}
 	if t.only != "" {
 		c.Level, c.Detail = record.OK, "does not apply: a fleet's ends are seen one by one"
 		return c
@@ -103,8 +97,7 @@ func (t trial) pause() record.Check {
 	stopped := float64(*t.Host.BothStoppedNS)
 	by := t.moved(t.met(1, stopped))
 	c.Figure = &by.by
-	c.Level = t.limits.Moved.level(by.by)
-	c.Detail = fmt.Sprintf("both ends stood still at once for %s at most: %s", units.Time(stopped), by.words())
+	verdict(&c, t.limits.Moved.level(by.by), "both ends stood still at once for %s at most: %s", units.Time(stopped), by.words())
 	return c
 }
 
@@ -121,7 +114,6 @@ type shift struct {
 	by     float64
 }
 
-// words say it in a sentence.
 func (s shift) words() string {
 	if s.by < 0.01 {
 		return "no figure is moved by a hundredth"
@@ -141,7 +133,7 @@ func (s shift) words() string {
 // Where stops are of many lengths, the longer ones count as in the first and the others
 // as in the second, cut where it says most.
 func (t trial) moved(stops ...stop) shift {
-	h, err := t.latencies().Decode()
+	h, err := cmp.Or(t.Response, &t.Service).Decode() // the times that a reader looks at
 	if err != nil || h.Count() == 0 {
 		return shift{figure: "the mean"}
 	}
@@ -162,14 +154,6 @@ func (t trial) moved(stops ...stop) shift {
 	return ofMean
 }
 
-// latencies returns the times that a reader looks at: from the intended send if it differs.
-func (t trial) latencies() latency.Distribution {
-	if t.Response != nil {
-		return *t.Response
-	}
-	return t.Service
-}
-
 // met returns which share of the requests met a number of stops of an end, each of that
 // length. In a closed loop a stop touches the requests in flight when it begins, since no client sends another before its answer.
 // In an open loop those come in addition that were to be sent during a stop, and those
@@ -185,13 +169,7 @@ func (t trial) met(count, eachNS float64) stop {
 
 // busier returns the share of its CPUs that the busier end used.
 func (t trial) busier() float64 {
-	busy := 0.0
-	for _, end := range []*float64{t.Client.Busy, t.Server.Busy} {
-		if end != nil {
-			busy = max(busy, *end)
-		}
-	}
-	return busy
+	return max(valueOf(t.Client.Busy), valueOf(t.Server.Busy))
 }
 
 // neighbours checks how much CPU time other processes took.

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"wirelab.dev/internal/base/tuning"
@@ -27,9 +28,10 @@ func (t trial) ends() []end {
 func (t trial) affinity() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Limit: &t.limits.Moved.Invalid}
 	client, server := t.Client, t.Server
-	var found []string
+	var had, found []string
 	known := false
 	for _, e := range t.ends() {
+		had = append(had, fmt.Sprintf("the %s had CPU %s", e.name, list(e.AllowedCPUs)))
 		if len(e.AllowedCPUs) == 0 || len(e.CPUs) == 0 {
 			continue
 		}
@@ -46,15 +48,13 @@ func (t trial) affinity() record.Check {
 		found = append(found, "both ends could run on CPU "+list(shared))
 		c.Figure = t.shared()
 	}
-	c.Detail = t.placed()
+	c.Detail = strings.Join(had, ", ")
 	if len(found) == 0 {
 		return c
 	}
 	c.Level, c.Detail = record.Warning, strings.Join(found, "; ")
-	// Where the placement itself has them share, as on a machine with one CPU, this is
-	// what was asked for.
-	asked := len(common(client.CPUs, server.CPUs)) > 0
-	if t.Cell.Kind().Unplaced { // it was not for wirelab to place it
+	asked := len(common(client.CPUs, server.CPUs)) > 0 // as on a machine with one CPU
+	if t.Cell.Kind().Unplaced {                        // it was not for wirelab to place it
 		c.Detail += fmt.Sprintf(": what the service had of CPU %s is not known; started with `taskset` on others it could not be slowed down by the client", list(client.CPUs))
 		return c
 	}
@@ -63,15 +63,6 @@ func (t trial) affinity() record.Check {
 		c.Detail += ": " + shift{"each request", *c.Figure}.words()
 	}
 	return c
-}
-
-// placed says which CPUs the ends had.
-func (t trial) placed() string {
-	var had []string
-	for _, e := range t.ends() {
-		had = append(had, fmt.Sprintf("the %s had CPU %s", e.name, list(e.AllowedCPUs)))
-	}
-	return strings.Join(had, ", ")
 }
 
 // shared bounds how much two ends on the same CPUs slowed each other down: either waits
@@ -96,8 +87,7 @@ func slowed(share float64) float64 {
 
 // quota checks that no control group stopped an end because its CPU quota was used up.
 func (t trial) quota() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Detail: "no end told what its control groups grant"}
-	c.Limit = &t.limits.Moved.Invalid
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "no end told what its control groups grant"}
 	worst := shift{by: -1}
 	for _, e := range t.ends() {
 		if e.ThrottledNS == nil || e.ThrottledPeriods == nil {
@@ -112,20 +102,17 @@ func (t trial) quota() record.Check {
 		case *e.ThrottledPeriods > 0 && by.by > worst.by:
 			worst = by
 			c.Figure = &worst.by
-			verdict(&c, graver(record.Warning, t.limits.Moved.level(by.by)), "the %s was stopped %d times for %s each in the mean because the CPU quota of its control groups%s was used up: %s; lift the quota",
-				e.name, *e.ThrottledPeriods, units.Time(each), granted(e.QuotaCPUs), by.words())
+			granted := ""
+			if e.QuotaCPUs != nil {
+				granted = fmt.Sprintf(", %.3g CPUs,", *e.QuotaCPUs)
+			}
+			verdict(&c, t.limits.Moved.atLeastWarning(by.by), "the %s was stopped %d times for %s each in the mean because the CPU quota of its control groups%s was used up: %s; lift the quota",
+				e.name, *e.ThrottledPeriods, units.Time(each), granted, by.words())
 		case e.QuotaCPUs != nil && *e.QuotaCPUs < float64(len(e.CPUs)) && worst.by < 0:
 			verdict(&c, record.Warning, "the control groups of the %s grant %.3g CPUs and it was placed on %d; it was not stopped in the window, and could be", e.name, *e.QuotaCPUs, len(e.CPUs))
 		}
 	}
 	return c
-}
-
-func granted(quota *float64) string {
-	if quota == nil {
-		return ""
-	}
-	return fmt.Sprintf(", %.3g CPUs,", *quota)
 }
 
 // collector checks that the client's garbage collector, which runs on the CPUs that send the
@@ -137,9 +124,8 @@ func (t trial) collector() record.Check {
 	if !known || cpu <= 0 || t.Client.GCCPUNS == nil || t.Client.GCPercent == nil {
 		return c
 	}
-	const usual = 100 // GOGC
 	took, percentSet := float64(*t.Client.GCCPUNS)/float64(cpu), *t.Client.GCPercent
-	if percentSet >= usual || percentSet < 0 {
+	if percentSet >= defaultGOGC || percentSet < 0 {
 		c.Figure, c.Limit = &took, &t.limits.Collected
 		verdict(&c, record.OK, "the client's garbage collector took %s of its CPU time", percent(took))
 		if took > t.limits.Collected {
@@ -148,13 +134,11 @@ func (t trial) collector() record.Check {
 		}
 		return c
 	}
-	// How often it runs goes with 1/GOGC. What it took beyond the usual is not the
-	// client's work; if a request's whole time were spent in the client, it would be
-	// slowed down by that share.
-	beyond := took * (1 - float64(percentSet)/usual)
-	by := shift{"the mean", slowed(beyond)}
+	// How often it runs goes with 1/GOGC. If a request's whole time were spent in the
+	// client, it would be slowed down by the share that is beyond the usual.
+	by := shift{"the mean", slowed(took * (1 - float64(percentSet)/defaultGOGC))}
 	c.Figure = &by.by
-	verdict(&c, graver(record.Warning, t.limits.Moved.level(by.by)), "the client ran with GOGC=%d, and its garbage collector took %s of its CPU time: %s; unset GOGC",
+	verdict(&c, t.limits.Moved.atLeastWarning(by.by), "the client ran with GOGC=%d, and its garbage collector took %s of its CPU time: %s; unset GOGC",
 		percentSet, percent(took), by.words())
 	return c
 }
@@ -173,14 +157,6 @@ func (t trial) suspended() record.Check {
 		verdict(&c, record.Invalid, "the machine slept for %.3g s in the window, which no latency shows: what went before and what came after are two measurements", slept/1e9)
 	}
 	return c
-}
-
-// graver returns the graver of two levels.
-func graver(a, b record.Level) record.Level {
-	if a.Gravity() > b.Gravity() {
-		return a
-	}
-	return b
 }
 
 func common(a, b []int) []int {
@@ -212,18 +188,18 @@ func (t trial) runtime() record.Check {
 			return c
 		}
 		got, want := end.GoMaxProcs, len(end.CPUs)
-		if end.name == "client" {
-			want += t.spinning()
+		if end.name == "client" && t.Cell.Load.Model != "closed" {
+			want++ // a thread waits for the instants of an open loop
 		}
 		if got == 0 || len(end.CPUs) == 0 || got == want {
 			continue // not known, or another program's
 		}
 		c.Figure, c.Limit = new(float64(got)), new(float64(want))
-		if got < want {
-			verdict(&c, record.Warning, "the %s used %d of its %d CPUs at most: unset GOMAXPROCS", end.name, got, want)
-		} else {
-			verdict(&c, record.Warning, "the %s ran up to %d threads on %d CPUs: unset GOMAXPROCS", end.name, got, want)
+		words := "the %s used %d of its %d CPUs at most: unset GOMAXPROCS"
+		if got > want {
+			words = "the %s ran up to %d threads on %d CPUs: unset GOMAXPROCS"
 		}
+		verdict(&c, record.Warning, words, end.name, got, want)
 	}
 	for _, s := range t.Settings {
 		if t.only != "" && s.Side != t.only && s.Side != tuning.Both {
@@ -236,24 +212,12 @@ func (t trial) runtime() record.Check {
 	}
 	asked := slices.ContainsFunc(t.Settings, func(s tuning.Setting) bool { return s.Name == "GOGC" && s.Why != tuning.FromEnvironment })
 	if percent := t.Server.GCPercent; t.only != "client" && percent != nil && *percent != defaultGOGC && !asked {
+		set := "off"
+		if *percent >= 0 {
+			set = strconv.FormatInt(*percent, 10)
+		}
 		c = record.Check{Unit: "percent", Figure: new(float64(*percent)), Limit: new(float64(defaultGOGC))}
-		verdict(&c, record.Warning, "the server's collector runs with %s, where %d is the default: unset GOGC", gogc(*percent), defaultGOGC)
+		verdict(&c, record.Warning, "the server's collector runs with GOGC=%s, where %d is the default: unset GOGC", set, defaultGOGC)
 	}
 	return c
-}
-
-func gogc(percent int64) string {
-	if percent < 0 {
-		return "GOGC=off"
-	}
-	return fmt.Sprintf("GOGC=%d", percent)
-}
-
-// spinning returns how many threads a client has besides those for its CPUs: in an open loop
-// one waits for instants.
-func (t trial) spinning() int {
-	if t.Cell.Load.Model == "closed" {
-		return 0
-	}
-	return 1
 }

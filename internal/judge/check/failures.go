@@ -48,37 +48,31 @@ func (t trial) machineLimits() record.Check {
 		}
 		return c
 	}
+	datagrams := t.Requests
+	if t.Traffic == nil || t.Traffic.Transport != "udp" {
+		datagrams = 0
+	}
 	for _, full := range []struct {
-		dropped *int64
+		dropped int64
 		of      int64
 		words   string
 	}{
-		{t.Host.AcceptDrops, t.Connections.During, "backlog: %d of %d connections found it full, and were tried again a second later"},
-		{t.udpDrops(), t.Requests, "udp-buffer: the kernel dropped %d datagrams, of %d requests, that found a receive buffer full"},
+		{valueOf(t.Host.AcceptDrops), t.Connections.During, "backlog: %d of %d connections found it full, and were tried again a second later"},
+		{valueOf(t.Host.UDPDrops), datagrams, "udp-buffer: the kernel dropped %d datagrams, of %d requests, that found a receive buffer full"},
 	} {
 		// The kernel counts for the whole machine: what a trial did not use
 		// was not dropped from it.
-		if full.dropped == nil || *full.dropped == 0 || full.of == 0 {
+		if full.dropped == 0 || full.of == 0 {
 			continue
 		}
-		c.Figure, c.Unit = new(float64(*full.dropped)), "drops"
-		c.Level = anyUpTo(t.limits.Drops).level(float64(*full.dropped) / float64(full.of))
+		c.Figure, c.Unit = new(float64(full.dropped)), "drops"
+		verdict(&c, anyUpTo(t.limits.Drops).level(float64(full.dropped)/float64(full.of)), full.words, full.dropped, full.of)
 		if t.naive() {
 			c.Level = record.Warning
 		}
-		c.Detail = fmt.Sprintf(full.words, *full.dropped, full.of)
 		return c
 	}
 	return c
-}
-
-// udpDrops returns the number of dropped datagrams. It returns nil unless requests go over
-// UDP.
-func (t trial) udpDrops() *int64 {
-	if t.Traffic == nil || t.Traffic.Transport != "udp" {
-		return nil
-	}
-	return t.Host.UDPDrops
 }
 
 func (t trial) failures() record.Check {
@@ -95,7 +89,7 @@ func (t trial) failures() record.Check {
 		}
 		if t.Cell.Kind().MayFail && failed < t.Requests { // how it fails is what its user asks
 			c.Level = record.Warning
-			if t.wentAway() {
+			if slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused }) {
 				verdict(&c, record.Invalid, "the service went away while it was loaded: nothing listened there any more; %s", c.Detail)
 			}
 		}
@@ -105,11 +99,6 @@ func (t trial) failures() record.Check {
 		verdict(&c, record.Invalid, "%d of %d requests were never made, since no call ended any more; failed: %s", asked-t.Requests, asked, c.Detail)
 	}
 	return c
-}
-
-// wentAway reports whether calls were refused by an address at which a service listened.
-func (t trial) wentAway() bool {
-	return slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused })
 }
 
 // paceOfFailures compares how long failed calls and the others took, because failed calls stay

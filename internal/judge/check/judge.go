@@ -70,16 +70,11 @@ type check struct {
 	less bool
 }
 
-// neighbours names the check of other processes' CPU time, settled the check of the warm-up,
-// and clock the check that the machines of a fleet agree on the time.
 const (
-	neighbours = "neighbours"
-	settled    = "settled"
-	clock      = "clock"
+	neighbours = "neighbours" // other processes' CPU time
+	settled    = "settled"    // the warm-up
+	clock      = "clock"      // whether the machines of a fleet agree on the time
 )
-
-// measured names the only check of a trial without a measurement.
-const measured = "measured"
 
 // A trial is the judged record, with the limits.
 type trial struct {
@@ -94,7 +89,7 @@ type trial struct {
 // Judge makes every check of a trial.
 func Judge(r *record.Record, limits Limits) []record.Check {
 	if r.Failure != "" {
-		return []record.Check{{Name: measured, Level: record.Invalid, Detail: r.Failure}}
+		return []record.Check{{Name: "measured", Level: record.Invalid, Detail: r.Failure}}
 	}
 	if r.Foreign != nil {
 		return judgeForeign(trial{Record: r, limits: limits})
@@ -167,13 +162,17 @@ func Again(r *record.Record, limits Limits) Judgement {
 func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) {
 	invalid := false
 	for _, verdict := range verdicts {
-		of, known := find(verdict.Name)
+		i := slices.IndexFunc(checks, func(c check) bool { return c.name == verdict.Name })
+		of := check{}
+		if i >= 0 {
+			of = checks[i]
+		}
 		fails := verdict.Level == record.Invalid
 		if fails && !of.machine && !of.shaken {
 			return record.Check{}, false
 		}
 		invalid = invalid || fails
-		blames := known && of.machine && (fails || seen(verdict))
+		blames := of.machine && (fails || seen(verdict))
 		if blames && (why.Level != record.Invalid || fails) {
 			why = verdict
 		}
@@ -204,14 +203,6 @@ func seen(verdict record.Check) bool {
 		verdict.Name == neighbours && verdict.Figure != nil && *verdict.Figure > Default().Others.Warning
 }
 
-func find(name string) (check, bool) {
-	i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
-	if i < 0 {
-		return check{}, false
-	}
-	return checks[i], true
-}
-
 // renamed maps the names of checks in older records to today's names.
 var renamed = map[string]string{"littles-law": "bookkeeping"}
 
@@ -225,8 +216,8 @@ func verdict(c *record.Check, level record.Level, format string, args ...any) {
 
 func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
 
-// judgeForeign judges a measurement of another program. Its file has the number of failed
-// calls, and nothing else that checks read.
+// judgeForeign judges a measurement of another program, whose file has nothing else that
+// checks read than the number of failed calls.
 func judgeForeign(t trial) []record.Check {
 	failures := t.failures()
 	failures.Name = "errors"

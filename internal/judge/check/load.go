@@ -83,27 +83,29 @@ func (t trial) schedule() record.Check {
 	}
 	queued := float64(p.Queued) / float64(p.Scheduled)
 	c.Figure, c.Limit = &queued, new(t.limits.Queued)
-	late, service, response := quantiles(p.Late), quantiles(t.Service), quantiles(*cmp.Or(t.Response, &t.Service))
+	late, lateP99 := quantiles(p.Late)
+	service, _ := quantiles(t.Service)
+	_, response := quantiles(*cmp.Or(t.Response, &t.Service))
 	lateLimit := func(of float64) float64 { return max(t.limits.LateFloorNS, t.limits.LateShare*of) }
 	tooLate := func(level record.Level, late, of float64) {
 		c.Level, c.Unit = level, "us"
 		c.Figure, c.Limit = new(late/1e3), new(lateLimit(of)/1e3)
 	}
 	switch {
-	case late.p50 > lateLimit(service.p50):
+	case late > lateLimit(service):
 		// A burst leaves one request after the other; how long that takes is
 		// part of it, and said.
-		if tooLate(record.Invalid, late.p50, service.p50); t.Cell.Load.Model == burst {
+		if tooLate(record.Invalid, late, service); t.Cell.Load.Model == burst {
 			c.Level = record.Warning
 		}
-		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, where a request takes %.0f µs", late.p50/1e3, service.p50/1e3)
-	case response.p99 > 0 && late.p99 > lateLimit(response.p99):
-		tooLate(record.Warning, late.p99, response.p99)
-		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", late.p99/1e3, response.p99/1e3)
+		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, where a request takes %.0f µs", late/1e3, service/1e3)
+	case response > 0 && lateP99 > lateLimit(response):
+		tooLate(record.Warning, lateP99, response)
+		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", lateP99/1e3, response/1e3)
 	case queued > t.limits.Queued:
 		verdict(&c, record.Warning, "%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), t.Cell.Clients)
 	default:
-		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late.p50/1e3)
+		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late/1e3)
 	}
 	return t.searched(c)
 }
@@ -176,20 +178,17 @@ func (t trial) evenness() record.Check {
 	return c
 }
 
-// points holds quantiles in nanoseconds. A quantile is zero if nothing is readable, or if too
-// few requests lie beyond.
-type points struct{ p50, p99 float64 }
-
-func quantiles(d latency.Distribution) points {
+// quantiles returns nanoseconds. A quantile is zero if nothing is readable, or if too few
+// requests lie beyond.
+func quantiles(d latency.Distribution) (p50, p99 float64) {
 	h, err := d.Decode()
 	if err != nil {
-		return points{}
+		return 0, 0
 	}
-	p := points{p50: float64(h.Quantile(0.5))}
 	if h.Count() >= stats.LeastCount(0.99) {
-		p.p99 = float64(h.Quantile(0.99))
+		p99 = float64(h.Quantile(0.99))
 	}
-	return p
+	return float64(h.Quantile(0.5)), p99
 }
 
 // stretches is the number of parts into which a window is divided to see how its rate varies:
@@ -219,8 +218,10 @@ func (t trial) overload() record.Check {
 	if err != nil { // a window that is too short to see its rate vary, or a record without its course
 		served.Estimate = float64(t.Completed) / float64(t.WindowNS) * 1e9
 	}
+	// Where the rate of the answers is unknown, the requests decide that were neither answered
+	// nor in flight when the window closed. Else a stall at its end would count as overload.
 	if err != nil || t.Pacing.Scheduled < enoughRequests {
-		beyond = beyond || t.stillWaiting() > t.limits.Behind*float64(t.Pacing.Scheduled)
+		beyond = beyond || t.grew()-t.InFlight > t.limits.Behind*float64(t.Pacing.Scheduled)
 	}
 	c.Figure, c.Limit = &served.Estimate, &offered
 	verdict(&c, record.OK, "%s/s were offered, and %s/s answered", rate(offered), rate(served.Estimate))
@@ -250,11 +251,6 @@ func rate(perSecond float64) string {
 	return fmt.Sprintf("%.3g", perSecond)
 }
 
-// stillWaiting counts the requests that were neither answered nor in flight when the window
-// closed, less those in that state when it opened. It decides if the rate of the answers is
-// unknown; otherwise a stall at the window's end would count as overload.
-func (t trial) stillWaiting() float64 { return max(0, t.grew()-t.InFlight) }
-
 // grew returns by how many requests the backlog grew over the window.
 func (t trial) grew() float64 { return float64(t.Pacing.Scheduled - t.Completed) }
 
@@ -271,13 +267,10 @@ func (t trial) offeredPerSecond() (rate float64, steady bool) {
 	return float64(t.Pacing.Scheduled) / float64(t.WindowNS) * 1e9, true
 }
 
-// anotherRate is the relative difference above which the measured rate is not the rate that a
-// search kept: half of the precision at which searches stop.
-const anotherRate = 0.005
-
 // searched checks that a search measured at the rate that it kept. Records of the first
 // versions may hold a higher rate that lost its vote.
 func (t trial) searched(c record.Check) record.Check {
+	const anotherRate = 0.005 // half of the precision at which searches stop
 	if t.Search == nil || c.Level != record.OK || t.WindowNS <= 0 || t.Search.KeptPerSecond <= 0 {
 		return c
 	}

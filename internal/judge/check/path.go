@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -33,7 +34,8 @@ func (t trial) connecting() (c record.Check, found bool) {
 	if err != nil || !mode.Mode.PerRequest() || t.Connections.Connect == nil || t.Traffic == nil || t.Traffic.MinRTTNS == nil {
 		return c, false
 	}
-	connect, service := quantiles(*t.Connections.Connect).p50, quantiles(t.Service).p50
+	connect, _ := quantiles(*t.Connections.Connect)
+	service, _ := quantiles(t.Service)
 	trip := float64(*t.Traffic.MinRTTNS)
 	// Ten trips: a connection takes one, and a busy server some more to accept it. What is
 	// opened may also wait until the CPUs have done the work of all others.
@@ -111,8 +113,8 @@ func (t trial) heldBack() (c record.Check, found bool) {
 		return c, false
 	}
 	share := float64(*t.Traffic.BlockedNS) / float64(*t.Traffic.BusyNS)
-	c = record.Check{Level: record.Warning, Unit: "share", Figure: &share, Limit: new(heldBackAtMost)}
-	c.Detail = fmt.Sprintf("for %s of the time that bytes were under way, a full receive window or send buffer held them back: the buffers' size decides, more than the protocol", percent(share))
+	c = record.Check{Unit: "share", Figure: &share, Limit: new(heldBackAtMost)}
+	verdict(&c, record.Warning, "for %s of the time that bytes were under way, a full receive window or send buffer held them back: the buffers' size decides, more than the protocol", percent(share))
 	return c, share > heldBackAtMost
 }
 
@@ -171,19 +173,12 @@ func (t trial) faults() record.Check {
 	}
 	s := t.moved(t.met(float64(met), faultNS))
 	c.Figure, c.Limit = &s.by, new(t.limits.Moved.Invalid)
-	// That each took as long as on the slowest disk is not known, so that the figure
-	// is not refused for it.
-	level := t.limits.Moved.level(s.by)
-	if level == record.Invalid {
-		level = record.Warning
+	verdict(&c, t.limits.Moved.level(s.by), "an end waited %d times for a page from disk; were it a slow one, %s", met, s.words())
+	if c.Level == record.Invalid { // the disk may be faster
+		c.Level = record.Warning
 	}
-	verdict(&c, level, "an end waited %d times for a page from disk; were it a slow one, %s", met, s.words())
 	return c
 }
 
-func valueOf(count *int64) int64 {
-	if count == nil {
-		return 0
-	}
-	return *count
-}
+// valueOf returns a figure, or 0 if it was not measured.
+func valueOf[N int64 | float64](figure *N) N { return *cmp.Or(figure, new(N)) }

@@ -30,7 +30,10 @@ func (t trial) settled() record.Check {
 		c.Detail = "each step of a search has a warm-up of its own"
 		return c
 	}
-	warm := fmt.Sprintf("%.0f ms and %d requests%s", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests, t.learnt())
+	warm := fmt.Sprintf("%.0f ms and %d requests", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
+	if learnt := t.WarmUp.LearntNS; learnt != nil {
+		warm += fmt.Sprintf(" (at least %.0f ms, after earlier trials)", float64(*learnt)/1e6)
+	}
 	c.Detail = "steady after " + warm
 	if !t.WarmUp.Settled {
 		verdict(&c, record.Warning, "the throughput had not settled after %s, the longest warm-up allowed", warm)
@@ -47,28 +50,14 @@ func (t trial) settled() record.Check {
 			level = record.Invalid
 		}
 		verdict(&c, level, "the window opened too early, after %s: %s was still on its way, and is about %s too %s in the mean; a warm-up of %.1f s would have been enough",
-			warm, t.courseOf(), percent(off), map[bool]string{true: "low", false: "high"}[drift.Bias < 0], t.enough(drift).Seconds())
+			warm, map[bool]string{true: "the throughput", false: "the service time"}[t.Pacing == nil], percent(off),
+			map[bool]string{true: "low", false: "high"}[drift.Bias < 0], t.enough(drift).Seconds())
 	}
 	return c
 }
 
-func (t trial) learnt() string {
-	if t.WarmUp.LearntNS == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (at least %.0f ms, after earlier trials)", float64(*t.WarmUp.LearntNS)/1e6)
-}
-
-// courseOf names the figure that shows the steady state: a schedule fixes the throughput of an
-// open loop.
-func (t trial) courseOf() string {
-	if t.Pacing != nil {
-		return "the service time"
-	}
-	return "the throughput"
-}
-
-// drift reads the window's course.
+// drift reads the window's course: of the throughput or, where a schedule fixes that, of the
+// service time.
 func (t trial) drift() (stats.Drift, bool) {
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" || t.Cell.Clients <= 0 {
 		return stats.Drift{}, false
