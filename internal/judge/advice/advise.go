@@ -19,6 +19,7 @@ package advice
 import (
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -43,8 +44,8 @@ func inOrder(s *analysis.Summary) []string {
 	}
 	main := rank.MainPart(parts)
 	doubts := append(overloads(s), invalid(s)...)
-	if s.Report.Cases && len(parts) > 1 {
-		return slices.Concat(partial(s), claims(s), cases(s), doubts, caution(s))
+	if s.Report.Cases && len(parts) > 1 { // many small cases without a main one
+		return slices.Concat(partial(s), claims(s), lists.Map(casePairs(s), caseVerdict), caseLimits(s), shares(s), bursts(s), sustained(s), doubts, caution(s))
 	}
 	var lifecycle []string
 	for _, p := range parts {

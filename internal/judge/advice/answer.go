@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
@@ -24,8 +25,12 @@ func Answer(s *analysis.Summary) []string {
 	if len(s.Cells) > 0 && s.Cells[0].Kind().Alone {
 		return slices.Concat(refusal(s), served(s), setbacks(s), fleet(s), trust(s))
 	}
+	var lines []string
+	if s.Partial() {
+		lines = []string{fmt.Sprintf("Partial: %d of %d trials were done.", s.Done, s.Planned)}
+	}
 	last := slices.Concat(nextStep(s), fleet(s), trust(s))
-	lines := slices.Concat(isPartial(s), judgedAnew(s), stillOpen(s), claimCount(s), found(s))
+	lines = slices.Concat(lines, judgedAnew(s), stillOpen(s), claimCount(s), found(s))
 	return append(lines[:min(len(lines), words.MostLines-len(last))], last...)
 }
 
@@ -38,8 +43,9 @@ func found(s *analysis.Summary) []string {
 	case s.IsSweep():
 		return bestInFlight(s)
 	case s.Report.Cases && len(parts) > 1:
-		first, others := casesCounted(s)
-		return slices.Concat(first, shareLines(s), burstLines(s), sustainedLine(s), others)
+		pairs := lists.Map(casePairs(s), caseLine)
+		first := min(1, len(pairs))
+		return slices.Concat(pairs[:first], shareLines(s), burstLines(s), sustainedLine(s), pairs[first:])
 	}
 	main := rank.MainPart(parts)
 	if len(s.Claims) > 0 && len(main.Sizes)*len(main.Clients) < 2 {
@@ -48,42 +54,26 @@ func found(s *analysis.Summary) []string {
 	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directions(parts), compared(main), shareLines(s), crossoverLines(s), alone(main))
 }
 
-func isPartial(s *analysis.Summary) []string {
-	if !s.Partial() {
-		return nil
-	}
-	return []string{fmt.Sprintf("Partial: %d of %d trials were done.", s.Done, s.Planned)}
-}
-
 // compared says who is fastest at how many points, and by how much at the ends.
 func compared(p *rank.Part) []string {
-	if len(p.Variants) < 2 || len(p.Sizes) == 0 || p.Searched() {
+	if p.Searched() {
 		return nil
 	}
-	var all []rank.Ranking
-	for _, size := range p.Sizes {
-		for _, n := range p.Clients {
-			if r, ok := p.Rank(matrix.Mean, rank.Point{Size: size, Clients: n}); ok && len(r.Rivals) > 0 {
-				all = append(all, r)
-			}
-		}
-	}
+	all := p.Contests(matrix.Mean, p.Sizes, p.Clients)
 	if len(all) == 0 {
 		return nil
 	}
 	lines := []string{whoLeads(all)}
-	low, high := all[0], all[len(all)-1]
-	lines = append(lines, byHowMuch(low)...)
-	if high.At != low.At {
-		lines = append(lines, byHowMuch(high)...)
+	for _, r := range rank.Ends(all) {
+		lines = append(lines, byHowMuch(r)...)
 	}
 	return append(lines, bestRate(p)...)
 }
 
 // whoLeads counts the points at which a variant is fastest, beyond doubt or not.
 func whoLeads(all []rank.Ranking) string {
-	wins, ties, open, tooFew := map[string]int{}, 0, 0, 0
-	lowest := map[string]int{}
+	wins, lowest := map[string]int{}, map[string]int{}
+	ties, open, tooFew := 0, 0, 0
 	for _, r := range all {
 		lowest[r.Best]++
 		switch {
@@ -134,16 +124,16 @@ func bestRate(p *rank.Part) []string {
 	if len(peaks) < 2 {
 		return nil
 	}
-	head := "best rate: "
+	head := "best rate"
 	if p.Sizes[0] != (record.Payload{}) {
-		head = "best rate, " + words.PayloadText(p.Sizes[0]) + ": "
+		head += ", " + words.PayloadText(p.Sizes[0])
 	}
 	over, names := words.Brief(lists.Map(peaks, func(c *matrix.Cell) string { return c.Variant }))
 	items := make([]string, len(peaks))
 	for i, c := range peaks {
 		items[i] = fmt.Sprintf("%s %s (%s)", names[i], words.Rate(c.Throughput.Value), words.Clients(c.Clients))
 	}
-	return words.Fill(over+head, items)
+	return words.Fill(over+head+": ", items)
 }
 
 // alone describes a variant that has no rival.
@@ -151,19 +141,18 @@ func alone(p *rank.Part) []string {
 	if len(p.Variants) != 1 {
 		return nil
 	}
-	var lines []string
-	for _, c := range p.Cells {
-		if !c.IsValid() {
-			continue
-		}
-		times := c.ResponseTimes()
-		line := fmt.Sprintf("%s, %s: %s in the mean", c.Variant, words.Where(rank.Point{Size: c.Payload, Clients: c.Clients}), words.Between(times.Mean, words.Micros))
-		if p99 := rank.MetricOf(matrix.P99, c); p99 != nil {
-			line += ", P99 " + words.Micros(p99.Value)
-		}
-		lines = append(lines, words.Cut(line+", "+words.Rate(c.Throughput.Value)+"."))
+	return rank.Ends(lists.Map(rank.Keep(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
+		return timesLine(c.Variant+", "+words.Where(rank.Point{Size: c.Payload, Clients: c.Clients}), c.ResponseTimes().Mean, c)
+	}))
+}
+
+// timesLine gives the times and the rate of one cell.
+func timesLine(of string, mean matrix.Figure, c *matrix.Cell) string {
+	line := fmt.Sprintf("%s: %s in the mean", of, words.Between(mean, words.Micros))
+	if p99 := rank.MetricOf(matrix.P99, c); p99 != nil {
+		line += ", P99 " + words.Micros(p99.Value)
 	}
-	return rank.Ends(lines)
+	return words.Cut(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
 // directions hold messages that are large one way against those that are large the other way,
@@ -193,17 +182,14 @@ func directions(parts []*rank.Part) []string {
 
 // nextStep asks for more measurements, or for a choice.
 func nextStep(s *analysis.Summary) []string {
-	parts := rank.PartsOf(s)
-	if len(parts) == 0 {
-		return nil
-	}
-	if s.Partial() {
-		return []string{"Do: go on with wirelab run --resume."}
-	}
-	if line := withoutVerdict(s); line != "" {
-		return []string{line}
-	}
+	parts, asked := rank.PartsOf(s), withoutVerdict(s)
 	switch {
+	case len(parts) == 0:
+		return nil
+	case s.Partial():
+		return []string{"Do: go on with wirelab run --resume."}
+	case asked != "":
+		return []string{asked}
 	case s.IsSweep():
 		return morePaths(s)
 	case len(s.Claims) > 0:
@@ -250,39 +236,35 @@ func openClaims(s *analysis.Summary) []string {
 	open, few := 0, 0
 	var needed []int
 	for _, c := range s.Claims {
-		if c.Outcome == compare.Underpowered {
-			open++
-			if c.Pairs < matrix.LeastTrials {
-				few++
-			}
-			if c.NeededPairs != nil {
-				needed = append(needed, *c.NeededPairs)
-			}
+		if c.Outcome != compare.Underpowered {
+			continue
 		}
-	}
-	if open == 0 {
-		return nil
+		open++
+		if c.Pairs < matrix.LeastTrials {
+			few++
+		}
+		if c.NeededPairs != nil {
+			needed = append(needed, *c.NeededPairs)
+		}
 	}
 	half := (open + 1) / 2
 	switch {
+	case open == 0:
+		return nil
 	case few >= half:
-		return []string{words.Cut(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", howToGetMore(s), few, words.Count(open, "open claim")))}
+		how := fmt.Sprintf("see to what makes trials invalid (%s)", worst(s))
+		switch {
+		case s.Invalid == 0:
+			how = fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
+		case 2*s.Again.Spoiled >= s.Invalid:
+			how = "measure on a quieter machine"
+		}
+		return []string{words.Cut(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", how, few, words.Count(open, "open claim")))}
 	case len(needed) < half:
 		return []string{fmt.Sprintf("Do: nothing: most of the %s lie on a border, which more repeats may not decide.", words.Count(open, "open claim"))}
 	}
 	slices.Sort(needed)
 	return []string{fmt.Sprintf("Do: take about %s: that decides %d of the %s.", words.Count(needed[half-1], "repeat"), half, words.Count(open, "open claim"))}
-}
-
-// howToGetMore valid repeats.
-func howToGetMore(s *analysis.Summary) string {
-	switch {
-	case s.Invalid == 0:
-		return fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
-	case 2*s.Again.Spoiled >= s.Invalid:
-		return "measure on a quieter machine"
-	}
-	return fmt.Sprintf("see to what makes trials invalid (%s)", worst(s))
 }
 
 // morePaths names the variant that carries more than a connection that holds its callers back.
@@ -307,18 +289,15 @@ func chosen(p *rank.Part) []string {
 	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
 		return []string{"Do: choose by other merits: no difference is beyond doubt."}
 	}
-	var rules []string
-	for _, n := range p.ClientEnds() {
-		rules = append(rules, ruleByMean(p, n, "any"))
-	}
+	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "any") })
 	if len(rules) == 1 || rules[0] == rules[1] {
 		return []string{words.Cut("Do: by the mean, choose " + rules[0] + ".")}
 	}
-	long := fmt.Sprintf("Do: by the mean, choose with %s %s; with %d %s.", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
-	if short := fmt.Sprintf("Do: by the mean, choose with %s %s.", words.Clients(p.MostClients()), rules[1]); len([]rune(long)) > words.LongestLine {
-		return []string{words.Cut(short)}
+	line := fmt.Sprintf("Do: by the mean, choose with %s %s; with %d %s.", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
+	if utf8.RuneCountInString(line) > words.LongestLine {
+		line = fmt.Sprintf("Do: by the mean, choose with %s %s.", words.Clients(p.MostClients()), rules[1])
 	}
-	return []string{long}
+	return []string{words.Cut(line)}
 }
 
 // trust counts the valid trials, and names what most of the others met.

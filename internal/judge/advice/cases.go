@@ -16,16 +16,6 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cases gives the advice on a study of many small cases without a main one.
-func cases(s *analysis.Summary) []string {
-	return slices.Concat(caseVerdicts(s), caseLimits(s), shares(s), bursts(s), sustained(s))
-}
-
-// caseVerdicts counts by mean response time, which every load has.
-func caseVerdicts(s *analysis.Summary) []string {
-	return lists.Map(casePairs(s), caseVerdict)
-}
-
 // casePairs returns the comparisons of the mean of every two variants, the pairs with the most
 // cases first.
 func casePairs(s *analysis.Summary) [][]*compare.Comparison {
@@ -46,31 +36,36 @@ func hasShares(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d compare.Shares) bool { return d.Part == part })
 }
 
-// caseVerdict says how the second of two variants does against the first. The
-// comparisons' verdicts are on the first.
-func caseVerdict(pair []*compare.Comparison) string {
-	first, other := pair[0].A, pair[0].B
-	count, tooFew := map[compare.Verdict]int{}, 0
+// verdictOrder is the order in which verdicts on the second variant of a pair are told.
+var verdictOrder = []compare.Verdict{compare.Slower, compare.Faster, compare.Equivalent, compare.Undecided}
+
+// countVerdicts counts the cases by their verdict on the second variant. The comparisons'
+// verdicts are on the first. Cases without a verdict are counted as "".
+func countVerdicts(pair []*compare.Comparison) map[compare.Verdict]int {
+	count := map[compare.Verdict]int{}
 	for _, c := range pair {
 		if c.Ratio.Interval == nil {
-			tooFew++
+			count[""]++
 		} else {
 			count[rank.Opposite(c.Verdict)]++
 		}
 	}
+	return count
+}
+
+// caseVerdict says how the second of two variants does against the first.
+func caseVerdict(pair []*compare.Comparison) string {
+	first, other := pair[0].A, pair[0].B
+	count := countVerdicts(pair)
+	names := map[compare.Verdict]string{compare.Slower: "slower than " + first, compare.Equivalent: "equal within 5 %"}
 	var texts []string
-	for _, v := range []struct {
-		verdict compare.Verdict
-		text    string
-	}{
-		{compare.Slower, "slower than " + first}, {compare.Faster, "faster"}, {compare.Equivalent, "equal within 5 %"}, {compare.Undecided, "undecided"},
-	} {
-		if n := count[v.verdict]; n > 0 {
-			texts = append(texts, fmt.Sprintf("%s in %d", v.text, n))
+	for _, v := range verdictOrder {
+		if n := count[v]; n > 0 {
+			texts = append(texts, fmt.Sprintf("%s in %d", cmp.Or(names[v], string(v)), n))
 		}
 	}
 	verdicts := other + " is " + words.List(texts)
-	switch {
+	switch tooFew := count[""]; {
 	case len(texts) == 0:
 		verdicts = fmt.Sprintf("%s against %s was measured too seldom for a verdict", other, first)
 	case tooFew > 0:
@@ -78,12 +73,9 @@ func caseVerdict(pair []*compare.Comparison) string {
 	}
 	byRatio := func(a, b *compare.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
 	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // of the second's time
+	name := func(c *compare.Comparison) string { return fmt.Sprintf("%s with %s", c.Part, words.Clients(c.Clients)) }
 	return fmt.Sprintf("Of %d scenarios, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", len(pair), verdicts,
-		words.Times(least.Ratio.Inverse()), first, caseName(least), words.Times(most.Ratio.Inverse()), caseName(most))
-}
-
-func caseName(c *compare.Comparison) string {
-	return fmt.Sprintf("%s with %s", c.Part, words.Clients(c.Clients))
+		words.Times(least.Ratio.Inverse()), first, name(least), words.Times(most.Ratio.Inverse()), name(most))
 }
 
 // caseLimits says for all closed loops whether the CPU was the limit, or what calls wait for.
@@ -92,72 +84,48 @@ func caseLimits(s *analysis.Summary) []string {
 	by := byBound(cells)
 	var clauses []string
 	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
+		what := "the simulated work"
+		if slices.ContainsFunc(waiting, func(c *matrix.Cell) bool { return !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) }) {
+			what = "waiting"
+		}
 		least, longest := meanSpan(waiting)
 		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the users over the %s to %s that a call waits, not what the wire can carry",
-			waitedFor(s, waiting), len(waiting), words.Micros(least), words.Micros(longest)))
+			what, len(waiting), words.Micros(least), words.Micros(longest)))
 	}
-	for _, end := range cpuBounds {
-		if busy := by[end.bound]; len(busy) > 0 {
-			clauses = append(clauses, fmt.Sprintf("%s in %d (%s)", end.text, len(busy), namesWithParts(busy)))
+	for _, end := range []struct {
+		bound matrix.Bound
+		text  string
+	}{{matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}, {matrix.Unbound, "neither plainly"}} {
+		if cells := by[end.bound]; len(cells) > 0 {
+			clauses = append(clauses, fmt.Sprintf("%s in %d (%s)", end.text, len(cells), namesWithParts(cells)))
 		}
-	}
-	if unsure := by[matrix.Unbound]; len(unsure) > 0 {
-		clauses = append(clauses, fmt.Sprintf("neither plainly in %d (%s)", len(unsure), namesWithParts(unsure)))
 	}
 	return words.Sentence(clauses, "What limits the %d closed loops is %s.", len(cells))
 }
 
 // namesWithParts names some of the cells by variant, part and clients.
 func namesWithParts(cells []*matrix.Cell) string {
-	var texts []string
-	for _, c := range cells {
-		texts = append(texts, fmt.Sprintf("%s %s with %s", c.Variant, c.Part, words.Clients(c.Clients)))
-	}
-	return words.List(words.Shortened(texts, "%d more"))
+	return words.List(words.Shortened(lists.Map(cells, func(c *matrix.Cell) string {
+		return fmt.Sprintf("%s %s with %s", c.Variant, c.Part, words.Clients(c.Clients))
+	}), "%d more"))
 }
 
-// waitedFor names the simulated work, if all of the cells' handlers have some.
-func waitedFor(s *analysis.Summary, cells []*matrix.Cell) string {
-	for _, c := range cells {
-		if !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) {
-			return "waiting"
-		}
-	}
-	return "the simulated work"
-}
-
-// casesCounted says of every two variants in how many of the cases one is slower: first of the
-// two that have most cases.
-func casesCounted(s *analysis.Summary) (first, others []string) {
-	var lines []string
-	for _, pair := range casePairs(s) {
-		lines = append(lines, caseLine(pair))
-	}
-	return lines[:min(1, len(lines))], lines[min(1, len(lines)):]
-}
-
+// caseLine is the short form of caseVerdict.
 func caseLine(pair []*compare.Comparison) string {
-	n, verdicts := map[compare.Verdict]int{}, 0
-	taken := make([]float64, len(pair))
-	for i, c := range pair {
-		taken[i] = c.Ratio.Inverse().Value
-		if c.Ratio.Interval != nil {
-			n[rank.Opposite(c.Verdict)]++
-			verdicts++
-		}
-	}
+	count := countVerdicts(pair)
 	var texts []string
-	for _, verdict := range []compare.Verdict{compare.Slower, compare.Faster, compare.Equivalent, compare.Undecided} {
-		if n[verdict] > 0 {
-			texts = append(texts, fmt.Sprintf("%s in %d", verdict, n[verdict]))
+	for _, v := range verdictOrder {
+		if count[v] > 0 {
+			texts = append(texts, fmt.Sprintf("%s in %d", v, count[v]))
 		}
 	}
-	if verdicts < len(pair) {
+	switch tooFew := count[""]; {
+	case tooFew == len(pair):
 		texts = append(texts, "without a verdict")
-		if verdicts > 0 {
-			texts[len(texts)-1] += fmt.Sprintf(" in %d", len(pair)-verdicts)
-		}
+	case tooFew > 0:
+		texts = append(texts, fmt.Sprintf("without a verdict in %d", tooFew))
 	}
+	taken := lists.Map(pair, func(c *compare.Comparison) float64 { return c.Ratio.Inverse().Value })
 	long := units.Number(slices.Min(taken)) + "×"
 	if len(pair) > 1 {
 		long = units.Number(slices.Min(taken)) + " to " + units.Number(slices.Max(taken)) + "×"

@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,15 +70,7 @@ func chooseFor(p *rank.Part, w Wish) []string {
 		return append(lines, words.Cut("No advice: no difference of the mean is beyond doubt, "+words.ExtentOf(p)+"."))
 	}
 	lines = append(lines, rules...)
-	var evidence []rank.Ranking
-	for _, size := range p.SizeEnds() {
-		for _, n := range p.ClientEnds() {
-			if r, ok := p.Rank(matrix.Mean, rank.Point{Size: size, Clients: n}); ok && len(r.Rivals) > 0 {
-				evidence = append(evidence, r)
-			}
-		}
-	}
-	for _, r := range rank.Ends(evidence) {
+	for _, r := range rank.Ends(p.Contests(matrix.Mean, p.SizeEnds(), p.ClientEnds())) {
 		lines = append(lines, byHowMuch(r)...)
 	}
 	return append(lines, words.Cut("Measured here, "+words.ExtentOf(p)+"; beyond that it is not known."))
@@ -86,23 +79,21 @@ func chooseFor(p *rank.Part, w Wish) []string {
 // rulesOf says what to use with each number of clients, and joins those with the same rule. It
 // returns nothing if no measurement speaks for a variant.
 func rulesOf(p *rank.Part) []string {
+	const open = "any: no difference is beyond doubt"
 	type rule struct {
 		first, last int
 		says        string
 	}
 	var rules []rule
-	decided := false
 	for _, n := range p.Clients {
-		const open = "any: no difference is beyond doubt"
 		says := ruleByMean(p, n, open)
-		decided = decided || says != open
 		if len(rules) > 0 && rules[len(rules)-1].says == says {
 			rules[len(rules)-1].last = n
-			continue
+		} else {
+			rules = append(rules, rule{n, n, says})
 		}
-		rules = append(rules, rule{n, n, says})
 	}
-	if !decided {
+	if len(rules) == 1 && rules[0].says == open {
 		return nil
 	}
 	return lists.Map(rules, func(r rule) string {
@@ -129,38 +120,25 @@ func keeping(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
 		}
 		switch {
 		case missed:
-			not = append(not, variant)
+			not = append(not, "not "+variant)
 		case sure:
 			kept = append(kept, variant)
 		default:
-			perhaps = append(perhaps, variant)
+			perhaps = append(perhaps, "perhaps "+variant)
 		}
 	}
-	var items []string
-	for _, group := range []struct {
-		names []string
-		what  string
-	}{{kept, ""}, {perhaps, "perhaps "}, {not, "not "}} {
-		for _, name := range group.names {
-			items = append(items, group.what+name)
-		}
-	}
-	return kept, strings.Join(words.Fill(fmt.Sprintf("Keeps %s: ", goal), items), "")
+	return kept, strings.Join(words.Fill(fmt.Sprintf("Keeps %s: ", goal), slices.Concat(kept, perhaps, not)), "")
 }
 
 // quantileOf returns nil if the percentile was not measured.
 func quantileOf(c *matrix.Cell, percentile float64) *matrix.Figure {
-	if c == nil {
+	i := slices.IndexFunc(matrix.Quantiles, func(q matrix.Quantile) bool { return math.Abs(q.At*100-percentile) < 1e-9 })
+	if c == nil || i < 0 {
 		return nil
 	}
-	for _, q := range matrix.Quantiles {
-		if math.Abs(q.At*100-percentile) < 1e-9 {
-			figure := q.Of(c.ResponseTimes())
-			if math.IsNaN(figure.Value) {
-				return nil
-			}
-			return figure
-		}
+	figure := matrix.Quantiles[i].Of(c.ResponseTimes())
+	if math.IsNaN(figure.Value) {
+		return nil
 	}
-	return nil
+	return figure
 }

@@ -19,22 +19,16 @@ import (
 // reconnections says which variants lose no request when every request opens a
 // connection of its own, with the most clients that do so, and at what price.
 func reconnections(p *rank.Part) []string {
-	var most int
-	for _, c := range p.Cells {
-		if c.Connections.PerRequest && c.Survival.Requests > 0 {
-			most = max(most, c.Clients)
-		}
+	reconnecting := rank.Keep(p.Cells, reconnects)
+	most := 0
+	for _, c := range reconnecting {
+		most = max(most, c.Clients)
 	}
-	cells := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool {
-		return !c.Connections.PerRequest || c.Clients != most || c.Survival.Requests == 0
-	})
+	cells := rank.Keep(reconnecting, func(c *matrix.Cell) bool { return c.Clients == most })
 	variants := lists.GroupBy(cells, func(c *matrix.Cell) string { return c.Variant })
-	if len(variants) == 0 {
-		return nil
-	}
 	var whole, partly []string
 	for _, ofVariant := range variants {
-		losing := slices.DeleteFunc(slices.Clone(ofVariant), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+		losing := rank.Keep(ofVariant, hasLost)
 		if len(losing) == 0 {
 			whole = append(whole, ofVariant[0].Variant)
 		}
@@ -44,25 +38,25 @@ func reconnections(p *rank.Part) []string {
 		}
 	}
 	var clauses []string
-	if len(whole) > 0 {
-		clauses = append(clauses, survive(whole, len(variants))+" without losing a request")
+	switch {
+	case len(whole) == len(variants) && len(whole) > words.ShownRivals:
+		clauses = []string{fmt.Sprintf("all %d variants survive without losing a request", len(whole))}
+	case len(whole) == 1:
+		clauses = []string{whole[0] + " survives without losing a request"}
+	case len(whole) > 1:
+		clauses = []string{words.List(whole) + " survive without losing a request"}
 	}
 	if len(partly) > 0 {
 		clauses = append(clauses, words.List(partly))
 	}
+	if len(clauses) == 0 {
+		return nil
+	}
 	return append(words.Sentence(clauses, "With %s and a connection a request %s.", words.Clients(most)), priceOf(p, most)...)
 }
 
-// survive says which of a number of variants survive.
-func survive(variants []string, of int) string {
-	switch {
-	case len(variants) == of && of > words.ShownRivals:
-		return fmt.Sprintf("all %d variants survive", of)
-	case len(variants) == 1:
-		return variants[0] + " survives"
-	}
-	return words.List(variants) + " survive"
-}
+// reconnects reports whether each request of a cell opened a connection of its own.
+func reconnects(c *matrix.Cell) bool { return c.Connections.PerRequest && c.Survival.Requests > 0 }
 
 // priceOf gives the cost of a request with a connection of its own at both ends, for the
 // variants that begin each connection with a full handshake.
@@ -82,35 +76,29 @@ func priceOf(p *rank.Part, clients int) []string {
 	if !ok || len(least.Rivals) == 0 {
 		return nil
 	}
-	texts := make([]string, 0, words.ShownRivals)
-	for _, other := range least.Rivals[:min(len(least.Rivals), words.ShownRivals)] {
-		texts = append(texts, other.Variant+" "+words.Times(other.Times))
-	}
+	others := lists.Map(least.Rivals[:min(len(least.Rivals), words.ShownRivals)], func(r rank.Rival) string { return r.Variant + " " + words.Times(r.Times) })
 	return []string{fmt.Sprintf("With conn=new such a request %scosts %s least%s: %s of CPU time at the client and the server; %s that.",
-		words.AtSmallest(p), least.Best, words.DoubtOf(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(texts))}
+		words.AtSmallest(p), least.Best, words.DoubtOf(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(others))}
 }
 
 // otherConnections names the cells whose connections differ from the wanted ones, unless a
 // check says so already.
 func otherConnections(s *analysis.Summary) []string {
-	var texts []string
-	for _, c := range rank.CellsOf(s, func(c *matrix.Cell) bool { return c.Connections.Differs }) {
-		if slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" }) {
-			continue
-		}
+	cells := rank.CellsOf(s, func(c *matrix.Cell) bool {
+		return c.Connections.Differs && !slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" })
+	})
+	texts := lists.Map(cells, func(c *matrix.Cell) string {
 		text := c.Variant + " with " + words.Clients(c.Clients)
-		if c.Connections.Achieved != nil {
-			text += fmt.Sprintf(" began %s of its connections as %s", words.Percent(*c.Connections.Achieved), c.Connection)
-		} else {
-			text += " did not keep its connections"
+		if c.Connections.Achieved == nil {
+			return text + " did not keep its connections"
 		}
-		texts = append(texts, text)
-	}
+		return text + fmt.Sprintf(" began %s of its connections as %s", words.Percent(*c.Connections.Achieved), c.Connection)
+	})
 	if len(texts) == 0 {
 		return nil
 	}
 	if more := len(texts) - words.ShownItems; more > 0 {
-		texts = append(texts[:words.ShownItems:words.ShownItems], words.Count(more, "cell")+" more")
+		texts = append(texts[:words.ShownItems], words.Count(more, "cell")+" more")
 	}
 	return []string{"Not the connections that were asked for: " + words.List(texts) + "."}
 }
@@ -121,10 +109,8 @@ func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	var lines, whole []string
 	n := 0
 	for _, p := range parts {
-		cells := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool {
-			return !c.Connections.PerRequest || c.Survival.Requests == 0
-		})
-		losing := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+		cells := rank.Keep(p.Cells, reconnects)
+		losing := rank.Keep(cells, hasLost)
 		switch {
 		case len(losing) > 0:
 			slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(words.Kept(a), words.Kept(b)) })
@@ -134,28 +120,20 @@ func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 		}
 	}
 	lines = append(lines, keepingBuys(s)...)
-	if n > 0 {
-		lines = append(lines, words.Fill(fmt.Sprintf("No request lost with a connection a request, in %s: ", words.Count(n, "cell")), whole)...)
-	}
-	return lines
+	return append(lines, words.Fill(fmt.Sprintf("No request lost with a connection a request, in %s: ", words.Count(n, "cell")), whole)...)
 }
 
 // keepingBuys describes the stack that gains most by keeping its connections.
 func keepingBuys(s *analysis.Summary) []string {
-	var best *compare.Contrast
-	gain := func(c *compare.Contrast) float64 {
-		e, _ := c.Of(matrix.Throughput)
-		return e.Ratio.Value
-	}
-	shown := shownContrasts(s.Contrasts)
-	for i := range shown {
-		if c := &shown[i]; c.Option == compare.ByConnection && (best == nil || gain(c) > gain(best)) {
-			best = c
-		}
-	}
-	if best == nil {
+	shown := slices.DeleteFunc(shownContrasts(s.Contrasts), func(c compare.Contrast) bool { return c.Option != compare.ByConnection })
+	if len(shown) == 0 {
 		return nil
 	}
+	best := slices.MaxFunc(shown, func(a, b compare.Contrast) int {
+		ofA, _ := a.Of(matrix.Throughput)
+		ofB, _ := b.Of(matrix.Throughput)
+		return cmp.Compare(ofA.Ratio.Value, ofB.Ratio.Value)
+	})
 	rate, measured := best.Of(matrix.Throughput)
 	if !measured {
 		return nil
@@ -232,30 +210,26 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 	case declared != nil && len(declared.Metrics) > 0:
 		metrics = declared.Metrics
 	}
-	var saved, changed, alike, open []string
+	said := map[string][]string{} // by the verb
 	for _, m := range metrics {
 		e, measured := c.Of(m)
+		verb, text := "has", words.Between(e.Ratio, units.Number)+" times "+metricWords[m]
 		switch {
 		case !measured:
+			continue
 		case e.Verdict == compare.Equivalent:
-			alike = append(alike, metricWords[m])
+			verb, text = "equals it in", metricWords[m]
 		case e.Verdict == compare.Undecided:
-			open = append(open, metricWords[m])
+			verb, text = "is not proven to differ in", metricWords[m]
 		case e.Verdict == compare.Less && m != matrix.Throughput:
-			saved = append(saved, words.Between(saving(e.Ratio), words.Share)+" of "+metricWords[m])
-		default:
-			changed = append(changed, words.Between(e.Ratio, units.Number)+" times "+metricWords[m])
+			verb, text = "saves", words.Between(saving(e.Ratio), words.Share)+" of "+metricWords[m]
 		}
+		said[verb] = append(said[verb], text)
 	}
 	var parts []string
-	for _, part := range []struct {
-		verb  string
-		texts []string
-	}{
-		{"saves", saved}, {"has", changed}, {"equals it in", alike}, {"is not proven to differ in", open},
-	} {
-		if len(part.texts) > 0 {
-			parts = append(parts, part.verb+" "+words.List(part.texts))
+	for _, verb := range []string{"saves", "has", "equals it in", "is not proven to differ in"} {
+		if texts := said[verb]; len(texts) > 0 {
+			parts = append(parts, verb+" "+words.List(texts))
 		}
 	}
 	return strings.Join(parts, ", ")

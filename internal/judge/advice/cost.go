@@ -3,12 +3,11 @@ package advice
 import (
 	"fmt"
 	"math"
+	"path"
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -22,13 +21,9 @@ func cost(p *rank.Part) []string {
 	var clauses []string
 	for _, size := range p.SizeEnds() {
 		at := rank.Point{Size: size, Clients: p.MostClients()}
-		var texts []string
-		for _, c := range p.CellsAt(at) {
-			if rank.MetricOf(matrix.CPU, c) != nil {
-				texts = append(texts, c.Variant+" "+words.BothCPUs(c))
-			}
-		}
-		if len(texts) > 0 {
+		cells := rank.Keep(p.CellsAt(at), func(c *matrix.Cell) bool { return c.BothCPU() != nil })
+		if len(cells) > 0 {
+			texts := lists.Map(cells, func(c *matrix.Cell) string { return c.Variant + " " + words.BothCPUs(c) })
 			clauses = append(clauses, words.AtSize(size)+words.List(texts)+cheapest(p, at))
 		}
 	}
@@ -94,18 +89,14 @@ func bound(p *rank.Part) []string {
 		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the clients over the %s that a call waits, not what the wire can carry",
 			names(waiting, len(cells)), words.Share(busiest), waits))
 	}
-	for _, end := range cpuBounds {
-		if busy := by[end.bound]; len(busy) > 0 {
-			clauses = append(clauses, end.text+" for "+names(busy, len(cells)))
-		}
+	if busy := by[matrix.ByServerCPU]; len(busy) > 0 {
+		clauses = append(clauses, "the server's CPU for "+names(busy, len(cells)))
+	}
+	if busy := by[matrix.ByClientCPU]; len(busy) > 0 {
+		clauses = append(clauses, "the client's CPU for "+names(busy, len(cells)))
 	}
 	return words.Sentence(clauses, "What limits %swith %s is %s.", words.AtSmallest(p), words.Clients(p.MostClients()))
 }
-
-var cpuBounds = []struct {
-	bound matrix.Bound
-	text  string
-}{{matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}}
 
 func byBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
 	by := map[matrix.Bound][]*matrix.Cell{}
@@ -117,11 +108,8 @@ func byBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
 
 // meanSpan returns the shortest and the longest mean time of the cells.
 func meanSpan(cells []*matrix.Cell) (least, longest float64) {
-	least = math.Inf(1)
-	for _, c := range cells {
-		least, longest = min(least, c.ResponseTimes().Mean.Value), max(longest, c.ResponseTimes().Mean.Value)
-	}
-	return least, longest
+	means := lists.Map(cells, func(c *matrix.Cell) float64 { return c.ResponseTimes().Mean.Value })
+	return slices.Min(means), slices.Max(means)
 }
 
 // names lists the variants of the cells, or says that they are all.
@@ -129,11 +117,7 @@ func names(cells []*matrix.Cell, all int) string {
 	if len(cells) == all && all > words.ShownRivals {
 		return fmt.Sprintf("all %d variants", all)
 	}
-	texts := make([]string, len(cells))
-	for i, c := range cells {
-		texts[i] = c.Variant
-	}
-	return words.List(texts)
+	return words.List(lists.Map(cells, func(c *matrix.Cell) string { return c.Variant }))
 }
 
 // allocations says, part by part, how much a call allocates at the end that allocates more,
@@ -149,18 +133,15 @@ func allocations(s *analysis.Summary) []string {
 		if sums[insight.ClientEnd] > sums[end] {
 			end = insight.ClientEnd
 		}
-		var texts []string
-		for _, a := range all {
-			if a.End != end {
-				continue
-			}
+		ofEnd := slices.DeleteFunc(slices.Clone(all), func(a insight.Allocation) bool { return a.End != end })
+		texts := lists.Map(ofEnd, func(a insight.Allocation) string {
 			text := fmt.Sprintf("%s %s in %s objects", a.Variant, words.Size(a.Bytes), units.Number(a.Objects))
 			if len(a.Functions) > 0 {
 				f := a.Functions[0]
-				text += fmt.Sprintf(" (%s of the bytes by %s)", words.Percent(f.Bytes), f.Function[strings.LastIndexByte(f.Function, '/')+1:])
+				text += fmt.Sprintf(" (%s of the bytes by %s)", words.Percent(f.Bytes), path.Base(f.Function))
 			}
-			texts = append(texts, text)
-		}
+			return text
+		})
 		sentences = append(sentences, words.Sentence(texts, "What a call of %s makes the %s allocate: %s.", all[0].Part, end)...)
 	}
 	return sentences
@@ -195,44 +176,33 @@ func stages(e *insight.Explanation) []string {
 	if difference < 0 {
 		more = "shorter"
 	}
+	shared := condition(e.Of)
+	if shared != condition(e.Against) {
+		shared = ""
+	}
 	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of it is %s.",
-		b, words.Micros(math.Abs(difference)), more, a, sharedCondition(e),
+		b, words.Micros(math.Abs(difference)), more, a, shared,
 		units.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
 }
 
 // namesApart names two cells by what differs between them: mostly their variants.
 func namesApart(e *insight.Explanation) (of, against string) {
-	both := func(format string, value func(*insight.Insight) any) (string, string) {
-		return fmt.Sprintf(format, value(e.Of)), fmt.Sprintf(format, value(e.Against))
+	for _, named := range []func(*insight.Insight) string{
+		func(i *insight.Insight) string { return "over " + i.Variant },
+		func(i *insight.Insight) string { return "of " + i.Workload },
+		func(i *insight.Insight) string { return "of " + words.PayloadText(i.Payload) },
+		func(i *insight.Insight) string { return "with " + words.Clients(i.Clients) },
+	} {
+		if of, against = named(e.Of), named(e.Against); of != against {
+			return of, against
+		}
 	}
-	switch a, b := e.Against, e.Of; {
-	case a.Variant != b.Variant:
-		return both("over %s", func(i *insight.Insight) any { return i.Variant })
-	case a.Workload != b.Workload:
-		return both("of %s", func(i *insight.Insight) any { return i.Workload })
-	case a.Payload != b.Payload:
-		return both("of %s", func(i *insight.Insight) any { return words.PayloadText(i.Payload) })
-	case a.Clients != b.Clients:
-		return both("with %s", func(i *insight.Insight) any { return words.Clients(i.Clients) })
-	}
-	return both("in %s", func(i *insight.Insight) any { return i.Part })
-}
-
-// sharedCondition returns the condition if both cells have the same.
-func sharedCondition(e *insight.Explanation) string {
-	if condition(e.Of) != condition(e.Against) {
-		return ""
-	}
-	return condition(e.Of)
+	return "in " + e.Of.Part, "in " + e.Against.Part
 }
 
 // condition names the place of a cell, as far as two cells may share it.
 func condition(i *insight.Insight) string {
-	text := ""
-	if i.Payload != (record.Payload{}) {
-		text = " at " + words.PayloadText(i.Payload)
-	}
-	return text + " with " + words.Clients(i.Clients)
+	return " " + words.AtSize(i.Payload) + "with " + words.Clients(i.Clients)
 }
 
 // cpuTimes explains the CPU time of a call at both ends.

@@ -30,72 +30,54 @@ func partial(s *analysis.Summary) []string {
 // missesEnds reports whether a cell without a valid trial lies where the advice
 // looks: at the lowest or the highest concurrency.
 func missesEnds(p *rank.Part) bool {
-	low, high := p.Cells[0].Clients, p.Cells[0].Clients
-	for _, c := range p.Cells {
-		low, high = min(low, c.Clients), max(high, c.Clients)
-	}
+	clients := lists.Map(p.Cells, func(c *matrix.Cell) int { return c.Clients })
 	return slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
-		return !c.IsValid() && (c.Clients == low || c.Clients == high)
+		return !c.IsValid() && (c.Clients == slices.Min(clients) || c.Clients == slices.Max(clients))
 	})
 }
 
 // invalid says what was left out, and why.
 func invalid(s *analysis.Summary) []string {
-	var names []string
-	for _, c := range rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() }) {
-		name := c.Variant
-		if c.Payload != (record.Payload{}) {
-			name += " at " + words.PayloadText(c.Payload)
+	trials := words.Count(s.Done, "trial")
+	var out []string
+	if s.Invalid > 0 {
+		verb := "are"
+		if s.Invalid == 1 {
+			verb = "is"
 		}
-		names = append(names, name+" with "+words.Clients(c.Clients))
+		out = append(out, fmt.Sprintf("%d of %s %s invalid and left out", s.Invalid, trials, verb))
 	}
-	out := leftOut(s)
-	if out == "" {
+	if s.Failed > 0 {
+		out = append(out, fmt.Sprintf("%d of %s failed", s.Failed, trials))
+	}
+	if len(out) == 0 {
 		return nil
 	}
 	why := ""
 	if reasons := reasonsOf(s, record.Invalid); len(reasons) > 0 {
 		why = ": " + strings.Join(reasons, "; ")
 	}
+	names := lists.Map(rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() }), func(c *matrix.Cell) string {
+		return c.Variant + " " + words.AtSize(c.Payload) + "with " + words.Clients(c.Clients)
+	})
 	if len(names) == len(s.Cells) {
 		return []string{"No figure of this run may be used, because no trial is valid" + why + "."}
 	}
-	text := out + why + "."
+	text := words.List(out) + why + "."
 	if len(names) > 0 {
 		text += fmt.Sprintf(" No valid trial is left of %s.", words.List(words.Shortened(names, "%d more")))
 	}
 	return []string{text}
 }
 
-// measuredAgain counts the measurements that enter no figure because they were repeated later.
-func measuredAgain(s *analysis.Summary) []string {
-	if s.Again.Trials == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("Thrown away because of other programs on the machine or too short a warm-up, and measured again later: %s of %s.",
-		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}
-}
-
-// leftOut says how many trials enter no figure; it is empty if all do.
-func leftOut(s *analysis.Summary) string {
-	trials := words.Count(s.Done, "trial")
-	var texts []string
-	switch s.Invalid {
-	case 0:
-	case 1:
-		texts = append(texts, "1 of "+trials+" is invalid and left out")
-	default:
-		texts = append(texts, fmt.Sprintf("%d of %s are invalid and left out", s.Invalid, trials))
-	}
-	if s.Failed > 0 {
-		texts = append(texts, fmt.Sprintf("%d of %s failed", s.Failed, trials))
-	}
-	return words.List(texts)
-}
-
 // caution says what was measured again, and what the checks found in valid trials.
 func caution(s *analysis.Summary) []string {
-	return append(measuredAgain(s), words.Sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")...)
+	care := words.Sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")
+	if s.Again.Trials == 0 {
+		return care
+	}
+	return append([]string{fmt.Sprintf("Thrown away because of other programs on the machine or too short a warm-up, and measured again later: %s of %s.",
+		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}, care...)
 }
 
 // reasonsOf names the checks with a level, each with an example. The checks with the most
@@ -121,31 +103,22 @@ type reason struct {
 // reasons returns the checks with a level. The checks with the most trials come first.
 func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
+	add := func(one reason) {
+		lists.FindOrAdd(&all, reason{name: one.name, example: one.example}, func(r reason) bool { return r.name == one.name }).trials += one.trials
+	}
 	for _, c := range s.Cells {
 		for _, f := range c.Findings {
 			if f.Level == level {
-				all = append(all, reason{f.Name, f.Detail, f.Trials})
+				add(reason{f.Name, f.Detail, f.Trials})
 			}
 		}
 		if c.Failure != "" && level == record.Invalid {
-			all = append(all, reason{"no measurement", c.Failure, c.Trials - len(measured(c))})
+			failed := slices.DeleteFunc(slices.Clone(c.Repeats), func(r matrix.Repeat) bool { return r.MeanUS != nil })
+			add(reason{"no measurement", c.Failure, c.Trials - len(c.Repeats) + len(failed)})
 		}
 	}
-	var totals []reason
-	for _, same := range lists.GroupBy(all, func(r reason) string { return r.name }) {
-		total := same[0]
-		for _, r := range same[1:] {
-			total.trials += r.trials
-		}
-		totals = append(totals, total)
-	}
-	slices.SortStableFunc(totals, func(a, b reason) int { return cmp.Compare(b.trials, a.trials) })
-	return totals
-}
-
-// measured returns a cell's trials that have figures, valid or not.
-func measured(c matrix.Cell) []matrix.Repeat {
-	return slices.DeleteFunc(slices.Clone(c.Repeats), func(r matrix.Repeat) bool { return r.MeanUS == nil })
+	slices.SortStableFunc(all, func(a, b reason) int { return cmp.Compare(b.trials, a.trials) })
+	return all
 }
 
 // rejudged says where trials are judged otherwise than when they were measured.
@@ -154,29 +127,29 @@ func rejudged(s *analysis.Summary) []string {
 	if r == nil {
 		return nil
 	}
-	var sentences []string
-	reasons := func(of func(analysis.CheckChange) bool) string {
-		var texts []string
-		for _, c := range r.Changes {
-			if of(c) {
-				texts = append(texts, fmt.Sprintf("%s in %s (%s)", c.Check, words.Count(c.Trials, "trial"), c.Detail))
-			}
+	var sentences, nowInvalid, nowValid, all, kept []string
+	for _, c := range r.Changes {
+		text := fmt.Sprintf("%s in %s (%s)", c.Check, words.Count(c.Trials, "trial"), c.Detail)
+		all = append(all, text)
+		if c.ChangesValidity && c.Level == record.Invalid {
+			nowInvalid = append(nowInvalid, text)
 		}
-		return strings.Join(words.Shortened(texts, "and %d more"), "; ")
+		if c.ChangesValidity && c.Stored == record.Invalid {
+			nowValid = append(nowValid, text)
+		}
+	}
+	say := func(reasons []string, format string, args ...any) {
+		sentences = append(sentences, fmt.Sprintf(format, append(args, strings.Join(words.Shortened(reasons, "and %d more"), "; "))...))
 	}
 	if r.NowInvalid > 0 {
-		sentences = append(sentences, fmt.Sprintf("Invalid by this version's rules, and valid when measured: %s. Why: %s.",
-			words.Count(r.NowInvalid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Level == record.Invalid })))
+		say(nowInvalid, "Invalid by this version's rules, and valid when measured: %s. Why: %s.", words.Count(r.NowInvalid, "trial"))
 	}
 	if r.NowValid > 0 {
-		sentences = append(sentences, fmt.Sprintf("Valid by this version's rules, and invalid when measured: %s. Why they were not: %s.",
-			words.Count(r.NowValid, "trial"), reasons(func(c analysis.CheckChange) bool { return c.ChangesValidity && c.Stored == record.Invalid })))
+		say(nowValid, "Valid by this version's rules, and invalid when measured: %s. Why they were not: %s.", words.Count(r.NowValid, "trial"))
 	}
-	if len(sentences) == 0 && len(r.Changes) > 0 {
-		sentences = append(sentences, fmt.Sprintf("No trial is more or less valid by this version's rules than when measured, but some checks come to another level: %s.",
-			reasons(func(analysis.CheckChange) bool { return true })))
+	if len(sentences) == 0 && len(all) > 0 {
+		say(all, "No trial is more or less valid by this version's rules than when measured, but some checks come to another level: %s.")
 	}
-	var kept []string
 	for _, k := range r.Kept {
 		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, words.Count(k.Trials, "trial")))
 	}
@@ -193,21 +166,26 @@ func judgedAnew(s *analysis.Summary) []string {
 	if r == nil || r.NowInvalid+r.NowValid == 0 {
 		return nil
 	}
-	one := func(n int) string {
+	count := func(n int) string {
 		if n == 0 {
 			return "none"
 		}
 		return words.Count(n, "trial")
 	}
-	return []string{fmt.Sprintf("Judged anew by this version: %s invalid, %s valid that was not.", one(r.NowInvalid), one(r.NowValid))}
+	return []string{fmt.Sprintf("Judged anew by this version: %s invalid, %s valid that was not.", count(r.NowInvalid), count(r.NowValid))}
 }
 
 // warmUp says how much warm-up would have been enough. It reads the parts that
 // began cold if there are any, since they show it best.
 func warmUp(s *analysis.Summary) []string {
 	needs := slices.Clone(s.WarmUps)
-	if slices.ContainsFunc(needs, func(n curves.WarmUpNeed) bool { return beganCold(s, n) }) {
-		needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return !beganCold(s, n) })
+	beganCold := func(n curves.WarmUpNeed) bool {
+		return slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool {
+			return c.Part == n.Part && c.Variant == n.Variant && c.Payload == n.Payload && c.Clients == n.Clients && c.WarmUp.Value == 0
+		})
+	}
+	if slices.ContainsFunc(needs, beganCold) {
+		needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return !beganCold(n) })
 	}
 	trials, settled := 0, 0
 	for _, n := range needs {
@@ -221,34 +199,18 @@ func warmUp(s *analysis.Summary) []string {
 		return []string{"No trial became steady: the figures may still have been on their way."}
 	}
 	middle, last := medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.Needed.Value })
-	slowest := []string{last.Variant}
-	if sizes := last.Payload; sizes != (record.Payload{}) {
-		slowest = append(slowest, words.PayloadText(sizes))
-	}
 	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
-		words.Micros(1e3*middle.Needed.Value), units.Number(middle.NeededCalls.Value), strings.Join(slowest, ", "), words.Clients(last.Clients),
+		words.Micros(1e3*middle.Needed.Value), units.Number(middle.NeededCalls.Value), last.Variant, words.Where(rank.Point{Size: last.Payload, Clients: last.Clients}),
 		words.Micros(1e3*last.Needed.Value), units.Number(last.NeededCalls.Value))
 	if settled < trials {
 		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
 	}
-	return []string{text + firstMoments(needs) + "."}
-}
-
-// beganCold reports whether the window of a cell began with its first request.
-func beganCold(s *analysis.Summary, n curves.WarmUpNeed) bool {
-	return slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool {
-		return c.Part == n.Part && c.Variant == n.Variant && c.Payload == n.Payload && c.Clients == n.Clients && c.WarmUp.Value == 0
-	})
-}
-
-func firstMoments(needs []curves.WarmUpNeed) string {
-	shown := slices.DeleteFunc(slices.Clone(needs), func(n curves.WarmUpNeed) bool { return n.FirstOver == nil })
-	if len(shown) == 0 {
-		return ""
+	if needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return n.FirstOver == nil }); len(needs) > 0 {
+		middle, last = medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.FirstOver.Value })
+		text += fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
+			units.Number(middle.FirstOver.Value), units.Number(last.FirstOver.Value))
 	}
-	middle, last := medianAndMost(shown, func(n curves.WarmUpNeed) float64 { return n.FirstOver.Value })
-	return fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
-		units.Number(middle.FirstOver.Value), units.Number(last.FirstOver.Value))
+	return []string{text + "."}
 }
 
 func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64) (median, most curves.WarmUpNeed) {
@@ -263,40 +225,36 @@ func looks(s *analysis.Summary) []string {
 		return nil
 	}
 	goal, counted := "every comparison of the mean was decided", "comparisons are decided"
-	if u.Claims {
+	switch {
+	case u.Width > 0:
+		goal, counted = "each mean was known within "+words.Share(u.Width), "means are"
+	case u.Claims:
 		goal, counted = "every claim stood", "claims do"
-	}
-	if u.Width > 0 {
-		goal = "each mean was known within " + words.Share(u.Width)
-		counted = "means are"
 	}
 	last := u.Looks[u.Begun-1]
 	where := fmt.Sprintf("look %d of at most %d, after %s", u.Begun, len(u.Looks), words.Count(last.Repeats, "repeat"))
 	if last.Open == nil || last.Of == nil || u.Ended == "" {
 		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: what was measured is judged as at that look.", goal, where)}
 	}
-	switch u.Ended {
-	case record.EndedAnswered:
-		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals allow for the looks.", goal, where)}
-	case record.EndedNothing:
-		if u.Claims {
-			return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and more repeats would decide none of the others. Verdicts and intervals allow for the looks.",
-				goal, where, *last.Of-*last.Open, *last.Of, counted)}
-		}
-		return []string{fmt.Sprintf("Repeated until %s, but at %s, there was nothing valid to look at.", goal, where)}
-	}
 	why := "no more repeats were allowed"
-	if u.Ended == record.EndedByTime {
+	switch {
+	case u.Ended == record.EndedAnswered:
+		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals allow for the looks.", goal, where)}
+	case u.Ended == record.EndedNothing && !u.Claims:
+		return []string{fmt.Sprintf("Repeated until %s, but at %s, there was nothing valid to look at.", goal, where)}
+	case u.Ended == record.EndedNothing:
+		why = "more repeats would decide none of the others"
+	case u.Ended == record.EndedByTime:
 		why = "the time was too short for more"
 	}
 	return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and %s. Verdicts and intervals allow for the looks.",
 		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
 }
 
-// stillOpen counts what a repeating run left undecided.
+// stillOpen counts what a repeating run left undecided. Open claims are counted with the others.
 func stillOpen(s *analysis.Summary) []string {
 	u := s.Until
-	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered {
+	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered || u.Claims {
 		return nil
 	}
 	last := u.Looks[u.Begun-1]
@@ -304,9 +262,6 @@ func stillOpen(s *analysis.Summary) []string {
 		return nil
 	}
 	what := "comparisons of the mean"
-	if u.Claims {
-		return nil // they are counted with the others
-	}
 	if u.Width > 0 {
 		what = "means"
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -223,7 +224,7 @@ func bySize(p *rank.Part, ranges []rank.SizeRange) string {
 		case len(ranges) == 1:
 			texts[i] = what
 		case !p.SizesAscend():
-			texts[i] = what + " at " + words.List(words.SizeNames(s.Sizes))
+			texts[i] = what + " at " + words.List(lists.Map(s.Sizes, words.PayloadText))
 		case i == 0:
 			texts[i] = fmt.Sprintf("%s up to %s", what, words.PayloadText(s.Sizes[len(s.Sizes)-1]))
 		case i == len(ranges)-1:

@@ -35,10 +35,9 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 		return same
 	})
 	most := slices.MaxFunc(append(alike, nil), func(a, b []*matrix.Cell) int { return len(a) - len(b) })
-	links := lists.GroupBy(most, func(c *matrix.Cell) string { return c.Part })
 	wins := map[string]int{}
 	compared, sure := 0, 0
-	for _, there := range links {
+	for _, there := range lists.GroupBy(most, func(c *matrix.Cell) string { return c.Part }) {
 		if len(there) < 2 {
 			continue
 		}
@@ -52,16 +51,12 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 		return nil
 	}
 	var names []string
-	for _, c := range most {
-		if wins[c.Variant] > 0 {
-			names = lists.AppendNew(names, c.Variant)
-		}
+	for _, c := range rank.Keep(most, func(c *matrix.Cell) bool { return wins[c.Variant] > 0 }) {
+		names = lists.AppendNew(names, c.Variant)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return wins[b] - wins[a] })
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s on %d", name, wins[name])
-	}
-	return words.Fill(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure), names)
+	return words.Fill(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure),
+		lists.Map(names, func(name string) string { return fmt.Sprintf("%s on %d", name, wins[name]) }))
 }
 
 // fastestOverEach compares one kind of call over several links, or over one link and the
@@ -73,7 +68,7 @@ func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) [
 	}
 	var items []string
 	for _, p := range parts {
-		valid := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool { return !c.IsValid() })
+		valid := rank.Keep(p.Cells, (*matrix.Cell).IsValid)
 		if len(valid) < 2 {
 			continue
 		}
@@ -102,13 +97,9 @@ func lengthenedByLoss(linked []*matrix.Cell) []string {
 	}
 	var all []longer
 	var loss float64
-	secure := !slices.ContainsFunc(linked, func(c *matrix.Cell) bool {
-		return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 && !c.Connections.Secure
-	})
-	for _, c := range linked {
-		if c.Network.Up.Loss == 0 || c.Load.RatePerSecond == 0 {
-			continue
-		}
+	lossy := rank.Keep(linked, func(c *matrix.Cell) bool { return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 })
+	secure := !slices.ContainsFunc(lossy, func(c *matrix.Cell) bool { return !c.Connections.Secure })
+	for _, c := range lossy {
 		clean := slices.IndexFunc(linked, func(other *matrix.Cell) bool { return isSameWithoutLoss(other.Cell, c.Cell) })
 		if clean < 0 || loss != 0 && loss != c.Network.Up.Loss {
 			continue
@@ -121,11 +112,8 @@ func lengthenedByLoss(linked []*matrix.Cell) []string {
 		all = append(all, longer{name, c.ResponseTimes().Mean.Value / linked[clean].ResponseTimes().Mean.Value})
 	}
 	slices.SortStableFunc(all, func(a, b longer) int { return cmp.Compare(b.times, a.times) })
-	var items []string
-	for _, l := range all {
-		items = append(items, fmt.Sprintf("%s %s×", l.variant, units.Number(l.times)))
-	}
-	return words.Fill("Longer with "+words.Percent(loss)+" loss: ", items)
+	return words.Fill("Longer with "+words.Percent(loss)+" loss: ",
+		lists.Map(all, func(l longer) string { return fmt.Sprintf("%s %s×", l.variant, units.Number(l.times)) }))
 }
 
 // isSameWithoutLoss reports whether a cell is another's, over a link that loses nothing.
@@ -142,19 +130,13 @@ func isSameWithoutLoss(clean, lossy record.Cell) bool {
 
 // tripsOfNew gives the median call in round trips of the link, for a connection per call.
 func tripsOfNew(linked []*matrix.Cell) []string {
-	cells := slices.DeleteFunc(slices.Clone(linked), func(c *matrix.Cell) bool {
-		return !c.Connections.PerRequest || c.Network.DelayNS == 0 || math.IsNaN(c.ResponseTimes().P50.Value)
+	cells := rank.Keep(linked, func(c *matrix.Cell) bool {
+		return c.Connections.PerRequest && c.Network.DelayNS != 0 && !math.IsNaN(c.ResponseTimes().P50.Value)
 	})
-	if len(cells) == 0 {
-		return nil
-	}
 	trips := func(c *matrix.Cell) float64 {
 		return c.ResponseTimes().P50.Value * 1e3 / float64(2*c.Network.DelayNS)
 	}
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int { return cmp.Compare(trips(a), trips(b)) })
-	var items []string
-	for _, c := range cells {
-		items = append(items, fmt.Sprintf("%s %.1f", c.Variant, trips(c)))
-	}
-	return words.Fill("Round trips to a new connection's answer: ", items)
+	return words.Fill("Round trips to a new connection's answer: ",
+		lists.Map(cells, func(c *matrix.Cell) string { return fmt.Sprintf("%s %.1f", c.Variant, trips(c)) }))
 }

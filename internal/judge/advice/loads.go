@@ -19,7 +19,7 @@ import (
 // searches says of every search which rate kept the goal, how exactly that is known,
 // and who keeps more than the one before it.
 func searches(s *analysis.Summary) []string {
-	cells := rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
+	cells := searched(s)
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int {
 		return cmp.Or(cmp.Compare(a.Part, b.Part), a.Payload.Compare(b.Payload), cmp.Compare(a.Clients, b.Clients),
 			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
@@ -28,7 +28,7 @@ func searches(s *analysis.Summary) []string {
 	var sentences []string
 	for i, c := range cells {
 		text := highestRate(c)
-		if i > 0 && sameSpot(cells[i-1], c) {
+		if i > 0 && cells[i-1].Part == c.Part && cells[i-1].Payload == c.Payload && cells[i-1].Clients == c.Clients {
 			at := slices.IndexFunc(parts, func(p *rank.Part) bool { return p.Name == c.Part })
 			if lead, ok := parts[at].Against(c.Variant, cells[i-1].Variant, matrix.Throughput, rank.Point{Size: c.Payload, Clients: c.Clients}); ok {
 				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, words.Times(lead.Times), rateDoubt(lead))
@@ -39,8 +39,9 @@ func searches(s *analysis.Summary) []string {
 	return sentences
 }
 
-func sameSpot(a, b *matrix.Cell) bool {
-	return a.Part == b.Part && a.Payload == b.Payload && a.Clients == b.Clients
+// searched returns the cells whose rate was searched for and found.
+func searched(s *analysis.Summary) []*matrix.Cell {
+	return rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 }
 
 // rateDoubt says why a ratio of rates is not a verdict.
@@ -79,10 +80,9 @@ func highestRate(c *matrix.Cell) string {
 // overloads names the cells that were offered more than can be served.
 func overloads(s *analysis.Summary) []string {
 	cells := rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() && c.Capacity != nil })
-	var texts []string
-	for _, c := range cells {
-		texts = append(texts, fmt.Sprintf("%s was offered %s and can do about %s", words.Under(c, cells), words.Rate(c.Load.RatePerSecond), words.Rate(c.Capacity.Value)))
-	}
+	texts := lists.Map(cells, func(c *matrix.Cell) string {
+		return fmt.Sprintf("%s was offered %s and can do about %s", words.Under(c, cells), words.Rate(c.Load.RatePerSecond), words.Rate(c.Capacity.Value))
+	})
 	return words.Sentence(words.Shortened(texts, "%d more were too"), "Beyond capacity, so that response times only tell how long it lasted: %s.")
 }
 
@@ -92,66 +92,53 @@ const shownLoads = 4
 // bursts says how long bursts took to be answered, and whether all requests were.
 func bursts(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.HasFigures() && c.Drain != nil })
-	drained := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return !c.IsValid() })
-	if len(drained) == 0 {
-		return nil
-	}
+	drained := rank.Keep(cells, (*matrix.Cell).IsValid)
+	size := func(c *matrix.Cell) string { return units.Number(float64(c.Load.Burst)) }
 	if len(drained) <= shownLoads {
-		var sentences []string
-		for _, c := range drained {
+		return lists.Map(drained, func(c *matrix.Cell) string {
 			middle := ""
 			if median := c.ResponseTimes().P50.Value; !math.IsNaN(median) {
 				middle = "; the one in the middle had its answer after " + words.Micros(median)
 			}
-			sentences = append(sentences, fmt.Sprintf("%s: %s at once drained in %s%s; %s.",
-				words.Under(c, drained), units.Number(float64(c.Load.Burst)), words.Between(*c.Drain, words.Micros), middle, lost(c)))
-		}
-		return sentences
+			return fmt.Sprintf("%s: %s at once drained in %s%s; %s.",
+				words.Under(c, drained), size(c), words.Between(*c.Drain, words.Micros), middle, lost(c))
+		})
 	}
-	slices.SortStableFunc(drained, func(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) })
+	slices.SortStableFunc(drained, byDrain)
 	first, last := drained[0], drained[len(drained)-1]
+	losses := lists.Map(rank.Keep(cells, hasLost), func(c *matrix.Cell) string { return words.Under(c, cells) + ": " + lost(c) })
 	return []string{fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
-		len(drained), units.Number(float64(first.Load.Burst)), words.Under(first, drained), words.Micros(first.Drain.Value),
-		units.Number(float64(last.Load.Burst)), words.Under(last, drained), words.Micros(last.Drain.Value), lostOf(cells))}
+		len(drained), size(first), words.Under(first, drained), words.Micros(first.Drain.Value),
+		size(last), words.Under(last, drained), words.Micros(last.Drain.Value), cmp.Or(strings.Join(losses, ", "), "none was lost"))}
 }
 
+func byDrain(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }
+
+func hasLost(c *matrix.Cell) bool { return c.Survival.Lost() > 0 }
+
 func lost(c *matrix.Cell) string {
-	missing := c.Survival.Requests - c.Survival.Succeeded
-	if missing == 0 {
+	missing, verb := c.Survival.Lost(), "were"
+	switch missing {
+	case 0:
 		return "none was lost"
-	}
-	verb := "were"
-	if missing == 1 {
+	case 1:
 		verb = "was"
 	}
 	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + words.WorstFailure(c)
 }
 
-func lostOf(cells []*matrix.Cell) string {
-	var texts []string
-	for _, c := range cells {
-		if c.Survival.Succeeded < c.Survival.Requests {
-			texts = append(texts, words.Under(c, cells)+": "+lost(c))
-		}
-	}
-	return cmp.Or(strings.Join(texts, ", "), "none was lost")
-}
-
 // sustained says whether every request of a load that may lose none was
-// answered.
+// answered. Of many cells the sentence names only those that lost some.
 func sustained(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
-	some := slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Survival.Succeeded < c.Survival.Requests })
-	if !some && len(cells) > shownLoads {
-		return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
-	}
-	var texts []string
-	for _, c := range cells {
-		if len(cells) > shownLoads && len(c.Survival.Failures) == 0 {
-			continue // the sentence names only those that lost some
+	shown := cells
+	if len(cells) > shownLoads {
+		if !slices.ContainsFunc(cells, hasLost) {
+			return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
 		}
-		texts = append(texts, words.Under(c, cells)+" "+answered(c)+words.WorstFailure(c))
+		shown = rank.Keep(cells, func(c *matrix.Cell) bool { return len(c.Survival.Failures) > 0 })
 	}
+	texts := lists.Map(shown, func(c *matrix.Cell) string { return words.Under(c, cells) + " " + answered(c) + words.WorstFailure(c) })
 	return words.Sentence(texts, "Sustained load, answered: %s.")
 }
 
@@ -162,20 +149,18 @@ func answered(c *matrix.Cell) string {
 // burstLines say who drains a burst first, one line per size of burst.
 func burstLines(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
-	var lines []string
-	for _, same := range lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }) {
+	return lists.Map(lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }), func(same []*matrix.Cell) string {
 		cases := lists.GroupBy(same, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
 		wins, lost := map[string]int{}, int64(0)
 		for _, one := range cases {
-			wins[slices.MinFunc(one, func(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant]++
+			wins[slices.MinFunc(one, byDrain).Variant]++
 			for _, c := range one {
-				lost += c.Survival.Requests - c.Survival.Succeeded
+				lost += c.Survival.Lost()
 			}
 		}
 		line := fmt.Sprintf("%s at once, first drained: %s", units.Number(float64(same[0].Load.Burst)), strings.Join(words.Shortened(words.Counted(wins, len(cases), "case"), "%d more"), ", "))
-		lines = append(lines, words.Cut(line+"; "+units.Thousands(lost)+" requests lost."))
-	}
-	return lines
+		return words.Cut(line + "; " + units.Thousands(lost) + " requests lost.")
+	})
 }
 
 func sustainedLine(s *analysis.Summary) []string {
@@ -183,7 +168,7 @@ func sustainedLine(s *analysis.Summary) []string {
 	if len(cells) == 0 {
 		return nil
 	}
-	losing := slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return c.Survival.Succeeded == c.Survival.Requests })
+	losing := rank.Keep(cells, hasLost)
 	head := fmt.Sprintf("Sustained %s: ", words.Rate(cells[0].Load.RatePerSecond))
 	if len(losing) == 0 {
 		return []string{head + "every request answered in " + words.Count(len(cells), "cell") + "."}
@@ -195,9 +180,8 @@ func sustainedLine(s *analysis.Summary) []string {
 
 // searchLines gives the highest rates that kept a goal.
 func searchLines(s *analysis.Summary) []string {
-	cells := rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 	var lines []string
-	for _, same := range lists.GroupBy(cells, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
+	for _, same := range lists.GroupBy(searched(s), func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
 		slices.SortStableFunc(same, func(a, b *matrix.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
 		lines = append(lines, words.Fill(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, words.Where(rank.Point{Size: same[0].Payload, Clients: same[0].Clients})),
 			lists.Map(same, func(c *matrix.Cell) string { return c.Variant + " " + words.Between(c.Search.Kept, words.Rate) }))...)

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -37,8 +39,12 @@ func FleetLine(f *analysis.Fleet, longest int) string {
 		rest = fmt.Sprintf(" against %d servers", len(servers))
 	}
 	rest += "; clocks ±" + words.Micros(f.ClockErrorUS)
-	if len(clients) > 1 {
-		rest += ", windows " + togetherness(f.OpenedApartUS)
+	switch {
+	case len(clients) < 2:
+	case f.OpenedApartUS == 0:
+		rest += ", windows together"
+	default:
+		rest += ", windows within " + words.Micros(f.OpenedApartUS)
 	}
 	head := words.Count(len(clients), "client agent")
 	for shown := len(clients); shown > 0; shown-- {
@@ -53,26 +59,17 @@ func FleetLine(f *analysis.Fleet, longest int) string {
 	return words.Cut(head + rest + ".")
 }
 
-// togetherness says how far apart windows opened.
-func togetherness(apartUS float64) string {
-	if apartUS == 0 {
-		return "together"
-	}
-	return "within " + words.Micros(apartUS)
-}
-
 // foreignAnswer repeats the figures of other programs, and gives no advice on them.
 func foreignAnswer(s *analysis.Summary) []string {
-	var lines []string
 	single := false
-	for i := range s.Cells {
-		c := &s.Cells[i]
-		if c.IsValid() {
-			lines = append(lines, foreignLine(c))
-			single = single || c.Valid < matrix.LeastTrials
+	lines := rank.Ends(lists.Map(rank.CellsOf(s, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
+		single = single || c.Valid < matrix.LeastTrials
+		of := c.Tool + ", " + path.Base(c.Workload)
+		if c.Clients > 0 {
+			of += ", " + words.Clients(c.Clients)
 		}
-	}
-	lines = rank.Ends(lines)
+		return timesLine(of, c.Service.Mean, c)
+	}))
 	if single {
 		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: then there are intervals, and verdicts in diff.", matrix.LeastTrials))
 	}
@@ -82,18 +79,6 @@ func foreignAnswer(s *analysis.Summary) []string {
 	}
 	trust += fmt.Sprintf("figures of %s, not of wirelab: no load generator, server or machine was watched.", words.List(s.Foreign))
 	return append(lines, words.Cut(trust))
-}
-
-func foreignLine(c *matrix.Cell) string {
-	line := c.Tool + ", " + path.Base(c.Workload)
-	if c.Clients > 0 {
-		line += ", " + words.Clients(c.Clients)
-	}
-	line += fmt.Sprintf(": %s in the mean", words.Between(c.Service.Mean, words.Micros))
-	if p99 := rank.MetricOf(matrix.P99, c); p99 != nil {
-		line += ", P99 " + words.Micros(p99.Value)
-	}
-	return words.Cut(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
 // whose says that the figures are not wirelab's.
@@ -112,11 +97,7 @@ func served(s *analysis.Summary) []string {
 
 // servedWith says how the service stands with each number of clients.
 func servedWith(p *rank.Part) []string {
-	var lines []string
-	for _, c := range p.Cells {
-		if !c.IsValid() {
-			continue
-		}
+	return lists.Map(rank.Keep(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
 		times := c.ResponseTimes()
 		line := fmt.Sprintf("%s: %s answered well", words.Clients(c.Clients), words.Rate(c.Throughput.Value))
 		if !math.IsNaN(times.P50.Value) {
@@ -125,12 +106,11 @@ func servedWith(p *rank.Part) []string {
 		if !math.IsNaN(times.P99.Value) {
 			line += ", 99 of 100 within " + words.Micros(times.P99.Value)
 		}
-		if c.Survival.Requests == c.Survival.Succeeded {
+		if c.Survival.Lost() == 0 {
 			line += "; none failed"
 		}
-		lines = append(lines, words.Cut(line+"."))
-	}
-	return lines
+		return words.Cut(line + ".")
+	})
 }
 
 // byWire names the variants of services by their wire: they have no other stack.
@@ -145,31 +125,22 @@ func byWire(s *analysis.Summary, sentences []string) []string {
 
 // setbacks describes failures and standstills.
 func setbacks(s *analysis.Summary) []string {
-	worst := s.Cells[0]
-	for _, c := range s.Cells[1:] {
-		if c.Survival.Requests-c.Survival.Succeeded > worst.Survival.Requests-worst.Survival.Succeeded {
-			worst = c
-		}
-	}
+	worst := slices.MaxFunc(s.Cells, func(a, b matrix.Cell) int { return cmp.Compare(a.Survival.Lost(), b.Survival.Lost()) })
 	var lines []string
 	with := ""
 	if len(s.Cells) > 1 {
 		with = "With " + words.Clients(worst.Clients) + ": "
 	}
-	if failed := worst.Survival.Requests - worst.Survival.Succeeded; failed > 0 {
-		most := worst.Survival.Failures[0]
+	if failed := worst.Survival.Lost(); failed > 0 {
 		share := float64(failed) / float64(worst.Survival.Requests)
-		lines = append(lines, words.Cut(fmt.Sprintf("%s%s of the calls failed, mostly so: %s", with, words.Percent(share), most.Example)))
+		lines = append(lines, words.Cut(fmt.Sprintf("%s%s of the calls failed, mostly so: %s", with, words.Percent(share), worst.Survival.Failures[0].Example)))
 	}
 	if n, longest := worst.Standstills(); n > 0 {
 		times := "once, for"
 		if n > 1 {
 			times = fmt.Sprintf("%d times, for up to", n)
 		}
-		lines = append(lines, fmt.Sprintf("%shardly anything was answered %s about %s.", with, times, words.Micros(1e6*longest)))
-	}
-	for i, line := range lines {
-		lines[i] = strings.ToUpper(line[:1]) + line[1:]
+		lines = append(lines, words.Upper(fmt.Sprintf("%shardly anything was answered %s about %s.", with, times, words.Micros(1e6*longest))))
 	}
 	return lines
 }

@@ -64,23 +64,27 @@ func newPart(name string, cells []*matrix.Cell, compared []*compare.Comparison) 
 
 // CellsOf returns the cells for which can returns true.
 func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
-	var cells []*matrix.Cell
+	var all []*matrix.Cell
 	for i := range s.Cells {
-		if c := &s.Cells[i]; can(c) {
-			cells = append(cells, c)
-		}
+		all = append(all, &s.Cells[i])
 	}
-	return cells
+	return Keep(all, can)
+}
+
+// Keep returns those of some cells for which can returns true.
+func Keep(cells []*matrix.Cell, can func(*matrix.Cell) bool) []*matrix.Cell {
+	return slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return !can(c) })
 }
 
 // Cell returns nil if the cell has no valid trial.
 func (p *Part) Cell(variant string, at Point) *matrix.Cell {
-	for _, c := range p.Cells {
-		if c.IsValid() && c.Variant == variant && c.Payload == at.Size && c.Clients == at.Clients {
-			return c
-		}
+	i := slices.IndexFunc(p.Cells, func(c *matrix.Cell) bool {
+		return c.IsValid() && c.Variant == variant && c.Payload == at.Size && c.Clients == at.Clients
+	})
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return p.Cells[i]
 }
 
 // CellsAt returns the cells of all variants at a point that have a valid trial.
@@ -131,28 +135,16 @@ func (p *Part) Searched() bool { return p.Cells[0].Load.Model == "search" }
 
 // Repeated reports whether most cells have enough trials for a verdict.
 func (p *Part) Repeated() bool {
-	enough := 0
-	for _, c := range p.Cells {
-		if c.Throughput.Interval != nil {
-			enough++
-		}
-	}
-	return 2*enough > len(p.Cells)
+	enough := Keep(p.Cells, func(c *matrix.Cell) bool { return c.Throughput.Interval != nil })
+	return 2*len(enough) > len(p.Cells)
 }
 
 // Opposite returns a verdict as seen by the other variant.
 func Opposite(v compare.Verdict) compare.Verdict {
-	switch v {
-	case compare.Faster:
-		return compare.Slower
-	case compare.Slower:
-		return compare.Faster
-	case compare.Less:
-		return compare.More
-	case compare.More:
-		return compare.Less
+	opposites := map[compare.Verdict]compare.Verdict{
+		compare.Faster: compare.Slower, compare.Slower: compare.Faster, compare.Less: compare.More, compare.More: compare.Less,
 	}
-	return v
+	return cmp.Or(opposites[v], v)
 }
 
 // MainPart returns the part with the most cells.
@@ -167,12 +159,8 @@ func IsDecided(c *compare.Comparison) bool {
 
 // ClosedLoop reports whether a part was loaded by a closed loop.
 func ClosedLoop(s *analysis.Summary, part string) bool {
-	for i := range s.Cells {
-		if s.Cells[i].Part == part {
-			return s.Cells[i].Load.Model == "closed"
-		}
-	}
-	return false
+	i := slices.IndexFunc(s.Cells, func(c matrix.Cell) bool { return c.Part == part })
+	return i >= 0 && s.Cells[i].Load.Model == "closed"
 }
 
 // CellsUnder returns the cells of a load model for which has returns true.
@@ -181,9 +169,8 @@ func CellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) 
 }
 
 // Only returns the part with some of its cells alone.
-func (p *Part) Only(keep func(*matrix.Cell) bool) *Part {
-	cells := slices.DeleteFunc(slices.Clone(p.Cells), func(c *matrix.Cell) bool { return !keep(c) })
-	return newPart(p.Name, cells, p.Comparisons)
+func (p *Part) Only(can func(*matrix.Cell) bool) *Part {
+	return newPart(p.Name, Keep(p.Cells, can), p.Comparisons)
 }
 
 // Around returns the part at the measured sizes and concurrencies next to the wanted ones,

@@ -43,9 +43,8 @@ func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 // that no other is certainly faster than.
 func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	var best *matrix.Cell
-	for _, variant := range p.Variants {
-		c := p.Cell(variant, at)
-		if c == nil || MetricOf(metric, c) == nil || p.beaten(variant, metric, at) {
+	for _, c := range p.CellsAt(at) {
+		if MetricOf(metric, c) == nil || p.beaten(c.Variant, metric, at) {
 			continue
 		}
 		if best == nil || MetricOf(metric, c).Value < MetricOf(metric, best).Value {
@@ -76,16 +75,25 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	return r, true
 }
 
+// Contests ranks the variants at the points of some sizes and numbers of clients at which
+// there is more than one to compare.
+func (p *Part) Contests(metric string, sizes []record.Payload, clients []int) []Ranking {
+	var all []Ranking
+	for _, size := range sizes {
+		for _, n := range clients {
+			if r, ok := p.Rank(metric, Point{size, n}); ok && len(r.Rivals) > 0 {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
 func (p *Part) beaten(variant, metric string, at Point) bool {
 	return slices.ContainsFunc(p.Variants, func(other string) bool {
 		view, compared := p.Against(variant, other, metric, at)
 		return compared && (view.Verdict == compare.Slower || view.Verdict == compare.More)
 	})
-}
-
-// candidates returns the variants that no measurement speaks against.
-func (r Ranking) candidates() []string {
-	return slices.Concat([]string{r.Best}, r.Equal, r.Unsure)
 }
 
 // SizeGroups ranks the variants with a number of clients at every size, and puts the sizes
@@ -132,24 +140,21 @@ type SizeRange struct {
 	Candidates []string
 }
 
-// Ranges divides the sizes, with n clients, into the fewest ranges that have a candidate.
+// Ranges divides the sizes, with n clients, into the fewest ranges that have a candidate: a
+// variant that no measurement speaks against.
 func (p *Part) Ranges(metric string, n int) []SizeRange {
 	var all []SizeRange
-	for _, size := range p.Sizes {
-		r, ok := p.Rank(metric, Point{size, n})
-		if !ok || len(r.Rivals) == 0 {
-			continue
-		}
-		candidates := r.candidates()
+	for _, r := range p.Contests(metric, p.Sizes, []int{n}) {
+		candidates := slices.Concat([]string{r.Best}, r.Equal, r.Unsure)
 		if len(all) > 0 {
 			last := &all[len(all)-1]
 			common := slices.DeleteFunc(slices.Clone(last.Candidates), func(v string) bool { return !slices.Contains(candidates, v) })
 			if len(common) > 0 {
-				last.Sizes, last.Candidates = append(last.Sizes, size), common
+				last.Sizes, last.Candidates = append(last.Sizes, r.At.Size), common
 				continue
 			}
 		}
-		all = append(all, SizeRange{[]record.Payload{size}, candidates})
+		all = append(all, SizeRange{[]record.Payload{r.At.Size}, candidates})
 	}
 	return all
 }
@@ -162,18 +167,19 @@ func (p *Part) AllCandidates(ranges []SizeRange) bool {
 // Peaks returns the cell in which each variant is at its best, the highest first.
 func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
 	var peaks []*matrix.Cell
+	byRate := func(a, b *matrix.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) }
 	for _, variant := range p.Variants {
-		var peak *matrix.Cell
+		var own []*matrix.Cell
 		for _, n := range p.Clients {
-			if c := p.Cell(variant, Point{size, n}); c != nil && (peak == nil || c.Throughput.Value > peak.Throughput.Value) {
-				peak = c
+			if c := p.Cell(variant, Point{size, n}); c != nil {
+				own = append(own, c)
 			}
 		}
-		if peak != nil {
-			peaks = append(peaks, peak)
+		if len(own) > 0 {
+			peaks = append(peaks, slices.MinFunc(own, byRate))
 		}
 	}
-	slices.SortStableFunc(peaks, func(a, b *matrix.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) })
+	slices.SortStableFunc(peaks, byRate)
 	return peaks
 }
 

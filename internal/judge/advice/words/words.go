@@ -174,9 +174,7 @@ func Brief(names []string) (over string, short []string) {
 func Share(v float64) string { return units.Number(100*v) + " %" }
 
 // Times writes a ratio as in "2 (1.9 to 2.1) times".
-func Times(f matrix.Figure) string {
-	return Between(f, units.Number) + " times"
-}
+func Times(f matrix.Figure) string { return Between(f, units.Number) + " times" }
 
 const (
 	// LongestLine of an answer, in characters.
@@ -239,31 +237,17 @@ func WorstFailure(c *matrix.Cell) string {
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
-// SizeNames writes sizes.
-func SizeNames(sizes []record.Payload) []string {
-	names := make([]string, len(sizes))
-	for i, s := range sizes {
-		names[i] = PayloadText(s)
-	}
-	return names
-}
-
 // SizesOf says at which of a part's sizes something holds.
 func SizesOf(p *rank.Part, some []rank.Ranking) string {
-	if len(some) == len(p.Sizes) && len(some) > 1 {
-		if len(some) == 2 {
-			return " at both sizes"
-		}
+	switch {
+	case len(some) == len(p.Sizes) && len(some) == 2:
+		return " at both sizes"
+	case len(some) == len(p.Sizes) && len(some) > 2:
 		return " at every size"
-	}
-	if len(p.Sizes) == 1 && p.Sizes[0] == (record.Payload{}) {
+	case len(p.Sizes) == 1 && p.Sizes[0] == (record.Payload{}):
 		return "" // the workload decides
 	}
-	sizes := make([]record.Payload, len(some))
-	for i, r := range some {
-		sizes[i] = r.At.Size
-	}
-	return " at " + List(SizeNames(sizes))
+	return " at " + List(lists.Map(some, func(r rank.Ranking) string { return PayloadText(r.At.Size) }))
 }
 
 // AtSize begins a clause about a size. A workload that decides on its sizes has no size to
@@ -275,7 +259,7 @@ func AtSize(s record.Payload) string {
 	return "at " + PayloadText(s) + " "
 }
 
-// AtSmallest begins a clause about the smallest of a part's sizes.
+// AtSmallest begins a clause about the smallest of a part's sizes, if it has several.
 func AtSmallest(p *rank.Part) string {
 	if len(p.Sizes) < 2 {
 		return ""
@@ -285,15 +269,13 @@ func AtSmallest(p *rank.Part) string {
 
 // DoubtOf says why the best one is not certainly best.
 func DoubtOf(r rank.Ranking) string {
-	if r.TooFew {
-		return ", in too few trials to be sure"
-	}
 	text := ""
-	switch len(r.Equal) {
-	case 0:
-	case 1:
+	switch {
+	case r.TooFew:
+		return ", in too few trials to be sure"
+	case len(r.Equal) == 1:
 		text = ", which " + r.Equal[0] + " equals within 5 %"
-	default:
+	case len(r.Equal) > 1:
 		text = ", which " + List(r.Equal) + " equal within 5 %"
 	}
 	if len(r.Unsure) > 0 {
@@ -321,9 +303,5 @@ func Prefixed(p *rank.Part, parts []*rank.Part, sentences []string) []string {
 	if len(parts) < 2 || p.Name == "" {
 		return sentences
 	}
-	named := make([]string, len(sentences))
-	for i, sentence := range sentences {
-		named[i] = p.Name + ": " + strings.ToLower(sentence[:1]) + sentence[1:]
-	}
-	return named
+	return lists.Map(sentences, func(s string) string { return p.Name + ": " + strings.ToLower(s[:1]) + s[1:] })
 }

@@ -20,25 +20,21 @@ type Survival struct {
 	Failures  []record.ErrorCount `json:"failures"`                                // by class and code, most frequent first
 }
 
+// Lost counts the requests without an answer.
+func (s Survival) Lost() int64 { return s.Requests - s.Succeeded }
+
 func survivalOf(trials []Trial) Survival {
 	s := Survival{Trials: len(trials)}
 	for _, t := range trials {
 		s.Requests += t.Requests
 		s.Succeeded += max(0, t.Requests-t.Failed())
-		s.Failures = addFailures(s.Failures, t.Errors)
+		s.Failures = record.PlusErrors(s.Failures, t.Errors) // of the same class and code, which keep the first example
+		slices.SortStableFunc(s.Failures, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	}
 	if s.Requests > 0 {
 		s.Share = new(float64(s.Succeeded) / float64(s.Requests))
 	}
 	return s
-}
-
-// addFailures adds up failures of the same class and code, which keep the first
-// example.
-func addFailures(all, more []record.ErrorCount) []record.ErrorCount {
-	all = record.PlusErrors(all, more)
-	slices.SortStableFunc(all, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
-	return all
 }
 
 // Connections holds the connections that were asked for and those that the window had, over
