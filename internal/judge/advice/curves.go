@@ -3,7 +3,6 @@ package advice
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -37,24 +36,18 @@ func knees(s *analysis.Summary, by string) []string {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b curves.Knee) int { return cmp.Compare(a.Clients.Value, b.Clients.Value) })
-	var at, without []string
-	for _, knees := range lists.GroupBy(found, kneePlace) {
-		at = append(at, kneePlace(knees[0])+" for "+curvesOf(knees))
-	}
+	at := lists.Map(lists.GroupBy(found, kneePlace), func(knees []curves.Knee) string { return kneePlace(knees[0]) + " for " + curvesOf(knees) })
 	reasons := lists.GroupBy(refused, func(k curves.Knee) string { return k.Reason })
 	slices.SortStableFunc(reasons, func(a, b []curves.Knee) int { return cmp.Compare(len(b), len(a)) })
-	for _, knees := range reasons {
-		without = append(without, knees[0].Reason+" ("+curvesOf(knees)+")")
+	without := lists.Map(reasons, func(knees []curves.Knee) string { return knees[0].Reason + " (" + curvesOf(knees) + ")" })
+	if len(at) == 0 {
+		return words.Sentence(without, "No point was found where "+begins+": %s.")
 	}
-	switch {
-	case len(at) == 0 && len(without) == 0:
-		return nil
-	case len(at) == 0:
-		return []string{"No point was found where " + begins + ": " + strings.Join(without, "; ") + "."}
-	case len(without) == 0:
-		return []string{words.Upper(begins) + " " + strings.Join(at, "; ") + "."}
+	text := words.Upper(begins) + " " + strings.Join(at, "; ") + "."
+	if len(without) > 0 {
+		text += " Elsewhere " + strings.Join(without, "; ") + "."
 	}
-	return []string{words.Upper(begins) + " " + strings.Join(at, "; ") + ". Elsewhere " + strings.Join(without, "; ") + "."}
+	return []string{text}
 }
 
 // tooFewForKnees says that no curve has enough concurrencies for a knee. It says
@@ -91,11 +84,8 @@ func curvesOf(knees []curves.Knee) string {
 		variants = lists.AppendNew(variants, k.Variant)
 		sizes[k.Variant] = lists.AppendNew(sizes[k.Variant], words.PayloadText(k.Payload))
 	}
-	var texts []string
-	for _, same := range lists.GroupBy(variants, func(v string) string { return words.List(sizes[v]) }) {
-		texts = append(texts, words.List(same)+" at "+words.List(sizes[same[0]]))
-	}
-	return strings.Join(texts, ", ")
+	alike := lists.GroupBy(variants, func(v string) string { return words.List(sizes[v]) })
+	return strings.Join(lists.Map(alike, func(same []string) string { return words.List(same) + " at " + words.List(sizes[same[0]]) }), ", ")
 }
 
 // sweepSizes is the fewest sizes along which the analysis seeks crossovers.
@@ -105,22 +95,20 @@ const sweepSizes = 4
 func crossovers(s *analysis.Summary, parts []*rank.Part) []string {
 	var clauses, unclear []string
 	for _, c := range s.Crossovers {
-		pair := fmt.Sprintf("%s and %s near %s with %s", c.A, c.B, words.Size(c.Bytes.Value), words.Clients(c.Clients))
-		if c.Kind == "indistinct" {
-			unclear = append(unclear, pair)
-			continue
-		}
 		how := "gradually"
-		if c.Kind == "sharp" {
+		switch c.Kind {
+		case "indistinct":
+			unclear = append(unclear, fmt.Sprintf("%s and %s near %s with %s", c.A, c.B, words.Size(c.Bytes.Value), words.Clients(c.Clients)))
+			continue
+		case "sharp":
 			how = "sharply, from one size to the next"
 		}
 		clauses = append(clauses, fmt.Sprintf("%s overtakes %s at %s with %s, %s", c.B, c.A, words.Between(c.Bytes, words.Size), words.Clients(c.Clients), how))
 	}
-	sentences := append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
-	if len(sentences) > 0 {
-		return sentences
+	if len(s.Crossovers) == 0 {
+		return withoutCrossover(parts)
 	}
-	return withoutCrossover(parts)
+	return append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
 }
 
 // withoutCrossover says of every part along whose sizes one could have been found that
@@ -142,19 +130,25 @@ func noCrossover(p *rank.Part) string {
 		a, b    string
 		clients int
 	}
-	sizes := map[sweep][]record.Payload{}
+	sizes := map[sweep]int{}
 	for _, c := range p.Comparisons {
 		if c.Metric == matrix.Mean && c.Ratio.Interval != nil && c.RequestBytes == c.ResponseBytes && c.RequestBytes > 0 {
-			s := sweep{c.A, c.B, c.Clients}
-			sizes[s] = append(sizes[s], c.Payload)
+			sizes[sweep{c.A, c.B, c.Clients}]++
 		}
 	}
-	maps.DeleteFunc(sizes, func(_ sweep, sizes []record.Payload) bool { return len(sizes) < sweepSizes })
-	if len(sizes) == 0 {
-		return fmt.Sprintf("No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at %d sizes.", sweepSizes)
+	looked, whole := 0, 0
+	for _, n := range sizes {
+		if n >= sweepSizes {
+			looked++
+		}
+		if n >= max(sweepSizes, len(p.Sizes)) {
+			whole++
+		}
 	}
-	whole := len(slices.DeleteFunc(slices.Collect(maps.Values(sizes)), func(s []record.Payload) bool { return len(s) < len(p.Sizes) }))
-	if whole == len(p.Clients)*len(p.Variants)*(len(p.Variants)-1)/2 {
+	switch {
+	case looked == 0:
+		return fmt.Sprintf("No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at %d sizes.", sweepSizes)
+	case whole == len(p.Clients)*len(p.Variants)*(len(p.Variants)-1)/2:
 		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", words.PayloadText(p.Sizes[0]), words.PayloadText(p.Sizes[len(p.Sizes)-1]))
 	}
 	return "As messages grow no variant was seen to overtake another, where there were trials enough to look."
@@ -194,13 +188,7 @@ func crossoverLines(s *analysis.Summary) []string {
 }
 
 // bottlenecks says of every curve, one sentence each, what keeps it from its ideal line.
-func bottlenecks(s *analysis.Summary) []string {
-	var sentences []string
-	for _, scaling := range s.Scalings {
-		sentences = append(sentences, Bottleneck(scaling))
-	}
-	return sentences
-}
+func bottlenecks(s *analysis.Summary) []string { return lists.Map(s.Scalings, Bottleneck) }
 
 // Bottleneck says what keeps one curve from its ideal line. The diagnosis itself holds the
 // figures.
@@ -210,26 +198,28 @@ func Bottleneck(s curves.Scaling) string {
 	if !strings.Contains(name, "conn=") {
 		name += " (" + s.Connection + ")"
 	}
+	connections := "one connection"
+	if d.Connections.Value != 1 {
+		connections = units.Number(d.Connections.Value) + " connections"
+	}
+	noHelp := ""
+	if d.Gain != nil {
+		noHelp = fmt.Sprintf(" (%s carries %s as much)", d.Better, words.Times(*d.Gain))
+	}
 	switch d.Bottleneck {
 	case curves.OnConnection:
-		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much.",
-			name, connectionsOf(d), serialises(d), d.Better, words.Times(*d.Gain))
+		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much.", name, connections, serialises(d), d.Better, words.Times(*d.Gain))
 	case curves.MaybeConnection:
 		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure.",
-			name, connectionsOf(d), d.Clients, words.Share(*d.Share))
-	case curves.OnClientCPU, curves.OnServerCPU:
-		end, busy := "client", d.Client
-		if d.Bottleneck == curves.OnServerCPU {
-			end, busy = "server", d.Server
-		}
-		return fmt.Sprintf("%s: no bottleneck found in its connections; the %s's CPU is the limit, %s busy with %d in flight%s.",
-			name, end, words.Share(busy.Value), d.Clients, moreDidNotHelp(d))
+			name, connections, d.Clients, words.Share(*d.Share))
+	case curves.OnClientCPU:
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the client's CPU is the limit, %s busy with %d in flight%s.", name, words.Share(d.Client.Value), d.Clients, noHelp)
+	case curves.OnServerCPU:
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the server's CPU is the limit, %s busy with %d in flight%s.", name, words.Share(d.Server.Value), d.Clients, noHelp)
 	case curves.OnBothCPUs:
-		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s.",
-			name, d.Clients, moreDidNotHelp(d))
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s.", name, d.Clients, noHelp)
 	case curves.NoBottleneck:
-		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.",
-			name, d.Clients, words.Share(*d.Share), moreDidNotHelp(d))
+		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.", name, d.Clients, words.Share(*d.Share), noHelp)
 	default:
 		return fmt.Sprintf("%s: its bottleneck is unknown, because one call in flight alone was not measured.", name)
 	}
@@ -248,37 +238,18 @@ func serialises(d curves.Diagnosis) string {
 	return fmt.Sprintf("%s %d callers, each waiting for calls before it", verb, d.Clients)
 }
 
-func connectionsOf(d curves.Diagnosis) string {
-	if d.Connections.Value == 1 {
-		return "one connection"
-	}
-	return fmt.Sprintf("%s connections", units.Number(d.Connections.Value))
-}
-
-func moreDidNotHelp(d curves.Diagnosis) string {
-	if d.Gain == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (%s carries %s as much)", d.Better, words.Times(*d.Gain))
-}
-
 // bestInFlight says who carries most with the most calls in flight, one line per workload.
 func bestInFlight(s *analysis.Summary) []string {
 	var lines []string
+	last := func(c curves.Scaling) curves.ScalingPoint { return c.Points[len(c.Points)-1] }
 	for _, ofWork := range lists.GroupBy(s.Scalings, func(c curves.Scaling) string { return c.Part + c.Workload }) {
-		most := ofWork[0].Points[len(ofWork[0].Points)-1].Clients
-		var all []curves.Scaling
-		for _, curve := range ofWork {
-			if curve.Points[len(curve.Points)-1].Clients == most {
-				all = append(all, curve)
-			}
-		}
-		carries := func(c curves.Scaling) float64 { return c.Points[len(c.Points)-1].Throughput.Value }
-		slices.SortStableFunc(all, func(a, b curves.Scaling) int { return cmp.Compare(carries(b), carries(a)) })
+		most := last(ofWork[0]).Clients
+		all := slices.DeleteFunc(slices.Clone(ofWork), func(c curves.Scaling) bool { return last(c).Clients != most })
+		slices.SortStableFunc(all, func(a, b curves.Scaling) int { return cmp.Compare(last(b).Throughput.Value, last(a).Throughput.Value) })
 		over, names := words.Brief(lists.Map(all, func(c curves.Scaling) string { return c.Variant }))
 		items := make([]string, len(all))
 		for i, c := range all {
-			items[i] = names[i] + " " + words.Rate(carries(c))
+			items[i] = names[i] + " " + words.Rate(last(c).Throughput.Value)
 		}
 		lines = append(lines, words.Fill(fmt.Sprintf("%s%s, %d in flight: ", over, ofWork[0].Workload, most), items)...)
 	}

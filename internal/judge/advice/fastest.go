@@ -20,10 +20,7 @@ func fastest(p *rank.Part) []string {
 	}
 	var sentences []string
 	for _, n := range p.ClientEnds() {
-		var clauses []string
-		for _, group := range p.SizeGroups(matrix.Mean, n) {
-			clauses = append(clauses, leader(p, group))
-		}
+		clauses := lists.Map(p.SizeGroups(matrix.Mean, n), func(group []rank.Ranking) string { return leader(p, group) })
 		sentences = append(sentences, words.Sentence(clauses, "With %s %s.", words.Clients(n))...)
 	}
 	return sentences
@@ -92,7 +89,7 @@ func singleVariant(p *rank.Part) []string {
 // concurrency. The intervals show whether that is certain, because comparisons are of equal
 // concurrencies.
 func highestThroughput(p *rank.Part) []string {
-	if !p.Closed() || len(p.Variants) < 2 || len(p.Clients) < 2 {
+	if !p.Closed() || len(p.Clients) < 2 {
 		return nil
 	}
 	var clauses []string
@@ -102,10 +99,9 @@ func highestThroughput(p *rank.Part) []string {
 			continue
 		}
 		first, rest := peaks[0], peaks[1:]
-		others := make([]string, len(rest))
-		for i, c := range rest {
-			others[i] = fmt.Sprintf("%s's %s with %d", c.Variant, words.Rate(c.Throughput.Value), c.Clients)
-		}
+		others := lists.Map(rest, func(c *matrix.Cell) string {
+			return fmt.Sprintf("%s's %s with %d", c.Variant, words.Rate(c.Throughput.Value), c.Clients)
+		})
 		clause := fmt.Sprintf("%s%s's, %s with %s, against %s",
 			words.AtSize(size), first.Variant, words.Between(first.Throughput, words.Rate), words.Clients(first.Clients), words.List(others))
 		if !rank.Apart(first.Throughput, rest[0].Throughput) {
@@ -122,29 +118,17 @@ func tail(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
 	}
-	var clauses []string
-	for _, size := range p.SizeEnds() {
-		lowest, ok := p.Rank(matrix.P99, rank.Point{Size: size, Clients: p.MostClients()})
-		if ok && len(lowest.Rivals) > 0 {
-			clauses = append(clauses, words.AtSize(size)+tailAt(p, lowest))
-		}
-	}
-	if len(clauses) == 0 {
-		return tooFewForTail(p)
-	}
-	return words.Sentence(clauses, "The tail with %s: %s.", words.Clients(p.MostClients()))
-}
-
-// tooFewForTail says that no tails were compared because trials have too few requests.
-func tooFewForTail(p *rank.Part) []string {
-	fewer := slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
+	clauses := lists.Map(p.Contests(matrix.P99, p.SizeEnds(), []int{p.MostClients()}), func(lowest rank.Ranking) string {
+		return words.AtSize(lowest.At.Size) + tailAt(p, lowest)
+	})
+	tooFew := slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
 		return c.IsValid() && c.Clients == p.MostClients() && c.Requests/int64(c.Valid) < matrix.P99Requests
 	})
-	if !fewer || p.Searched() {
-		return nil
+	if len(clauses) == 0 && tooFew && !p.Searched() {
+		return []string{fmt.Sprintf("The shortest tail with %s was not measured: P99 needs %s requests per trial, and some trials have fewer.",
+			words.Clients(p.MostClients()), units.Thousands(matrix.P99Requests))}
 	}
-	return []string{fmt.Sprintf("The shortest tail with %s was not measured: P99 needs %s requests per trial, and some trials have fewer.",
-		words.Clients(p.MostClients()), units.Thousands(matrix.P99Requests))}
+	return words.Sentence(clauses, "The tail with %s: %s.", words.Clients(p.MostClients()))
 }
 
 func tailAt(p *rank.Part, lowest rank.Ranking) string {
@@ -181,23 +165,19 @@ func choice(p *rank.Part) []string {
 	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
 		return []string{fmt.Sprintf("No difference between %s is beyond doubt: choose by other merits.", words.List(p.Variants))}
 	}
-	var rules, clauses []string
-	for _, n := range p.ClientEnds() {
-		rule := ruleByMean(p, n, "no mean is lowest beyond doubt")
-		rules = append(rules, rule)
-		clauses = append(clauses, "with "+words.Clients(n)+" "+rule)
-	}
+	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "no mean is lowest beyond doubt") })
+	clauses := []string{"with " + words.Clients(p.Clients[0]) + " " + rules[0]}
 	if len(rules) == 2 && rules[0] == rules[1] {
 		clauses = []string{fmt.Sprintf("%s, with %s as with %d", rules[0], words.Clients(p.Clients[0]), p.MostClients())}
+	} else if len(rules) == 2 {
+		clauses = append(clauses, "with "+words.Clients(p.MostClients())+" "+rules[1])
 	}
 	for _, by := range []struct{ metric, name string }{{matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
-		ranges := p.Ranges(by.metric, p.MostClients())
-		if len(ranges) == 0 {
-			continue // not measured
-		}
-		if p.AllCandidates(ranges) {
+		switch ranges := p.Ranges(by.metric, p.MostClients()); {
+		case len(ranges) == 0: // not measured
+		case p.AllCandidates(ranges):
 			clauses = append(clauses, fmt.Sprintf("no %s with %s is lowest beyond doubt", by.name, words.Clients(p.MostClients())))
-		} else {
+		default:
 			clauses = append(clauses, fmt.Sprintf("where %s with %s matters, %s", by.name, words.Clients(p.MostClients()), bySize(p, ranges)))
 		}
 	}

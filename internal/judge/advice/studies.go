@@ -86,14 +86,11 @@ var shareNames = map[string]string{
 // time, and by throughput and time as far as these differ at all.
 func shares(s *analysis.Summary) []string {
 	var sentences []string
-	for _, difference := range s.Shares {
-		if difference.Metric != matrix.CPU && !difference.Decided {
-			continue
+	for _, d := range s.Shares {
+		sameAsThroughput := d.Metric == matrix.Mean && rank.ClosedLoop(s, d.Part)
+		if (d.Metric == matrix.CPU || d.Decided) && !sameAsThroughput {
+			sentences = append(sentences, shareSentence(d))
 		}
-		if difference.Metric == matrix.Mean && rank.ClosedLoop(s, difference.Part) {
-			continue // the throughput, seen from the other side
-		}
-		sentences = append(sentences, shareSentence(difference))
 	}
 	return sentences
 }
@@ -106,35 +103,32 @@ func shareSentence(d compare.Shares) string {
 	case !d.Decided:
 		return fmt.Sprintf("Undecided: %s: %s, which may be none, so there is nothing to share out.", where, words.Times(d.Ratio))
 	}
-	texts := make([]string, len(d.Steps))
-	for i, step := range d.Steps {
-		texts[i] = step.Change + " "
+	texts := lists.Map(d.Steps, func(step compare.ShareStep) string {
+		share := words.Between(*step.Share, words.Share)
 		switch {
 		case step.Share.Interval == nil || !step.Decided:
-			texts[i] += fmt.Sprintf("undecided, %s", words.Between(*step.Share, words.Share))
+			return step.Change + " undecided, " + share
 		case step.Share.Value < 0:
-			texts[i] += fmt.Sprintf("%s, a saving", words.Between(*step.Share, words.Share))
-		default:
-			texts[i] += words.Between(*step.Share, words.Share)
+			return step.Change + " " + share + ", a saving"
 		}
-	}
+		return step.Change + " " + share
+	})
 	return fmt.Sprintf("%s: %s. Of this difference have %s.", words.Upper(where), words.Times(d.Ratio), strings.Join(texts, "; "))
 }
 
 // shareLines says what makes up a difference, in CPU time or else in time.
 func shareLines(s *analysis.Summary) []string {
-	for _, metric := range []string{matrix.Mean, matrix.CPU} {
-		for _, d := range s.Shares {
-			if d.Metric != metric || len(d.Steps) == 0 {
-				continue
-			}
-			what := map[string]string{matrix.Mean: "time", matrix.CPU: "CPU"}[metric]
-			ratio := words.Factor(d.Ratio)
-			if d.Ratio.Interval == nil {
-				ratio += " (" + words.Count(d.Pairs, "trial") + ")"
-			}
-			return words.Fill(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, what, ratio), shareSteps(d.Steps))
+	for _, by := range []struct{ metric, name string }{{matrix.Mean, "time"}, {matrix.CPU, "CPU"}} {
+		i := slices.IndexFunc(s.Shares, func(d compare.Shares) bool { return d.Metric == by.metric && len(d.Steps) > 0 })
+		if i < 0 {
+			continue
 		}
+		d := s.Shares[i]
+		ratio := words.Factor(d.Ratio)
+		if d.Ratio.Interval == nil {
+			ratio += " (" + words.Count(d.Pairs, "trial") + ")"
+		}
+		return words.Fill(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, by.name, ratio), shareSteps(d.Steps))
 	}
 	return nil
 }
@@ -175,21 +169,34 @@ func claimCount(s *analysis.Summary) []string {
 // steps says where a call's time jumps with its size, and what takes the jump away.
 func steps(s *analysis.Summary) []string {
 	var sentences []string
-	for _, all := range lists.GroupBy(s.Steps, func(step compare.Step) string {
-		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
-	}) {
+	for _, all := range jumps(s) {
 		sentences = append(sentences, stepSentences(all)...)
 	}
 	return sentences
 }
 
-// stepSentences describes one jump. The first step belongs to the part's first variant.
+// jumps puts the variants at one jump together. The first belongs to the part's first variant.
+func jumps(s *analysis.Summary) [][]compare.Step {
+	return lists.GroupBy(s.Steps, func(step compare.Step) string {
+		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
+	})
+}
+
 func stepSentences(all []compare.Step) []string {
 	first := all[0]
 	where := fmt.Sprintf("%s: from %s to %s", first.Part, words.ExactSize(first.From), words.ExactSize(first.To))
+	times := words.Between(first.Time, units.Number)
+	appears := ""
+	if with := factors(all, compare.StepAppears); len(with) > 0 {
+		appears = "; one appears with " + words.List(with)
+	}
 	switch first.Outcome {
 	case compare.HasStep:
-		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, words.Between(first.Time, units.Number), moreFaults(first), cause(all))}
+		faults := "" // page faults that the larger message certainly has more
+		if first.Faults != nil && first.Faults.Interval != nil && first.Faults.Interval.Low > 0 {
+			faults = fmt.Sprintf(", with %s page faults more", words.Between(*first.Faults, units.Number))
+		}
+		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, times, faults, cause(all))}
 		for _, kind := range []struct {
 			kind compare.StepKind
 			says string
@@ -200,18 +207,9 @@ func stepSentences(all []compare.Step) []string {
 		}
 		return sentences
 	case compare.NoStep:
-		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, words.Between(first.Time, units.Number), appearing(all))}
+		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, times, appears)}
 	}
-	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, words.Between(first.Time, units.Number), appearing(all))}
-}
-
-// appearing names the variants that have a step of their own.
-func appearing(all []compare.Step) string {
-	with := factors(all, compare.StepAppears)
-	if len(with) == 0 {
-		return ""
-	}
-	return "; one appears with " + words.List(with)
+	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, times, appears)}
 }
 
 // cause names what takes the step away, and what does not.
@@ -224,14 +222,6 @@ func cause(all []compare.Step) string {
 		return ": a step, which comes from what " + words.Joined(gone, "or") + " changes"
 	}
 	return fmt.Sprintf(": a step, which comes from what %s changes, and not from what %s changes", words.Joined(gone, "or"), words.Joined(stays, "or"))
-}
-
-// moreFaults gives the page faults that the larger message certainly has more.
-func moreFaults(s compare.Step) string {
-	if s.Faults == nil || s.Faults.Interval == nil || s.Faults.Interval.Low <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(", with %s page faults more", words.Between(*s.Faults, units.Number))
 }
 
 // factors names the variants of a kind by what differs from the first, with their ratios.
@@ -249,9 +239,9 @@ func factors(all []compare.Step, kind compare.StepKind) []string {
 func changed(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
-		name, _, _ := strings.Cut(factor(step), "=")
-		if step.Outcome == kind && !slices.Contains(names, name) {
-			names = append(names, name)
+		if step.Outcome == kind {
+			name, _, _ := strings.Cut(factor(step), "=")
+			names = lists.AppendNew(names, name)
 		}
 	}
 	return names
@@ -268,9 +258,7 @@ func factor(step compare.Step) string {
 // stepLines says where the time jumps, and what takes the jump away.
 func stepLines(s *analysis.Summary) []string {
 	var lines []string
-	for _, all := range lists.GroupBy(s.Steps, func(step compare.Step) string {
-		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
-	}) {
+	for _, all := range jumps(s) {
 		first := all[0]
 		head := fmt.Sprintf("%s to %s over %s: %s, ", words.ExactSize(first.From), words.ExactSize(first.To), first.Variant, words.Factor(first.Time))
 		switch first.Outcome {
