@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -136,11 +137,7 @@ func whyNone(before, after *Summary) error {
 // foreignDoubts lists the reasons against a comparison with other programs' figures.
 func foreignDoubts(before, after *Summary, common []cellPair) []string {
 	var doubts []string
-	add := func(text string) {
-		if !slices.Contains(doubts, text) {
-			doubts = append(doubts, text)
-		}
-	}
+	add := func(text string) { doubts = lists.AppendNew(doubts, text) }
 	for _, run := range []struct {
 		*Summary
 		when string

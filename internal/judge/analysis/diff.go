@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -193,9 +194,7 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !slices.Contains(variants, c.Variant) {
-				variants = append(variants, c.Variant)
-			}
+			variants = lists.AppendNew(variants, c.Variant)
 			place[variant] = slices.Index(variants, c.Variant)
 			c.Variant, c.Key = variant, fmt.Sprintf("%d/%s", i, c.Key)
 			over.Cells = append(over.Cells, c)

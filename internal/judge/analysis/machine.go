@@ -29,9 +29,7 @@ func settings(points []*matrix.Point) []Setting {
 				found := lists.FindOrAdd(&all, Setting{Stack: p.Cell.Stack, Setting: s}, func(known Setting) bool {
 					return known.Stack == p.Cell.Stack && known.Setting == s
 				})
-				if !slices.Contains(found.Variants, p.Cell.Variant) {
-					found.Variants = append(found.Variants, p.Cell.Variant)
-				}
+				found.Variants = lists.AppendNew(found.Variants, p.Cell.Variant)
 			}
 		}
 	}
@@ -155,8 +153,8 @@ func (f *Fleet) InRole(role string) []string {
 func foreignPrograms(records []*record.Record) []string {
 	var programs []string
 	for _, r := range records {
-		if r.Foreign != nil && !slices.Contains(programs, r.Foreign.Program()) {
-			programs = append(programs, r.Foreign.Program())
+		if r.Foreign != nil {
+			programs = lists.AppendNew(programs, r.Foreign.Program())
 		}
 	}
 	return programs

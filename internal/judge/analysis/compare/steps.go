@@ -84,9 +84,7 @@ func jumpsOf(points []*matrix.Point, first string, sizes scenario.Step) boundary
 	f := boundary{sizes: sizes}
 	variants := []string{first}
 	for _, p := range points {
-		if !slices.Contains(variants, p.Cell.Variant) {
-			variants = append(variants, p.Cell.Variant)
-		}
+		variants = lists.AppendNew(variants, p.Cell.Variant)
 	}
 	for _, variant := range variants {
 		if own := jumps(points, variant, sizes); len(own.logs) > 0 || variant == first {

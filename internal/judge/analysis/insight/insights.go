@@ -186,9 +186,7 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 			}
 			p.Method = seen.Method
 			for _, missing := range seen.Missing {
-				if !slices.Contains(p.Missing, missing) {
-					p.Missing = append(p.Missing, missing)
-				}
+				p.Missing = lists.AppendNew(p.Missing, missing)
 			}
 		}
 		if r.Life != nil {

@@ -274,12 +274,18 @@ func (c *Cell) measure(trials []Trial, seed uint64) {
 	c.Traffic = trafficOf(trials)
 	c.Wire = wireOf(trials)
 	c.Bulk = bulkOf(trials)
-	c.Drain = drainOf(c.Cell, trials)
+	if c.Load.Burst > 0 { // its window ends with its last answer
+		c.Drain = new(Over(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e3 }))
+	}
 	c.Course = courseOf(c.Cell, trials)
 	c.Search = searchOf(c.Cell, trials, seed)
 	c.FleetClients = fleetClients(trials)
 	if c.Kind().InDetail {
-		c.WindowSeconds, c.Spread, c.Statuses = shortestWindow(trials), response.spread(), statusesOf(trials)
-		c.Messages, c.Named, c.Checking = messagesOf(trials), namedOf(trials), checkingOf(trials)
+		c.Spread, c.Messages, c.Named, c.Checking = response.spread(), messagesOf(trials), namedOf(trials), checkingOf(trials)
+		c.Statuses = []record.StatusCount{}
+		for _, t := range trials {
+			c.Statuses = record.PlusStatuses(c.Statuses, t.Statuses)
+		}
+		c.WindowSeconds = slices.Min(Values(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e9 }))
 	}
 }

@@ -108,8 +108,10 @@ func connectionsOf(cell record.Cell, trials []Trial) Connections {
 	}
 	c.Negotiated = negotiated(trials)
 	c.Secure = len(c.Negotiated.Sessions) > 0
-	if !c.Negotiated.Recorded {
-		c.Secure = c.Full+c.Resumed > 0 || hasTLS(cell.Variant)
+	if !c.Negotiated.Recorded { // by an older version
+		v, err := scenario.ParseVariant(cell.Variant)
+		tls, _ := v.Get("tls")
+		c.Secure = c.Full+c.Resumed > 0 || err == nil && tls == "on"
 	}
 	mode, err := scenario.ParseConnection(cell.Connection)
 	if err != nil {
@@ -180,14 +182,6 @@ func (n *Negotiated) add(s record.Session) {
 	} else {
 		found.Full += s.Connections
 	}
-}
-
-// hasTLS reports whether a variant has the option tls=on. It is used for records that
-// are older than the negotiated protocol.
-func hasTLS(variant string) bool {
-	v, err := scenario.ParseVariant(variant)
-	value, _ := v.Get("tls")
-	return err == nil && value == "on"
 }
 
 // timesOf returns nil if nothing was timed.

@@ -32,7 +32,7 @@ func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 		return Known(trials, func(t Trial) float64 { return Number(field(of(t))) })
 	}
 	return End{
-		Share:      Known(trials, func(t Trial) float64 { return cpuShare(of(t), other(t)) }),
+		Share:      Known(trials, func(t Trial) float64 { return cpuTime(of(t)) / (cpuTime(of(t)) + cpuTime(other(t))) }), // NaN if neither used any
 		Busy:       Known(trials, func(t Trial) float64 { return Number(of(t).Busy) }),
 		Collector:  Known(trials, func(t Trial) float64 { return collectorShare(of(t)) }),
 		Cores:      Known(trials, func(t Trial) float64 { return coresInUse(t, of(t)) }),
@@ -44,15 +44,6 @@ func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 		Sockets:    count(func(p record.Process) *int64 { return p.Sockets }),
 		Goroutines: count(func(p record.Process) *int64 { return p.Goroutines }),
 	}
-}
-
-// drainOf returns how long a burst took until its last answer, in microseconds: its window
-// ends with that. It returns nil for other loads.
-func drainOf(cell record.Cell, trials []Trial) *Figure {
-	if cell.Load.Burst == 0 {
-		return nil
-	}
-	return new(Over(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e3 }))
 }
 
 // A FleetClient holds what one of several clients did, in the median of the trials that the

@@ -79,13 +79,8 @@ func cpuTime(p record.Process) float64 {
 // CPUOf returns the CPU time of one end per request, in microseconds. The calls that ended in
 // the window share the window's CPU time.
 func CPUOf(end func(Trial) record.Process) Metric {
-	return func(t Trial) float64 {
-		return PerCall(t, cpuTime(end(t))) / 1e3
-	}
+	return func(t Trial) float64 { return PerCall(t, cpuTime(end(t))) / 1e3 }
 }
-
-// cpuOfBoth returns the CPU time of both ends per request, in microseconds.
-func cpuOfBoth(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) }
 
 // PerCall divides an amount of the window by the calls that ended in it. It returns NaN if
 // none did.
@@ -96,43 +91,6 @@ func PerCall(t Trial, amount float64) float64 {
 	return amount / float64(t.Completed)
 }
 
-// userShare returns the share of an end's CPU time that it spent outside the kernel.
-func userShare(end func(Trial) record.Process) Metric {
-	return func(t Trial) float64 { return Number(end(t).UserNS) / cpuTime(end(t)) }
-}
-
-// switchesOf returns how often an end's threads leave their CPUs per request, of themselves or
-// not.
-func switchesOf(end func(Trial) record.Process) Metric {
-	return func(t Trial) float64 {
-		return PerCall(t, Number(end(t).SwitchesVol)+Number(end(t).SwitchesInv))
-	}
-}
-
-// faultsPerCall returns an end's page faults per request.
-func faultsPerCall(end func(Trial) record.Process) Metric {
-	return func(t Trial) float64 {
-		return PerCall(t, Number(end(t).MinorFaults)+Number(end(t).MajorFaults))
-	}
-}
-
-// syscallsOf returns an end's system calls of one name per request. It is known if system
-// calls were counted, and may then be zero.
-func syscallsOf(name string, end func(Trial) record.Process) Metric {
-	return func(t Trial) float64 {
-		seen := end(t).Seen
-		if seen == nil || len(seen.Syscalls) == 0 {
-			return math.NaN()
-		}
-		for _, call := range seen.Syscalls {
-			if call.Name == name {
-				return PerCall(t, float64(call.Count))
-			}
-		}
-		return 0
-	}
-}
-
 func coresInUse(t Trial, p record.Process) float64 {
 	if t.WindowNS <= 0 {
 		return math.NaN()
@@ -140,38 +98,35 @@ func coresInUse(t Trial, p record.Process) float64 {
 	return cpuTime(p) / float64(t.WindowNS)
 }
 
-// collectorShare uses the runtime's estimate at the end of each collection, which
-// may have begun before the window. A process without goroutines is not a Go
-// program, so nothing is known of its collector.
+// futexCalls is known if system calls were counted, and may then be zero.
+func futexCalls(t Trial, p record.Process) float64 {
+	if p.Seen == nil || len(p.Seen.Syscalls) == 0 {
+		return math.NaN()
+	}
+	for _, call := range p.Seen.Syscalls {
+		if call.Name == "futex" {
+			return PerCall(t, float64(call.Count))
+		}
+	}
+	return 0
+}
+
+// shareOfCPU returns the share of a process's CPU time that went to a task of its runtime,
+// by the runtime's estimate at the end of each collection, which may have begun before the
+// window.
+func shareOfCPU(p record.Process, ns *int64) float64 {
+	if cpuTime(p) == 0 {
+		return math.NaN()
+	}
+	return min(1, Number(ns)/cpuTime(p))
+}
+
+// collectorShare is unknown of a process without goroutines, which is not a Go program.
 func collectorShare(p record.Process) float64 {
-	total := cpuTime(p)
-	if total == 0 || p.Goroutines == nil {
+	if p.Goroutines == nil {
 		return math.NaN()
 	}
-	return min(1, Number(p.GCCPUNS)/total)
-}
-
-// assistShare returns the share of its CPU time that goroutines spent on collecting garbage
-// before they could allocate.
-func assistShare(p record.Process) float64 {
-	total := cpuTime(p)
-	if total == 0 || p.GCAssistNS == nil {
-		return math.NaN()
-	}
-	return min(1, float64(*p.GCAssistNS)/total)
-}
-
-// runWait returns the 99th percentile of goroutines' waits for a CPU.
-func runWait(p record.Process) float64 {
-	if p.SchedP99NS == nil {
-		return math.NaN()
-	}
-	return float64(*p.SchedP99NS) / 1e3 // microseconds, as all times here
-}
-
-// cpuShare returns NaN, 0 divided by 0, if neither end used any CPU time.
-func cpuShare(one, other record.Process) float64 {
-	return cpuTime(one) / (cpuTime(one) + cpuTime(other))
+	return shareOfCPU(p, p.GCCPUNS)
 }
 
 // peakOfServer returns the memory of the server's process alone, if that was measured: all
@@ -229,47 +184,51 @@ const (
 	ServerPeak  = "server-peak" // memory
 )
 
-// Metrics holds the figures of comparisons and of claims, by the names of package claim.
-var Metrics = map[string]Metric{
-	Mean:              func(t Trial) float64 { return t.response.mean },
-	Median:            func(t Trial) float64 { return t.response.quantile(0.5) },
-	"p90":             func(t Trial) float64 { return t.response.quantile(0.9) },
-	"p95":             func(t Trial) float64 { return t.response.quantile(0.95) },
-	P99:               func(t Trial) float64 { return t.response.quantile(0.99) },
-	Tail:              func(t Trial) float64 { return t.response.tail() },
-	ServiceMean:       func(t Trial) float64 { return t.service.mean },
-	ServiceP99:        func(t Trial) float64 { return t.service.quantile(0.99) },
-	Throughput:        throughput,
-	"answered":        answered,
-	CPU:               cpuOfBoth,
-	"client-cpu":      CPUOf(ClientOf),
-	"server-cpu":      CPUOf(ServerOf),
-	"server-cores":    func(t Trial) float64 { return coresInUse(t, t.Server) },
-	"client-user":     userShare(ClientOf),
-	"server-user":     userShare(ServerOf),
-	"client-switches": switchesOf(ClientOf),
-	"server-switches": switchesOf(ServerOf),
-	"client-faults":   faultsPerCall(ClientOf),
-	"server-faults":   faultsPerCall(ServerOf),
-	"client-gc":       func(t Trial) float64 { return collectorShare(t.Client) },
-	"server-gc":       func(t Trial) float64 { return collectorShare(t.Server) },
-	"client-assist":   func(t Trial) float64 { return assistShare(t.Client) },
-	"server-assist":   func(t Trial) float64 { return assistShare(t.Server) },
-	"client-run-wait": func(t Trial) float64 { return runWait(t.Client) },
-	"server-run-wait": func(t Trial) float64 { return runWait(t.Server) },
-	"server-memory":   peakOfServer,
-	ServerPeak:        peakOfServer,
-	"client-futex":    syscallsOf("futex", ClientOf),
-	"server-futex":    syscallsOf("futex", ServerOf),
-	"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
-	"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
-	"opened":          func(t Trial) float64 { return t.ifOwnClient(PerCall(t, float64(t.Connections.During))) },
-	"trips":           inTrips(func(t Trial) times { return t.response }),
-	"connect-trips":   inTrips(func(t Trial) times { return t.connect }),
-	"handshake-trips": inTrips(func(t Trial) times { return t.handshake }),
-	Handshake:         func(t Trial) float64 { return t.handshake.quantile(0.5) },
-	FirstByte:         func(t Trial) float64 { return t.firstByte.quantile(0.5) },
+// endMetrics holds the figures that each end has, by what follows "client-" and "server-" in
+// their names.
+var endMetrics = map[string]func(Trial, record.Process) float64{
+	"cpu":      func(t Trial, p record.Process) float64 { return PerCall(t, cpuTime(p)) / 1e3 },
+	"user":     func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTime(p) },
+	"switches": func(t Trial, p record.Process) float64 { return PerCall(t, Number(p.SwitchesVol)+Number(p.SwitchesInv)) },
+	"faults":   func(t Trial, p record.Process) float64 { return PerCall(t, Number(p.MinorFaults)+Number(p.MajorFaults)) },
+	"gc":       func(_ Trial, p record.Process) float64 { return collectorShare(p) },
+	"assist":   func(_ Trial, p record.Process) float64 { return shareOfCPU(p, p.GCAssistNS) },
+	"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // of goroutines, for a CPU
+	"futex":    futexCalls,
 }
+
+// Metrics holds the figures of comparisons and of claims, by the names of package claim.
+var Metrics = func() map[string]Metric {
+	all := map[string]Metric{
+		Mean:              func(t Trial) float64 { return t.response.mean },
+		Median:            func(t Trial) float64 { return t.response.quantile(0.5) },
+		"p90":             func(t Trial) float64 { return t.response.quantile(0.9) },
+		"p95":             func(t Trial) float64 { return t.response.quantile(0.95) },
+		P99:               func(t Trial) float64 { return t.response.quantile(0.99) },
+		Tail:              func(t Trial) float64 { return t.response.tail() },
+		ServiceMean:       func(t Trial) float64 { return t.service.mean },
+		ServiceP99:        func(t Trial) float64 { return t.service.quantile(0.99) },
+		Throughput:        throughput,
+		"answered":        answered,
+		CPU:               func(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) },
+		"server-cores":    func(t Trial) float64 { return coresInUse(t, t.Server) },
+		"server-memory":   peakOfServer,
+		ServerPeak:        peakOfServer,
+		"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
+		"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
+		"opened":          func(t Trial) float64 { return t.ifOwnClient(PerCall(t, float64(t.Connections.During))) },
+		"trips":           inTrips(func(t Trial) times { return t.response }),
+		"connect-trips":   inTrips(func(t Trial) times { return t.connect }),
+		"handshake-trips": inTrips(func(t Trial) times { return t.handshake }),
+		Handshake:         func(t Trial) float64 { return t.handshake.quantile(0.5) },
+		FirstByte:         func(t Trial) float64 { return t.firstByte.quantile(0.5) },
+	}
+	for name, of := range endMetrics {
+		all["client-"+name] = func(t Trial) float64 { return of(t, t.Client) }
+		all["server-"+name] = func(t Trial) float64 { return of(t, t.Server) }
+	}
+	return all
+}()
 
 func throughput(t Trial) float64 { return t.ThroughputPerSecond() }
 

@@ -8,15 +8,6 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// statusesOf counts the answers by their status.
-func statusesOf(trials []Trial) []record.StatusCount {
-	all := []record.StatusCount{}
-	for _, t := range trials {
-		all = record.PlusStatuses(all, t.Statuses)
-	}
-	return all
-}
-
 // messagesOf returns the times of the messages in streams' answers, or nil if no trial has them.
 func messagesOf(trials []Trial) *CallTimes {
 	timed := Filter(trials, func(t Trial) bool { return t.messages.count > 0 })
@@ -68,11 +59,6 @@ func checkingOf(trials []Trial) *record.Checking {
 		return nil
 	}
 	return &sum
-}
-
-func shortestWindow(trials []Trial) float64 {
-	shortest := slices.MinFunc(trials, func(a, b Trial) int { return cmp.Compare(a.WindowNS, b.WindowNS) })
-	return float64(shortest.WindowNS) / 1e9
 }
 
 const (
