@@ -202,13 +202,13 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 		measured.Reason = err.Error() // of a newer version of wirelab, or a damaged manifest
 		return measured, nil
 	}
-	from := &evidence{study: s, points: points, seen: seen, look: look, figures: map[claim.Need]*ClaimFigure{}}
+	from := &evidence{study: s, points: points, seen: seen, look: look, figures: []ClaimFigure{}}
 	variants := written.Variants()
 	values := make([][]claim.Value, len(variants))
 	for i, variant := range variants {
 		values[i] = from.evaluate(expression, written.Part, variant)
 	}
-	measured.Figures = from.used()
+	measured.Figures = from.figures
 	ratios = logsOfValues(values[0])
 	if written.IsCause() {
 		for i, factor := range written.Factors {

@@ -72,11 +72,15 @@ func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 		family := FamilyOf(points)
 		of := matrix.Metrics[name]
 		for a, b := range pairsAt(matrix.Rivals(points), name) {
-			c := ratioOfRivals(a, b, of)
-			if c.Metric = name; !(c.Ratio.Value > 0) {
+			ofA, _ := matrix.Pairs(a, b, of)
+			same, at := a.Conditions(), len(all)
+			c := Comparison{
+				Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Metric: name, Pairs: len(ofA),
+				Ratio: matrix.Ratio(a, b, of), P: math.NaN(), Verdict: Undecided, Margin: matrix.Margin,
+			}
+			if !(c.Ratio.Value > 0) {
 				continue
 			}
-			at := len(all)
 			all = append(all, c)
 			family.add(a, b, of, func(verdict stats.Comparison) {
 				c := &all[at]
@@ -105,16 +109,6 @@ func pairsAt(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *
 				}
 			}
 		}
-	}
-}
-
-// ratioOfRivals returns the ratio of A to B, without a verdict on it.
-func ratioOfRivals(a, b *matrix.Point, of matrix.Metric) Comparison {
-	ofA, _ := matrix.Pairs(a, b, of)
-	same := a.Conditions()
-	return Comparison{
-		Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Pairs: len(ofA),
-		Ratio: matrix.Ratio(a, b, of), P: math.NaN(), Verdict: Undecided, Margin: matrix.Margin,
 	}
 }
 
@@ -211,13 +205,12 @@ func lookAtComparisons(points []*matrix.Point) (found Look) {
 				found.Of++
 			}
 		}
-		decided := 0
+		found.Open = found.Of
 		for _, c := range comparisons {
 			if c.Metric == metric && c.Verdict != Undecided {
-				decided++
+				found.Open--
 			}
 		}
-		found.Open = found.Of - decided
 		if found.Of > 0 {
 			break
 		}
@@ -249,7 +242,6 @@ func lookAtClaims(claims []Claim, most int) (found Look, again []int) {
 
 func lookAtCells(points []*matrix.Point, width float64) (found Look) {
 	for _, p := range points {
-		trials := p.Valid()
 		if !p.Promises() {
 			continue
 		}
@@ -258,7 +250,7 @@ func lookAtCells(points []*matrix.Point, width float64) (found Look) {
 			of = matrix.Metrics[matrix.Throughput]
 		}
 		found.Of++
-		if !matrix.Over(trials, of).IsWithin(width) {
+		if !matrix.Over(p.Valid(), of).IsWithin(width) {
 			found.Open++
 		}
 	}

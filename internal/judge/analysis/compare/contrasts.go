@@ -82,7 +82,14 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 				if !ok {
 					continue
 				}
-				all = append(all, newContrast(from, to, option))
+				cell := to.point.Cell
+				ofBase, _ := matrix.Pairs(from.point, to.point, matrix.Metrics[matrix.Throughput])
+				all = append(all, Contrast{
+					Part: cell.Part, Stack: cell.Stack, Option: option,
+					Base: from.point.Cell.Variant, Changed: cell.Variant,
+					From: from.values[option], To: to.values[option],
+					Place: cell.Place, Load: to.point.Conditions().Load, Pairs: len(ofBase),
+				})
 				bases, changed = append(bases, from.point), append(changed, to.point)
 			}
 		}
@@ -171,17 +178,6 @@ func equalExcept(option string, a, b map[string]string) bool {
 	return true
 }
 
-func newContrast(from, to choice, option string) Contrast {
-	cell := to.point.Cell
-	ofBase, _ := matrix.Pairs(from.point, to.point, matrix.Metrics[matrix.Throughput])
-	return Contrast{
-		Part: cell.Part, Stack: cell.Stack, Option: option,
-		Base: from.point.Cell.Variant, Changed: cell.Variant,
-		From: from.values[option], To: to.values[option],
-		Place: cell.Place, Load: to.point.Conditions().Load, Pairs: len(ofBase),
-	}
-}
-
 // A LimitEffect holds what an in-flight limit changed, counted both ways: service times leave
 // the wait for a permit out, response times include it.
 type LimitEffect struct {
@@ -224,12 +220,8 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 	if err != nil {
 		return "", 0, false // not a variant of this version: its options are not known
 	}
-	value, set := v.Get(scenario.InFlightOption)
-	if !set {
-		return "", 0, false
-	}
-	limit, err = strconv.Atoi(value)
-	if err != nil {
+	value, _ := v.Get(scenario.InFlightOption)
+	if limit, err = strconv.Atoi(value); err != nil {
 		return "", 0, false
 	}
 	v.Options = slices.DeleteFunc(v.Options, func(s scenario.Setting) bool { return s.Key == scenario.InFlightOption })

@@ -17,9 +17,8 @@ type evidence struct {
 	points, seen []*matrix.Point // seen are the passes that counted system calls
 	look         study.ClaimLook
 	repeat       int
-	unasked      string // a yardstick that was left out
-	figures      map[claim.Need]*ClaimFigure
-	order        []claim.Need
+	unasked      string        // a yardstick that was left out
+	figures      []ClaimFigure // over all repeats, to be shown
 }
 
 // evaluate returns the expression's value in each repeat.
@@ -69,26 +68,18 @@ func usable(name string, p *matrix.Point) []matrix.Trial {
 	return p.Valid()
 }
 
-// keep stores the figure over all repeats, to be shown.
 func (e *evidence) keep(name string, p *matrix.Point) {
-	need := claim.Need{Figure: name, Cell: claim.Cell{Part: p.Cell.Part, Variant: p.Cell.Variant, Bytes: p.Cell.RequestBytes, Clients: p.Cell.Clients}}
-	if e.figures[need] != nil {
+	c := p.Cell
+	if slices.ContainsFunc(e.figures, func(f ClaimFigure) bool {
+		return f.Figure == name && f.Part == c.Part && f.Variant == c.Variant && f.RequestBytes == c.RequestBytes && f.Clients == c.Clients
+	}) {
 		return
 	}
 	trials := matrix.Filter(usable(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
-	e.order = append(e.order, need)
-	e.figures[need] = &ClaimFigure{
-		Figure: name, Part: p.Cell.Part, Variant: p.Cell.Variant, Payload: p.Cell.Payload, Clients: p.Cell.Clients,
+	e.figures = append(e.figures, ClaimFigure{
+		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
 		Value: matrix.Known(trials, matrix.Metrics[name]),
-	}
-}
-
-func (e *evidence) used() []ClaimFigure {
-	figures := make([]ClaimFigure, 0, len(e.order))
-	for _, need := range e.order {
-		figures = append(figures, *e.figures[need])
-	}
-	return figures
+	})
 }
 
 // of returns the points of a part and a variant, the fewest clients and the smallest size

@@ -3,7 +3,10 @@ package compare
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"gonum.org/v1/gonum/floats"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
@@ -66,10 +69,9 @@ func (e repeated) run(seed uint64) (end ending) {
 				case 2:
 					truth = -math.Log(e.ratio)
 				}
-				ratios := differences(logs[i][stack], logs[i][(stack+1)%3])
-				for k := range ratios {
-					ratios[k] += truth
-				}
+				ratios := slices.Clone(logs[i][stack])
+				floats.Sub(ratios, logs[i][(stack+1)%3])
+				floats.AddConst(truth, ratios)
 				f.samples = append(f.samples, sampleOf(ratios))
 				f.accept = append(f.accept, func(c stats.Comparison) {
 					end.decided = end.decided && c.Verdict != stats.Undecided

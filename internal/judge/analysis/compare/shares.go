@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -90,14 +92,15 @@ func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Sha
 		return Shares{}, false
 	}
 	first, last := variants[0], variants[len(variants)-1]
-	total := differences(logs[len(logs)-1], logs[0])
+	difference := func(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a)), a, b) }
+	total := difference(logs[len(logs)-1], logs[0])
 	s := Shares{
 		Part: first.Cell.Part, Place: first.Cell.Place, From: first.Cell.Variant, To: last.Cell.Variant, Pairs: len(total),
 	}
 	s.Ratio, s.Decided = ratioOf(total, first.Level)
 	for i := 1; i < len(variants); i++ {
 		step := ShareStep{Change: changes[i-1], From: variants[i-1].Cell.Variant, To: variants[i].Cell.Variant}
-		own := differences(logs[i], logs[i-1])
+		own := difference(logs[i], logs[i-1])
 		step.Ratio, step.Decided = ratioOf(own, first.Level)
 		if s.Decided {
 			step.Share = new(shareOf(own, total, first.Level))
@@ -131,14 +134,6 @@ func logsOf(variants []*matrix.Point, of matrix.Metric) [][]float64 {
 	return logs
 }
 
-func differences(a, b []float64) []float64 {
-	all := make([]float64, len(a))
-	for i := range a {
-		all[i] = a[i] - b[i]
-	}
-	return all
-}
-
 // ratioOf turns logarithms of ratios into a ratio, and reports whether it is certainly
 // not 1.
 func ratioOf(logs []float64, at matrix.Level) (matrix.Figure, bool) {
@@ -159,10 +154,7 @@ const maxShareDistance = 100
 func shareOf(own, total []float64, at matrix.Level) matrix.Figure {
 	estimate := mean(own) / mean(total)
 	isPossible := func(r float64) bool {
-		rest := make([]float64, len(own))
-		for i := range own {
-			rest[i] = own[i] - r*total[i]
-		}
+		rest := floats.AddScaledTo(make([]float64, len(own)), own, -r, total)
 		interval, err := stats.MeanInterval(rest, at.Confidence())
 		return err == nil && interval.Contains(0)
 	}

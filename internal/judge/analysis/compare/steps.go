@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -125,11 +126,8 @@ type jump struct {
 func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jump {
 	at := func(size scenario.Size) *matrix.Point {
 		want := record.Payload{RequestBytes: int(size), ResponseBytes: int(size)}
-		i := slices.IndexFunc(points, func(p *matrix.Point) bool { return p.Cell.Variant == variant && p.Cell.Payload == want })
-		if i < 0 {
-			return &matrix.Point{}
-		}
-		return points[i]
+		sized := slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Payload != want })
+		return cmp.Or(matrix.FindVariant(sized, variant), &matrix.Point{})
 	}
 	below, above := at(sizes.From), at(sizes.To)
 	j := jump{Point: above, logs: map[int]float64{}}

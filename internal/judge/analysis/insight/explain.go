@@ -56,10 +56,7 @@ const clearErrors = 3
 // Explain compares what probes saw of two cells. Against may be nil.
 func Explain(of, against *Insight) *Explanation {
 	e := &Explanation{Of: of, Against: against}
-	a := against
-	if a == nil {
-		a = &Insight{}
-	}
+	a := cmp.Or(against, &Insight{})
 	if of.Mean != nil && a.Mean != nil && a.Mean.Value > 0 {
 		e.Mean = new(of.Mean.Value / a.Mean.Value)
 	}
@@ -106,9 +103,7 @@ func explainStages(of, a *Insight) Explained {
 }
 
 func explainCPU(end string, a, b *Breakdown) Explained {
-	if a == nil {
-		a = &Breakdown{}
-	}
+	a = cmp.Or(a, &Breakdown{})
 	e := Explained{End: end, Whole: Change{Name: "CPU time", End: end, A: a.PerCall, B: b.PerCall}}
 	for _, c := range a.Categories {
 		e.Parts = append(e.Parts, Change{Name: c.Name, End: end, A: c.PerCall, Error: c.Error})
@@ -123,9 +118,7 @@ func explainCPU(end string, a, b *Breakdown) Explained {
 
 // finish sorts the parts and computes the rest that they do not explain.
 func (e *Explained) finish() {
-	slices.SortStableFunc(e.Parts, func(a, b Change) int {
-		return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
-	})
+	slices.SortStableFunc(e.Parts, largestFirst)
 	e.Rest = e.Whole.Difference()
 	for _, p := range e.Parts {
 		e.Rest -= p.Difference()
@@ -133,6 +126,10 @@ func (e *Explained) finish() {
 	if math.Abs(e.Rest) < 1e-9*math.Abs(e.Whole.B) {
 		e.Rest = 0
 	}
+}
+
+func largestFirst(a, b Change) int {
+	return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
 }
 
 // countChanges puts the counts of both cells together, those that differ most first.
@@ -144,9 +141,7 @@ func countChanges(end string, a, b []Count) []Change {
 	for _, c := range b {
 		lists.FindOrAdd(&all, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name }).B = c.PerCall
 	}
-	slices.SortStableFunc(all, func(x, y Change) int {
-		return cmp.Compare(math.Abs(y.Difference()), math.Abs(x.Difference()))
-	})
+	slices.SortStableFunc(all, largestFirst)
 	return all
 }
 
@@ -198,18 +193,15 @@ func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	if len(names) > 2 {
 		return nil, fmt.Errorf("want one cell or two, found %d", len(names))
 	}
-	var chosen []*Insight
+	var of, against *Insight
 	for _, name := range names {
-		one, err := findInsight(name, among, chosen)
+		one, err := findInsight(name, among, of)
 		if err != nil {
 			return nil, err
 		}
-		chosen = append(chosen, one)
+		of, against = one, of
 	}
-	if len(chosen) == 1 {
-		return Explain(chosen[0], nil), nil
-	}
-	return Explain(chosen[1], chosen[0]), nil
+	return Explain(of, against), nil
 }
 
 // splitVariants joins the words to names, if a variant's name contains commas.
@@ -231,8 +223,7 @@ func matching(name string, among []Insight) []*Insight {
 	var variants, parts []*Insight
 	for i := range among {
 		one := &among[i]
-		place := one.Key()
-		switch {
+		switch place := one.Key(); {
 		case place == name:
 			return []*Insight{one}
 		case one.Variant == name:
@@ -248,18 +239,15 @@ func matching(name string, among []Insight) []*Insight {
 }
 
 // findInsight returns the insight that a name means. Of several it takes the one at the same
-// point as the cell that was chosen before, or else the first if all have the same variant.
-func findInsight(name string, among []Insight, before []*Insight) (*Insight, error) {
+// point as the cell that was chosen before, if there is one, or else the first.
+func findInsight(name string, among []Insight, before *Insight) (*Insight, error) {
 	found := matching(name, among)
 	if len(found) == 0 {
-		var places []string
-		for i := range among {
-			places = append(places, among[i].Key())
-		}
+		places := lists.Map(among, func(one Insight) string { return one.Key() })
 		return nil, fmt.Errorf("no cell that was looked into is %q; there are\n  %s", name, strings.Join(places, "\n  "))
 	}
 	for _, one := range found {
-		if len(before) > 0 && one.IsAt(before[0]) && one != before[0] {
+		if before != nil && one.IsAt(before) && one != before {
 			return one, nil
 		}
 	}
