@@ -16,8 +16,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Answer sums up a run in a few short lines: what was found, the one thing to do, and how far
-// to trust it. Everything else is in the sentences of Advise.
+// Answer sums up a run in a few short lines: the findings, one thing to do, and how far to trust
+// it.
 func Answer(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return foreignAnswer(s)
@@ -155,8 +155,7 @@ func timesLine(of string, mean matrix.Figure, c *matrix.Cell) string {
 	return words.Cut(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
-// directions hold messages that are large one way against those that are large the other way,
-// with the fewest and with the most clients.
+// directions compare messages that are large one way with those that are large the other way.
 func directions(parts []*rank.Part) []string {
 	var lines []string
 	for _, p := range parts {
@@ -200,8 +199,8 @@ func nextStep(s *analysis.Summary) []string {
 	return chosen(rank.MainPart(parts))
 }
 
-// withoutVerdict asks for more trials, or for a quieter machine, where most cells have too
-// few that are valid.
+// withoutVerdict asks for more trials or a quieter machine where most cells have too few valid
+// ones.
 func withoutVerdict(s *analysis.Summary) string {
 	few, planned := 0, 0
 	for i := range s.Cells {

@@ -16,8 +16,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// casePairs returns the comparisons of the mean of every two variants, the pairs with the most
-// cases first.
+// casePairs compares the mean of every two variants, the pairs with the most cases first.
 func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	var compared []*compare.Comparison
 	for i := range s.Comparisons {
@@ -30,8 +29,7 @@ func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	return pairs[:min(len(pairs), words.ShownRivals)]
 }
 
-// hasShares reports whether a part is there to divide a difference into shares,
-// and is not one of the cases.
+// hasShares reports whether a part exists to divide a difference into shares, and is no case.
 func hasShares(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d compare.Shares) bool { return d.Part == part })
 }

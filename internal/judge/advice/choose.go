@@ -24,8 +24,8 @@ type Wish struct {
 	Goal    scenario.Goal // that must be kept
 }
 
-// Choose returns the rule for choosing that the run's measurements support, with its evidence,
-// in a few short lines. If they support none, it says so.
+// Choose returns the rule for choosing that the measurements support, with its evidence, or says
+// that there is none.
 func Choose(s *analysis.Summary, w Wish) []string {
 	var fitting []*rank.Part
 	for _, p := range rank.PartsOf(s) {
@@ -76,8 +76,7 @@ func chooseFor(p *rank.Part, w Wish) []string {
 	return append(lines, words.Cut("Measured here, "+words.ExtentOf(p)+"; beyond that it is not known."))
 }
 
-// rulesOf says what to use with each number of clients, and joins those with the same rule. It
-// returns nothing if no measurement speaks for a variant.
+// rulesOf says what to use with each number of clients, or nothing if no measurement decides.
 func rulesOf(p *rank.Part) []string {
 	const open = "any: no difference is beyond doubt"
 	type rule struct {

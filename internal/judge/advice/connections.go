@@ -16,8 +16,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// reconnections says which variants lose no request when every request opens a
-// connection of its own, with the most clients that do so, and at what price.
+// reconnections says which variants lose no request with a connection per request, and its price.
 func reconnections(p *rank.Part) []string {
 	reconnecting := rank.Keep(p.Cells, reconnects)
 	most := 0
@@ -58,8 +57,7 @@ func reconnections(p *rank.Part) []string {
 // reconnects reports whether each request of a cell opened a connection of its own.
 func reconnects(c *matrix.Cell) bool { return c.Connections.PerRequest && c.Survival.Requests > 0 }
 
-// priceOf gives the cost of a request with a connection of its own at both ends, for the
-// variants that begin each connection with a full handshake.
+// priceOf gives the CPU time of a request whose connection begins with a full handshake.
 func priceOf(p *rank.Part, clients int) []string {
 	if len(p.Sizes) == 0 {
 		return nil
@@ -81,8 +79,7 @@ func priceOf(p *rank.Part, clients int) []string {
 		words.AtSmallest(p), least.Best, words.DoubtOf(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(others))}
 }
 
-// otherConnections names the cells whose connections differ from the wanted ones, unless a
-// check says so already.
+// otherConnections names cells with other connections than wanted, unless a check says so already.
 func otherConnections(s *analysis.Summary) []string {
 	cells := rank.CellsOf(s, func(c *matrix.Cell) bool {
 		return c.Connections.Differs && !slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" })
@@ -103,8 +100,8 @@ func otherConnections(s *analysis.Summary) []string {
 	return []string{"Not the connections that were asked for: " + words.List(texts) + "."}
 }
 
-// lifecycleLines says which variants lose requests when each opens a connection of its own,
-// and what keeping the connection saves.
+// lifecycleLines says which variants lose requests with a connection per request, and what keeping
+// it saves.
 func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	var lines, whole []string
 	n := 0
@@ -169,9 +166,8 @@ func contrasts(s *analysis.Summary) []string {
 	return append(words.Sentence(bought, "What keeping or resuming connections buys, %s: %s.", where), words.Sentence(cost, "What a choice costs, %s: %s.", where)...)
 }
 
-// shownContrasts returns the contrasts with the most clients and the smallest request.
-// Where several variants of a stack show the same choice, it returns the one whose
-// variant has the fewest other options.
+// shownContrasts returns the contrasts with the most clients and the smallest request, each choice
+// by the variant with the fewest other options.
 func shownContrasts(all []compare.Contrast) []compare.Contrast {
 	if len(all) == 0 {
 		return nil

@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cost gives the CPU time per request at the client and at the server, with the most clients,
-// for which a system would be sized.
+// cost gives the CPU time per request at both ends with the most clients, for sizing a system.
 func cost(p *rank.Part) []string {
 	var clauses []string
 	for _, size := range p.SizeEnds() {
@@ -30,8 +29,7 @@ func cost(p *rank.Part) []string {
 	return words.Sentence(clauses, "CPU time a request, client + server, with %s: %s.", words.Clients(p.MostClients()))
 }
 
-// cheapest says whose requests cost the least CPU time, as a clause to be added; it
-// is empty if nothing was compared.
+// cheapest says whose requests cost the least CPU time, as a clause, or nothing without rivals.
 func cheapest(p *rank.Part, at rank.Point) string {
 	least, ok := p.Rank(matrix.CPU, at)
 	switch {
@@ -120,8 +118,8 @@ func names(cells []*matrix.Cell, all int) string {
 	return words.List(lists.Map(cells, func(c *matrix.Cell) string { return c.Variant }))
 }
 
-// allocations says, part by part, how much a call allocates at the end that allocates more,
-// and which function does most of it.
+// allocations says how much a call allocates at the end that allocates more, and by which
+// function.
 func allocations(s *analysis.Summary) []string {
 	var sentences []string
 	for _, all := range lists.GroupBy(s.Allocations, func(a insight.Allocation) string { return a.Part }) {
@@ -147,8 +145,8 @@ func allocations(s *analysis.Summary) []string {
 	return sentences
 }
 
-// Explain says where the time of a cell goes, or the difference between two: its calls'
-// time, their CPU time, and their system calls. It says no more than was seen.
+// Explain says where the time of a cell goes, or the difference between two, as far as it was
+// seen.
 func Explain(e *insight.Explanation) []string {
 	return slices.Concat(stages(e), cpuTimes(e), systemCalls(e))
 }
@@ -233,8 +231,7 @@ func ofCall(e *insight.Explanation, what string, clauses []string) []string {
 	return words.Sentence(clauses, what+" of a call %s, against one %s: %s.", b, a)
 }
 
-// largestParts names those that have half of a difference together, three at most. What may be
-// chance is not named.
+// largestParts names three parts at most that make up half of a difference, and leaves out chance.
 func largestParts(e insight.Explained, difference float64) string {
 	var named []string
 	explained := 0.0

@@ -50,8 +50,7 @@ func knees(s *analysis.Summary, by string) []string {
 	return []string{text}
 }
 
-// tooFewForKnees says that no curve has enough concurrencies for a knee. It says
-// nothing if some curve has.
+// tooFewForKnees says that no curve has enough concurrencies for a knee, if none has.
 func tooFewForKnees(s *analysis.Summary) []string {
 	most := 0
 	for _, k := range s.Knees {
@@ -111,8 +110,7 @@ func crossovers(s *analysis.Summary, parts []*rank.Part) []string {
 	return append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
 }
 
-// withoutCrossover says of every part along whose sizes one could have been found that
-// none was, or that there were too few trials to look.
+// withoutCrossover says of each part with enough sizes that no crossover was found, or why not.
 func withoutCrossover(parts []*rank.Part) []string {
 	var sentences []string
 	for _, p := range parts {
@@ -190,8 +188,7 @@ func crossoverLines(s *analysis.Summary) []string {
 // bottlenecks says of every curve, one sentence each, what keeps it from its ideal line.
 func bottlenecks(s *analysis.Summary) []string { return lists.Map(s.Scalings, Bottleneck) }
 
-// Bottleneck says what keeps one curve from its ideal line. The diagnosis itself holds the
-// figures.
+// Bottleneck says what keeps one curve from its ideal line.
 func Bottleneck(s curves.Scaling) string {
 	d := s.Diagnosis
 	name := s.Variant
@@ -225,8 +222,8 @@ func Bottleneck(s curves.Scaling) string {
 	}
 }
 
-// serialises says how callers wait for a connection: each for the call before it, if one
-// request is on the way at a time, or for their turn to be written.
+// serialises says whether callers wait for the call before theirs, or for their turn to be
+// written.
 func serialises(d curves.Diagnosis) string {
 	verb := "serialises"
 	if d.Connections.Value > 1 {

@@ -27,8 +27,7 @@ func partial(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("This run is partial: %d of %d trials were done, and what follows rests on them alone.", s.Done, s.Planned)}
 }
 
-// missesEnds reports whether a cell without a valid trial lies where the advice
-// looks: at the lowest or the highest concurrency.
+// missesEnds reports whether a cell at the lowest or highest concurrency has no valid trial.
 func missesEnds(p *rank.Part) bool {
 	clients := lists.Map(p.Cells, func(c *matrix.Cell) int { return c.Clients })
 	return slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
@@ -80,8 +79,7 @@ func caution(s *analysis.Summary) []string {
 		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}, care...)
 }
 
-// reasonsOf names the checks with a level, each with an example. The checks with the most
-// trials come first.
+// reasonsOf names the checks with a level, each with an example.
 func reasonsOf(s *analysis.Summary, level record.Level) []string {
 	all := reasons(s, level)
 	var texts []string
@@ -268,8 +266,7 @@ func stillOpen(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("After %s %d of %d %s are still open.", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)}
 }
 
-// power says what difference of the mean the repeats can find, and how many would find more.
-// It says nothing if every comparison is decided.
+// power says what difference of the mean the repeats can find, unless every comparison is decided.
 func power(s *analysis.Summary) []string {
 	i := slices.IndexFunc(s.Powers, func(p compare.Power) bool { return p.Metric == matrix.Mean })
 	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool {
@@ -290,8 +287,7 @@ func power(s *analysis.Summary) []string {
 	return []string{text + "."}
 }
 
-// Outlook says in one line what a number of repeats can find, at the noise of trials
-// elsewhere: "of the same cells in RUN". Without a power it is not known.
+// Outlook says in one line what a number of repeats can find. p is nil if that is not known.
 func Outlook(p *compare.Power, repeats int, where string) string {
 	if p == nil {
 		return "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"

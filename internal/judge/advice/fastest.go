@@ -12,8 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fastest says which variant has the lowest mean response time, with few clients
-// and with many.
+// fastest says which variant has the lowest mean response time, with few and with many clients.
 func fastest(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return singleVariant(p)
@@ -26,8 +25,7 @@ func fastest(p *rank.Part) []string {
 	return sentences
 }
 
-// leader says who leads at a group of sizes, with the figures of the first and
-// the last of them.
+// leader says who leads at a group of sizes, with the figures of the first and the last.
 func leader(p *rank.Part, group []rank.Ranking) string {
 	first := group[0]
 	text := first.Best + " has the lowest mean"
@@ -184,8 +182,7 @@ func choice(p *rank.Part) []string {
 	return words.Sentence(clauses, "To choose: %s.")
 }
 
-// ruleByMean says which variants to choose with n clients; open if no measurement speaks
-// against any of them.
+// ruleByMean says which variants to choose with n clients, or open if no measurement decides.
 func ruleByMean(p *rank.Part, n int, open string) string {
 	if ranges := p.Ranges(matrix.Mean, n); !p.AllCandidates(ranges) {
 		return bySize(p, ranges)

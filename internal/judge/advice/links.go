@@ -26,8 +26,8 @@ func linkLines(s *analysis.Summary) []string {
 // leastLinks is the fewest links for a line about who is fastest.
 const leastLinks = 3
 
-// fastestByLink compares the same calls over several links: how often each variant has the
-// shortest mean.
+// fastestByLink says how often each variant has the shortest mean for the same calls over several
+// links.
 func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 	alike := lists.GroupBy(linked, func(c *matrix.Cell) record.Cell {
 		same := c.Cell
@@ -59,8 +59,7 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 		lists.Map(names, func(name string) string { return fmt.Sprintf("%s on %d", name, wins[name]) }))
 }
 
-// fastestOverEach compares one kind of call over several links, or over one link and the
-// loopback.
+// fastestOverEach compares one kind of call over several links, or over one and the loopback.
 func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) []string {
 	networks := lists.GroupBy(parts, func(p *rank.Part) record.Network { return p.Cells[0].Network })
 	if len(networks) < 2 || len(main.Sizes)*len(main.Clients) != 1 {

@@ -16,8 +16,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// searches says of every search which rate kept the goal, how exactly that is known,
-// and who keeps more than the one before it.
+// searches says which rate kept each search's goal, how exactly, and who keeps more than the next.
 func searches(s *analysis.Summary) []string {
 	cells := searched(s)
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int {
@@ -127,8 +126,7 @@ func lost(c *matrix.Cell) string {
 	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + words.WorstFailure(c)
 }
 
-// sustained says whether every request of a load that may lose none was
-// answered. Of many cells the sentence names only those that lost some.
+// sustained says whether every request of a load that may lose none was answered.
 func sustained(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
 	shown := cells

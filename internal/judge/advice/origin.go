@@ -26,8 +26,7 @@ func fleet(s *analysis.Summary) []string {
 	return []string{head + FleetLine(s.Fleet, words.LongestLine-len(head))}
 }
 
-// FleetLine says which agents measured, and how far their clocks and windows were apart. Where
-// the names do not fit, the last of them are counted.
+// FleetLine says which agents measured, and how far their clocks and windows were apart.
 func FleetLine(f *analysis.Fleet, longest int) string {
 	clients, servers := f.InRole("client"), f.InRole("server")
 	rest := ""

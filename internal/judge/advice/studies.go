@@ -82,8 +82,7 @@ var shareNames = map[string]string{
 	matrix.Mean:       "the mean time of a call",
 }
 
-// shares says what makes up the difference between a part's first variant and its last: by CPU
-// time, and by throughput and time as far as these differ at all.
+// shares says what makes up the difference between a part's first variant and its last.
 func shares(s *analysis.Summary) []string {
 	var sentences []string
 	for _, d := range s.Shares {
@@ -133,8 +132,7 @@ func shareLines(s *analysis.Summary) []string {
 	return nil
 }
 
-// shareSteps lists the changes one after the other, each with its ratio to what the changes
-// before it came to.
+// shareSteps lists the changes, each with its ratio to the changes before it.
 func shareSteps(steps []compare.ShareStep) []string {
 	items := make([]string, len(steps))
 	for i, step := range steps {

@@ -86,8 +86,7 @@ func isSameLoad(a, b record.Load) bool {
 		(a.RatePerSecond == 0 || b.RatePerSecond == 0 || a.RatePerSecond == b.RatePerSecond)
 }
 
-// Only leaves those cells of a run for Differ whose names contain a text. It fails if there is
-// none.
+// Only leaves those cells of a run whose names contain a text. It fails if there is none.
 func (s *Summary) Only(text string) error {
 	kept := slices.DeleteFunc(slices.Clone(s.points), func(p *matrix.Point) bool { return !strings.Contains(p.Cell.Key(), text) })
 	if len(kept) == 0 {
@@ -105,8 +104,7 @@ func keysOf(points []*matrix.Point) []string {
 	return keys
 }
 
-// keyOf names a cell beside one of another run, which may have been spread over another number
-// of agents.
+// keyOf names a cell beside one of another run, which may have used more or fewer agents.
 func keyOf(p *matrix.Point) string {
 	switch n := p.Cell.Agents; n {
 	case 0:
@@ -162,8 +160,8 @@ func foreignDoubts(before, after *Summary, common []cellPair) []string {
 	return doubts
 }
 
-// diffMetric returns the metric by which runs are compared. Other programs report service
-// times, so a comparison with them uses service times on both sides.
+// diffMetric uses service times on both sides where another program measured: it reports no
+// others.
 func diffMetric(name string, foreign bool) matrix.Metric {
 	switch {
 	case foreign && name == matrix.Mean:

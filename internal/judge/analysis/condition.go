@@ -30,8 +30,7 @@ func limitableNames() string {
 	return strings.Join(names, ", ")
 }
 
-// ParseCondition reads a condition. A percentage is a change if it has a sign, or if the figure
-// is no share.
+// ParseCondition reads a condition. A percentage is a change if it is signed or of no share.
 func ParseCondition(text string) (Condition, error) {
 	written, err := scenario.ParseLimit(text)
 	if err == nil && written.Sign == "=" {
@@ -120,8 +119,7 @@ type GateFinding struct {
 	within  bool          // the change is within the limit, as far as it is known
 }
 
-// JudgeConditions judges conditions in the cells of a run: figures first, and then changes since an
-// earlier run in the cells that both have.
+// JudgeConditions judges figures first, and then changes in the cells that both runs have.
 func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFinding {
 	var all []GateFinding
 	for i := range s.Cells {
@@ -200,7 +198,7 @@ func (c Condition) JudgeChange(d Difference) GateFinding {
 }
 
 // PassUnjudgedChanges returns the findings as runs of many cells take them: a change that
-// cannot be judged passes, and is open unless it is known to be within the limit.
+// cannot be judged is kept if it is known to be within the limit, and open otherwise.
 func PassUnjudgedChanges(findings []GateFinding) []GateFinding {
 	all := slices.Clone(findings)
 	for i := range all {

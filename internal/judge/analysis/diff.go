@@ -156,12 +156,10 @@ func doubtsOf(before, after *Summary) []string {
 	return doubts
 }
 
-// Targets returns the servers that were called before and after, if wirelab did not start
-// them. Cells are the same wherever their server is.
+// Targets returns the servers that were called, if wirelab did not start them.
 func (d *Diff) Targets() (before, after string) { return d.targets[0], d.targets[1] }
 
-// hostOf returns an address without its port. Tests choose their ports freely, so a port does
-// not identify a server.
+// hostOf returns an address without its port, which tests choose freely.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

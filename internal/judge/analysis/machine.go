@@ -19,8 +19,7 @@ type Setting struct {
 	tuning.Setting
 }
 
-// settings returns the settings of all trials, each once per stack, in the order of the
-// stacks.
+// settings returns the settings of all trials, each once per stack.
 func settings(points []*matrix.Point) []Setting {
 	var all []Setting
 	for _, p := range points {

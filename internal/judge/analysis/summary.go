@@ -89,8 +89,7 @@ type Results struct {
 // Partial reports whether the run did less than it set out to.
 func (s *Summary) Partial() bool { return s.Done < s.Planned }
 
-// IsSweep reports whether the run asks how throughput follows the calls in
-// flight, and nothing else.
+// IsSweep reports whether the run asks only how throughput follows the calls in flight.
 func (s *Summary) IsSweep() bool {
 	if len(s.Scalings) == 0 {
 		return false
@@ -213,8 +212,7 @@ func (s *Summary) isFaster(c, other *matrix.Cell) bool {
 	return found.Verdict == compare.Faster
 }
 
-// Against returns a metric of a cell over that of another variant at the same point. It
-// returns nil if the two were not compared by it.
+// Against returns a metric over that of another variant at the same point, or nil.
 func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
 	found, turned := s.comparison(c, other, metric)
 	switch {
@@ -226,8 +224,7 @@ func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
 	return &found.Ratio
 }
 
-// comparison finds the comparison of a cell with another variant at the same point. turned is
-// true if the other variant is its A.
+// comparison finds how a cell compares with another variant. turned: the other one is its A.
 func (s *Summary) comparison(c *matrix.Cell, other, metric string) (found *compare.Comparison, turned bool) {
 	load := c.Load
 	load.InFlightLimit = 0

@@ -46,8 +46,7 @@ type KeptCheck struct {
 	Trials int    `json:"trials"`
 }
 
-// Judge judges the trials of a run again. The given records keep their stored
-// checks.
+// Judge judges the trials again. The given records keep their stored checks.
 func Judge(records []*record.Record, limits check.Limits) Judged {
 	judged := Judged{limits: limits}
 	differs := &Rejudged{}
@@ -108,8 +107,7 @@ type Again struct {
 	Spoiled    int // trials that other programs spoiled to the end, and that nothing else is wrong with
 }
 
-// secondTime began a warning in records of older versions, which measured a trial at most
-// twice.
+// secondTime began a warning of older versions, which measured a trial at most twice.
 const secondTime = "measured a second time"
 
 func (a *Again) count(r *record.Record) {

@@ -72,8 +72,7 @@ func (t trial) perRequest(mode scenario.ConnectionMode) record.Check {
 	return c
 }
 
-// handshakes counts all handshakes and those that are not of the kind that the mode
-// asks for, and names that other kind.
+// handshakes counts all handshakes, and those of another kind than the mode asks for.
 func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wrong int64, what string) {
 	all = made.Full + made.Resumed
 	switch mode {
@@ -86,8 +85,7 @@ func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wro
 	}
 }
 
-// link checks that an emulated link kept its delay, and lost exactly the packets that it
-// should lose.
+// link checks that an emulated link kept its delay, and lost what it should lose.
 func (t trial) link() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "none is emulated"}
 	l := t.Link

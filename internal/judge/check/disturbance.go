@@ -56,8 +56,8 @@ func (t trial) stopsOf(e end) []stop {
 	return stops
 }
 
-// overrun reports whether an open loop asked for more than gaps left of an end's CPUs.
-// Then its requests wait for the sum of all gaps, not for one.
+// overrun reports whether an open loop asked for more than gaps left: its requests wait for all of
+// them.
 func (t trial) overrun(e end) bool {
 	const room = 0.05 // with less a queue takes longer to empty than to fill again
 	return t.Pacing != nil && e.Busy != nil && *e.Busy+t.away(e) > 1-room
@@ -68,8 +68,7 @@ func (t trial) turns(e end) float64 {
 	return max(1, float64(valueOf(e.SwitchesVol)+valueOf(e.SwitchesInv))/float64(max(1, t.Requests)))
 }
 
-// away returns the share of the window in which other programs had an end's CPUs while it was
-// ready to run.
+// away returns the share of the window in which others had an end's CPUs when it was due.
 func (t trial) away(e end) float64 {
 	long, short := 0.0, 0.0
 	for _, length := range e.Gaps.Lengths {
@@ -83,8 +82,7 @@ func (t trial) away(e end) float64 {
 	return min(1, long/whole+short/float64(max(1, e.Gaps.Wakings)))
 }
 
-// pause checks whether both ends stood still at once, as when the hypervisor stops the
-// whole machine.
+// pause checks whether both ends stood still at once, as when a hypervisor stops them.
 func (t trial) pause() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nobody watched both ends at once"}
 	if t.only != "" {

@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// limited counts the requests that failed at a limit of the machine, and returns the
-// most frequent of those failures.
+// limited counts the requests that failed at a limit of the machine, and returns the most frequent
+// failure.
 func (t trial) limited() (requests int64, most record.ErrorCount) {
 	for _, e := range t.Errors {
 		switch failure.Class(e.Class) {
@@ -26,8 +26,7 @@ func (t trial) limited() (requests int64, most record.ErrorCount) {
 	return requests, most
 }
 
-// naive reports whether the client ignores the machine's limits on purpose. Running
-// into them is then its result.
+// naive reports whether the client ignores the machine's limits on purpose.
 func (t trial) naive() bool {
 	v, err := scenario.ParseVariant(t.Cell.Variant)
 	kind, _ := v.Get(scenario.ClientOption)
@@ -101,8 +100,7 @@ func (t trial) failures() record.Check {
 	return c
 }
 
-// paceOfFailures compares how long failed calls and the others took, because failed calls stay
-// in the latencies.
+// paceOfFailures compares how long failed calls took, which stay in the latencies.
 func (t trial) paceOfFailures() string {
 	failed := t.Failed()
 	well := t.Service.Count - failed

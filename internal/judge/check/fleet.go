@@ -93,8 +93,7 @@ func (t trial) server() member {
 	return member{t.Fleet.Server.Name, trial{Record: &r, limits: t.limits, only: "server"}}
 }
 
-// ofFleet checks each part, and returns the worst result, which names its agent. An unknown
-// part takes nothing from the known ones.
+// ofFleet returns the worst part's result, with its agent. Unknown parts are passed over.
 func (c check) ofFleet(t trial) record.Check {
 	var worst record.Check
 	var by string
@@ -177,8 +176,7 @@ type AgentChecks struct {
 	Checks []record.Check
 }
 
-// Clients makes the checks of each client of a fleet by itself, in their order; none of other
-// trials.
+// Clients makes the checks of each client of a fleet by itself; none of other trials.
 func Clients(r *record.Record, limits Limits) []AgentChecks {
 	if r.Fleet == nil || r.Failure != "" {
 		return nil

@@ -54,8 +54,7 @@ var checks = []check{
 	{name: clock, judge: trial.clocks, shaken: true},
 }
 
-// A check is one rule. Its judge returns everything but the name; the detail is a sentence
-// that is understood without the rest.
+// A check is one rule. Its judge returns everything but the name.
 type check struct {
 	name  string
 	judge func(trial) record.Check
@@ -122,8 +121,7 @@ func (c check) of(t trial) record.Check {
 	}
 }
 
-// isShort reports whether a service was asked so little that nothing can be said of how it
-// was asked: a user who wants ten requests made has them made.
+// isShort reports whether so little was asked of a service that nothing can be said of how.
 func isShort(r *record.Record) bool { return r.Cell.Kind().MayBeFew && r.WindowNS < int64(time.Second) }
 
 // A Judgement is the result of judging a trial again.

@@ -136,8 +136,7 @@ func (t trial) bookkeeping() record.Check {
 	return t.law(c, t.Service.Sum)
 }
 
-// law holds the calls that ended, and the sum of the service times, against the calls in
-// flight.
+// law compares the calls that ended, and their time, with the calls in flight.
 func (t trial) law(c record.Check, serviceNS int64) record.Check {
 	busy := t.InFlight * float64(t.WindowNS)
 	if t.Requests == 0 || t.Completed == 0 || busy <= 0 {
@@ -178,8 +177,7 @@ func (t trial) evenness() record.Check {
 	return c
 }
 
-// quantiles returns nanoseconds. A quantile is zero if nothing is readable, or if too few
-// requests lie beyond.
+// quantiles returns nanoseconds, or zero if too few requests lie beyond.
 func quantiles(d latency.Distribution) (p50, p99 float64) {
 	h, err := d.Decode()
 	if err != nil {
@@ -254,8 +252,7 @@ func rate(perSecond float64) string {
 // grew returns by how many requests the backlog grew over the window.
 func (t trial) grew() float64 { return float64(t.Pacing.Scheduled - t.Completed) }
 
-// offeredPerSecond returns the constant rate of the schedule. It returns false if there is
-// none.
+// offeredPerSecond returns the constant rate of the schedule, if there is one.
 func (t trial) offeredPerSecond() (rate float64, steady bool) {
 	load := t.Cell.Load
 	if t.Pacing == nil || t.WindowNS <= 0 || load.Model == burst || load.Model == "ramp" {

@@ -13,8 +13,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// path checks that the time of calls was not decided by something between the ends that has
-// nothing to do with the protocol.
+// path checks that nothing between the ends but the protocol decided the time of calls.
 func (t trial) path() record.Check {
 	if t.Cell.Kind().Unplaced {
 		return record.Check{Level: record.OK, Unit: "share", Detail: "how long the service works on a call is for it to say"}
@@ -106,8 +105,7 @@ func notAbove(h *latency.Histogram, d time.Duration) float64 {
 // buffer, more than the protocol, decides how long transfers take.
 const heldBackAtMost = 0.5
 
-// heldBack looks for connections that could not send, because the peer's receive window or
-// their own send buffer was full.
+// heldBack looks for connections held back by a full receive window or send buffer.
 func (t trial) heldBack() (c record.Check, found bool) {
 	if t.Traffic == nil || t.Traffic.BusyNS == nil || t.Traffic.BlockedNS == nil || *t.Traffic.BusyNS == 0 {
 		return c, false
@@ -118,8 +116,7 @@ func (t trial) heldBack() (c record.Check, found bool) {
 	return c, share > heldBackAtMost
 }
 
-// unexplainedNS is more than what an idle machine takes to wake both ends, and more than a
-// timer of theirs is late.
+// unexplainedNS is more than idle machines take to wake both ends, and than their timers are late.
 const unexplainedNS = 500e3
 
 // unexplained looks for calls with a mean wait that neither end's CPU time explains, while

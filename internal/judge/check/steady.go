@@ -18,8 +18,7 @@ import (
 // a warning at most.
 const certainInQueues = 6
 
-// settled checks that the window opened in a steady state, by the intervals before it and by
-// the window's own course.
+// settled checks that the window opened in a steady state, by the intervals before and in it.
 func (t trial) settled() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	switch t.WarmUp.Method {
@@ -90,8 +89,7 @@ func (t trial) enough(d stats.Drift) time.Duration {
 	return time.Duration(t.WarmUp.TookNS) + time.Duration(d.After*float64(t.WindowNS))
 }
 
-// WarmUpNeeded returns the warm-up that a trial would have needed. It returns false if its
-// window was steady.
+// WarmUpNeeded returns the warm-up that an unsteady trial would have needed.
 func WarmUpNeeded(r *record.Record, limits Limits) (time.Duration, bool) {
 	t := trial{Record: r, limits: limits}
 	if r.Failure != "" || r.WarmUp.Method == "none" || r.WarmUp.Method == "fixed" {

@@ -16,8 +16,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Part is a part of the scenario: variants at sizes and concurrencies. Its axes hold only
-// values with a valid trial.
+// A Part is a part of the scenario. Its axes hold only values with a valid trial.
 type Part struct {
 	Name        string
 	Cells       []*matrix.Cell   // valid or not
@@ -33,8 +32,7 @@ type Point struct {
 	Clients int
 }
 
-// PartsOf leaves out cells whose calls were made by another program: they measure wirelab's
-// own client, and cannot be chosen.
+// PartsOf leaves out cells that another program called: they measure wirelab's own client.
 func PartsOf(s *analysis.Summary) []*Part {
 	own := CellsOf(s, func(c *matrix.Cell) bool { return !c.ForeignClient })
 	var parts []*Part
@@ -101,8 +99,8 @@ func (p *Part) CellsAt(at Point) []*matrix.Cell {
 // ClientEnds returns the lowest and the highest concurrency, or the only one.
 func (p *Part) ClientEnds() []int { return Ends(p.Clients) }
 
-// SizesAscend reports whether neither requests nor responses become smaller along the sizes,
-// so that a range of them may be named by its ends.
+// SizesAscend reports whether no message becomes smaller along the sizes, so that ends name a
+// range.
 func (p *Part) SizesAscend() bool {
 	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
 }
@@ -121,8 +119,7 @@ func Ends[T any](axis []T) []T {
 // MostClients returns the highest concurrency.
 func (p *Part) MostClients() int { return p.Clients[len(p.Clients)-1] }
 
-// Cold reports whether the part was measured without warm-up, so that its figures show the
-// start.
+// Cold reports whether the part was measured without warm-up.
 func (p *Part) Cold() bool {
 	return !slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool { return !c.IsValid() || c.WarmUp.Value > 0 })
 }
@@ -173,8 +170,7 @@ func (p *Part) Only(can func(*matrix.Cell) bool) *Part {
 	return newPart(p.Name, Keep(p.Cells, can), p.Comparisons)
 }
 
-// Around returns the part at the measured sizes and concurrencies next to the wanted ones,
-// below and above. It returns nil if these lie outside of what was measured.
+// Around returns the part at the measured points next to the wanted one, or nil outside of them.
 func (p *Part) Around(size record.Payload, callers int) *Part {
 	sizes, clients := p.Sizes, p.Clients
 	if size != (record.Payload{}) {
@@ -194,8 +190,8 @@ func (p *Part) Around(size record.Payload, callers int) *Part {
 	return &q
 }
 
-// bracket returns the wanted value, or its neighbours below and above, from ascending values.
-// It returns none if the wanted value lies outside.
+// bracket returns the wanted value or its neighbours among ascending values, or none outside of
+// them.
 func bracket[T any](values []T, compare func(T) int) []T {
 	i := slices.IndexFunc(values, func(v T) bool { return compare(v) >= 0 })
 	switch {

@@ -24,8 +24,7 @@ type Ranking struct {
 	Value  matrix.Figure
 }
 
-// MetricOf returns a cell's figure for one of the metrics that are better if lower. It returns
-// nil if it was not measured, or from too few requests.
+// MetricOf returns a figure that is better if lower, or nil if it was not measured well enough.
 func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	switch metric {
 	case matrix.P99:
@@ -39,8 +38,7 @@ func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	return &c.ResponseTimes().Mean
 }
 
-// Rank ranks the variants at a point. The best is the one with the lowest figure among those
-// that no other is certainly faster than.
+// Rank ranks the variants. The best has the lowest figure of those that none is certainly below.
 func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	var best *matrix.Cell
 	for _, c := range p.CellsAt(at) {
@@ -75,8 +73,7 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	return r, true
 }
 
-// Contests ranks the variants at the points of some sizes and numbers of clients at which
-// there is more than one to compare.
+// Contests returns the rankings at points with more than one variant to compare.
 func (p *Part) Contests(metric string, sizes []record.Payload, clients []int) []Ranking {
 	var all []Ranking
 	for _, size := range sizes {
@@ -96,8 +93,7 @@ func (p *Part) beaten(variant, metric string, at Point) bool {
 	})
 }
 
-// SizeGroups ranks the variants with a number of clients at every size, and puts the sizes
-// with equal rankings together.
+// SizeGroups ranks the variants at every size, and puts sizes with equal rankings together.
 func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
 	var all []Ranking
 	for _, size := range p.Sizes {
@@ -140,8 +136,8 @@ type SizeRange struct {
 	Candidates []string
 }
 
-// Ranges divides the sizes, with n clients, into the fewest ranges that have a candidate: a
-// variant that no measurement speaks against.
+// Ranges divides the sizes into the fewest ranges that have a candidate, which nothing speaks
+// against.
 func (p *Part) Ranges(metric string, n int) []SizeRange {
 	var all []SizeRange
 	for _, r := range p.Contests(metric, p.Sizes, []int{n}) {
@@ -188,8 +184,7 @@ func Apart(higher, lower matrix.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
 }
 
-// Steadiest returns the cell with the lowest P99/P50, or low, the cell with the lowest P99, if
-// no other is lower by more than 5 %.
+// Steadiest returns the cell with the lowest P99/P50, or low if none is lower by more than 5 %.
 func (p *Part) Steadiest(low *matrix.Cell, at Point) *matrix.Cell {
 	steadiest := low
 	for _, c := range p.CellsAt(at) {

@@ -41,8 +41,7 @@ func PayloadText(p record.Payload) string {
 	return p.Text(func(bytes int) string { return Size(float64(bytes)) }, " → ")
 }
 
-// Percent writes a share in whole percents, or in hundredths of them if it is nearly all. It
-// is cut and not rounded, so that 100 % means all.
+// Percent writes a share in percent, cut and not rounded, so that 100 % means all.
 func Percent(share float64) string {
 	scale := 1.0
 	if share > 0.99 {
@@ -65,8 +64,8 @@ func Between(f matrix.Figure, show func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
 }
 
-// Sentence puts the clauses into a format as its last argument. It returns nothing if there
-// are no clauses.
+// Sentence puts the clauses into a format as its last argument, or returns nothing if there are
+// none.
 func Sentence(clauses []string, format string, args ...any) []string {
 	if len(clauses) == 0 {
 		return nil
@@ -133,8 +132,7 @@ func Cut(line string) string {
 	return string([]rune(line)[:LongestLine-1]) + "…"
 }
 
-// Counted lists names with how often they lead out of a number of things, those that do most
-// first.
+// Counted lists names with how often they lead out of a number of things, the most frequent first.
 func Counted(leads map[string]int, of int, thing string) []string {
 	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
 	return lists.Map(names, func(name string) string {
@@ -250,8 +248,7 @@ func SizesOf(p *rank.Part, some []rank.Ranking) string {
 	return " at " + List(lists.Map(some, func(r rank.Ranking) string { return PayloadText(r.At.Size) }))
 }
 
-// AtSize begins a clause about a size. A workload that decides on its sizes has no size to
-// name.
+// AtSize begins a clause about a size, unless the workload decides on it.
 func AtSize(s record.Payload) string {
 	if s == (record.Payload{}) {
 		return ""

@@ -122,8 +122,7 @@ func (c *Claim) FactorsInWords() string {
 	return strings.Join(texts, "; ")
 }
 
-// claimRule has a greater margin than comparisons have, because the claimed number was
-// measured on another machine.
+// claimRule has a greater margin than comparisons, because another machine measured the claim.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 
 // JudgeClaims judges the claims of the scenario. In a run that repeats until they stand, each
@@ -186,8 +185,7 @@ func judgeAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook)
 	return all
 }
 
-// measureClaim returns the claim with its figures, and the logarithm of its ratio in each
-// repeat.
+// measureClaim returns the claim with its figures, and its logarithm in each repeat.
 func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matrix.Point, look study.ClaimLook) (measured Claim, ratios []float64) {
 	measured = Claim{
 		Row: written.Row, Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,

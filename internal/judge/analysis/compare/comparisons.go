@@ -119,8 +119,7 @@ type Family struct {
 	accept  []func(stats.Comparison)
 }
 
-// FamilyOf returns a family for comparisons between the points of runs, at the level of the
-// run that was looked at most often.
+// FamilyOf returns a family at the level of the run that was looked at most often.
 func FamilyOf(runs ...[]*matrix.Point) *Family {
 	f := &Family{}
 	for _, points := range runs {
@@ -218,8 +217,7 @@ func lookAtComparisons(points []*matrix.Point) (found Look) {
 	return found
 }
 
-// worthwhile bounds how many times the most repeats of a run a claim may need and still be
-// measured again. The need is itself an estimate.
+// worthwhile bounds how many times the run's most repeats a claim may need to be measured again.
 const worthwhile = 4
 
 func lookAtClaims(claims []Claim, most int) (found Look, again []int) {

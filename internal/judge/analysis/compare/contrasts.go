@@ -51,8 +51,7 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 	return Effect{}, false
 }
 
-// modesFrom lists the connection modes that a contrast may start from, the first
-// one that was measured before the others.
+// modesFrom lists the modes that a contrast may start from; the first that was measured is taken.
 var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
 
 // A choice holds a point with the values of its contrasted options.
@@ -63,8 +62,7 @@ type choice struct {
 	rest   string            // the variant with all other options
 }
 
-// FindContrasts compares every choice with the default, wherever two variants of a stack
-// differ in nothing else.
+// FindContrasts compares every choice with the default where variants differ in nothing else.
 func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	var all []Contrast
 	var bases, changed []*matrix.Point
@@ -199,8 +197,7 @@ type LimitEffect struct {
 	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"` // of response time
 }
 
-// FindLimitEffects compares each variant that has a limit with the variant that differs in
-// nothing else.
+// FindLimitEffects compares each limited variant with the one that differs in nothing else.
 func FindLimitEffects(points []*matrix.Point) []LimitEffect {
 	var effects []LimitEffect
 	for _, group := range matrix.Rivals(points) {

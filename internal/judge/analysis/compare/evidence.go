@@ -82,8 +82,7 @@ func (e *evidence) keep(name string, p *matrix.Point) {
 	})
 }
 
-// of returns the points of a part and a variant, the fewest clients and the smallest size
-// first.
+// of returns the points of a part and a variant, the fewest clients and smallest size first.
 func (e *evidence) of(points []*matrix.Point, cell claim.Cell) []*matrix.Point {
 	var names []string
 	var inPart []*matrix.Point

@@ -45,8 +45,7 @@ const (
 
 func (s sample) degrees() float64 { return s.pairs - 1 }
 
-// isCount reports whether all repeats agree, as counts do and times do not. Such a sample says
-// nothing about how much trials differ, and is judged by itself.
+// isCount reports whether all repeats agree, as counts do. They say nothing about noise.
 func (s sample) isCount() bool { return s.variance <= leastVariance }
 
 // noise estimates from a family of comparisons how much trials differ. It is the
@@ -64,8 +63,7 @@ type noise struct {
 	pooled            float64 // degrees of freedom in the family
 }
 
-// estimateNoise fits the prior by the moments of the logarithms of the
-// variances.
+// estimateNoise fits the prior by the moments of the logarithms of the variances.
 func estimateNoise(family []sample) noise {
 	var n noise
 	family = slices.DeleteFunc(slices.Clone(family), sample.isCount)
@@ -110,8 +108,7 @@ func varianceOf(e stats.LogRatio) float64 {
 	return e.StandardError * e.StandardError * float64(e.Trials)
 }
 
-// judge returns the interval of the ratio, and the probability of a ratio this far from 1 if
-// there is no difference.
+// judge returns the interval of the ratio, and the chance of it if there is no difference.
 func (n noise) judge(s sample, at matrix.Level) stats.Comparison {
 	e := n.estimate(s)
 	student := stats.NewStudent(e.Freedom)

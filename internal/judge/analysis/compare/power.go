@@ -77,8 +77,7 @@ func (d design) student(pairs int) stats.Student {
 	return stats.NewStudent(freedom)
 }
 
-// share returns the mean of a probability over the standard errors that this number of pairs
-// may have.
+// share returns the mean of a probability over the standard errors that these pairs may have.
 func (d design) share(pairs int, of func(standardError float64) float64) float64 {
 	sum := 0.0
 	for _, variance := range d.variances {
@@ -122,8 +121,7 @@ func (d design) findsEquivalence(pairs int) float64 {
 	})
 }
 
-// leastPairs returns the smallest number of pairs, from LeastTrials on, that is enough. It
-// returns nil if none is.
+// leastPairs returns the smallest number of pairs that is enough, or nil if none is.
 func leastPairs(enough func(pairs int) bool) *int {
 	const most = 10_000
 	pairs := matrix.LeastTrials + sort.Search(most-matrix.LeastTrials+1, func(i int) bool { return enough(matrix.LeastTrials + i) })
@@ -133,8 +131,7 @@ func leastPairs(enough func(pairs int) bool) *int {
 	return &pairs
 }
 
-// A Forecast estimates what the comparisons of a plan can find, at the noise of earlier runs
-// on the same machine.
+// A Forecast estimates what a plan's comparisons can find, at the noise of earlier runs.
 type Forecast struct {
 	metric  string
 	level   matrix.Level
@@ -235,8 +232,7 @@ func (f *Forecast) Power() (*Power, Noise) {
 // Repeats returns the repeats of the median comparison.
 func (f *Forecast) Repeats() int { return f.pairs[len(f.pairs)/2] }
 
-// unknownLent is the number of degrees of freedom that comparisons lend each other if their
-// noise differs by a factor of ten.
+// unknownLent is the degrees of freedom that comparisons lend if their noise differs tenfold.
 const unknownLent = 4
 
 // designAfter returns a design of comparisons. Each has the noise of one of the earlier

@@ -61,8 +61,7 @@ func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	return all
 }
 
-// leastVariants is the fewest variants to share a difference between: with one change there is
-// nothing to share out.
+// leastVariants is the fewest variants to share a difference between.
 const leastVariants = 3
 
 // pick returns the points of the variants, in their order, up to the first that is missing.
@@ -78,8 +77,7 @@ func pick(points []*matrix.Point, variants []string) []*matrix.Point {
 	return found
 }
 
-// sharesOf goes from the first variant to the last for which some repeat has the figure of
-// every variant. It returns false if that leaves too few variants.
+// sharesOf ends at the last variant that some repeat has beside all before it, or is false.
 func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Shares, bool) {
 	var logs [][]float64
 	for len(variants) >= leastVariants {
@@ -110,8 +108,7 @@ func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Sha
 	return s, true
 }
 
-// logsOf returns the logarithms of a figure by variant and repeat, for the repeats in
-// which every variant has it.
+// logsOf returns the logarithms by variant and repeat, for repeats in which all variants have one.
 func logsOf(variants []*matrix.Point, of matrix.Metric) [][]float64 {
 	logs := make([][]float64, len(variants))
 	for _, t := range variants[0].Valid() {
@@ -134,8 +131,7 @@ func logsOf(variants []*matrix.Point, of matrix.Metric) [][]float64 {
 	return logs
 }
 
-// ratioOf turns logarithms of ratios into a ratio, and reports whether it is certainly
-// not 1.
+// ratioOf turns logarithms of ratios into a ratio, and reports whether it is certainly not 1.
 func ratioOf(logs []float64, at matrix.Level) (matrix.Figure, bool) {
 	interval, err := stats.MeanInterval(logs, at.Confidence())
 	if err != nil {
@@ -144,8 +140,7 @@ func ratioOf(logs []float64, at matrix.Level) (matrix.Figure, bool) {
 	return matrix.FigureOfLogs(interval), !interval.Contains(0)
 }
 
-// maxShareDistance bounds how far from the estimate shareOf looks for the ends of the
-// interval.
+// maxShareDistance bounds how far from the estimate shareOf looks for an interval's ends.
 const maxShareDistance = 100
 
 // shareOf returns the share of one change's logarithms in the total. Its interval holds every

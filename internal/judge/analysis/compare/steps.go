@@ -43,8 +43,7 @@ const (
 	StepUndecided StepKind = "undecided"
 )
 
-// leastStep is the ratio of times from which a change of the size by a few bytes counts as a
-// step.
+// leastStep is the ratio of times from which a change of size by a few bytes is a step.
 const leastStep = 1.1
 
 // FindSteps judges the steps that parts of the scenario ask about.
@@ -74,8 +73,7 @@ func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 	return all
 }
 
-// A boundary holds the jumps of a part's variants between two sizes, the first variant's
-// first.
+// A boundary holds the variants' jumps between two sizes, the first variant's first.
 type boundary struct {
 	sizes scenario.Step
 	all   []jump
@@ -149,8 +147,7 @@ func faultsOf(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
 }
 
-// sample returns the logarithms, less a share of another variant's logarithms in the same
-// repeats.
+// sample returns the logarithms, less a share of another variant's in the same repeats.
 func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	var values []float64
 	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
@@ -165,8 +162,7 @@ func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	return sampleOf(values), true
 }
 
-// interval returns the interval of the ratio, after a share of another variant's ratio is
-// taken out.
+// interval returns the interval of the ratio without a share of another variant's.
 func (j jump) interval(share float64, of jump, noise noise) (stats.Interval, bool) {
 	s, enough := j.sample(share, of)
 	if !enough {
@@ -210,8 +206,7 @@ func (j jump) alone(noise noise) StepKind {
 	return StepUndecided
 }
 
-// against says what happened to the first variant's step: it is gone if less than half of it
-// is left, and stays if more is.
+// against says what happened to the first variant's step: gone if less than half of it is left.
 func (j jump) against(base jump, noise noise) StepKind {
 	if base.alone(noise) != HasStep {
 		more, enough := j.interval(1, base, noise)

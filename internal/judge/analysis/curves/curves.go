@@ -262,8 +262,7 @@ func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 	return needs
 }
 
-// firstOverSettled divides the mean service time of the first moments by the mean service time
-// of the steady state.
+// firstOverSettled divides the mean service time of the first moments by the steady one.
 func firstOverSettled(course []record.Interval, enoughNS int64) float64 {
 	begin := course[0].StartNS
 	var first, settled record.Interval

@@ -176,8 +176,7 @@ func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis
 	return d
 }
 
-// atLeast reports whether a figure reaches the limit for certain: with the lower end
-// of its interval, or without one by a wide margin.
+// atLeast reports whether a figure certainly reaches the limit, or by a wide margin.
 func atLeast(f matrix.Figure, limit float64) bool {
 	if f.Interval != nil {
 		return f.Interval.Low >= limit

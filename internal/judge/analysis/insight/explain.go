@@ -49,8 +49,7 @@ func (c Change) Difference() float64 { return c.B - c.A }
 // IsClear reports whether a difference is not chance.
 func (c Change) IsClear() bool { return math.Abs(c.Difference()) > clearErrors*c.Error }
 
-// clearErrors is the number of standard errors beyond which a difference is not chance, with a
-// few dozen figures at once.
+// clearErrors is the number of standard errors beyond which a difference is not chance.
 const clearErrors = 3
 
 // Explain compares what probes saw of two cells. Against may be nil.
@@ -163,8 +162,7 @@ func UsualPair(insights []Insight) (of, against *Insight) {
 	return of, against
 }
 
-// callTime returns the time of a call if it is known: of the measured trials or, if there are
-// none with this number of clients, of the traced calls.
+// callTime returns the time of a measured or else of a traced call, or 0.
 func (i *Insight) callTime() float64 {
 	switch {
 	case i.Mean != nil:
@@ -183,8 +181,7 @@ func (i *Insight) IsAt(other *Insight) bool {
 // Key names the cell of an insight, as [record.Cell] does.
 func (i *Insight) Key() string { return i.Place.Key(i.Part, i.Variant) }
 
-// ExplainCells explains one cell, or the difference between two with a comma between. A cell is
-// named by as much of its name as it takes.
+// ExplainCells explains one cell, or the difference between two, named by parts of their names.
 func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	names := strings.Split(cells, ",")
 	if len(names) > 2 {
@@ -238,8 +235,7 @@ func matching(name string, among []Insight) []*Insight {
 	return parts
 }
 
-// findInsight returns the insight that a name means. Of several it takes the one at the same
-// point as the cell that was chosen before, if there is one, or else the first.
+// findInsight returns, of several, the one beside the cell that was chosen before, or the first.
 func findInsight(name string, among []Insight, before *Insight) (*Insight, error) {
 	found := matching(name, among)
 	if len(found) == 0 {

@@ -101,8 +101,7 @@ type Decoding struct {
 	Share float64 `json:"share"`
 }
 
-// placeOf returns what the cells of measured trials and of passes have in common. Their load
-// may differ.
+// placeOf returns what measured trials and passes have in common: all but their load.
 func placeOf(c record.Cell) record.Cell {
 	c.Load = record.Load{}
 	return c

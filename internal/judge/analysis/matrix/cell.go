@@ -100,12 +100,11 @@ type Cell struct {
 // IsValid reports whether the cell has a trial that may be used.
 func (c *Cell) IsValid() bool { return c.Valid > 0 }
 
-// ResponseTimes returns the times from the intended send. They are the service times if the
-// two are the same.
+// ResponseTimes returns the times from the intended send, or the service times if they are the
+// same.
 func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service) }
 
-// BothCPU returns the CPU time per request of client and server together. It returns nil if
-// either was not measured.
+// BothCPU returns the CPU time per request of both ends, or nil if one was not measured.
 func (c *Cell) BothCPU() *Figure {
 	if c.ClientCPU == nil || c.ServerCPU == nil {
 		return nil
@@ -138,8 +137,7 @@ const (
 )
 
 const (
-	// BusyShare is the share of its CPUs from which an end is as busy as it gets: the rest
-	// goes to the scheduler and its neighbours.
+	// BusyShare is the share of its CPUs from which an end is as busy as it gets.
 	BusyShare = 0.9
 	// IdleShare is the share below which neither end can be the limit, even if its work came
 	// in bursts.
@@ -167,8 +165,7 @@ func (c *Cell) bound() Bound {
 	return Unbound
 }
 
-// Cells describes the points of a run. It returns the remarks that all trials share as texts,
-// and leaves them out of the cells.
+// Cells describes the points, and returns apart the remarks that all trials share.
 func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell, shared []string) {
 	remarks := sharedRemarks(records)
 	for _, p := range points {
@@ -224,8 +221,7 @@ func (t *Trial) repeat() Repeat {
 	return r
 }
 
-// forgetIntervals removes the intervals of a cell that is not valid: they would suggest
-// that its figures can be trusted.
+// forgetIntervals removes the intervals of an invalid cell, which would suggest trust.
 func forgetIntervals(v reflect.Value) {
 	if figure, is := v.Addr().Interface().(*Figure); is {
 		figure.Interval = nil

@@ -85,8 +85,7 @@ type Times struct {
 	P99  Figure `json:"p99" csv:"p99" label:"P99"`
 }
 
-// minAchieved is the share of connections that must have begun as asked. A client's first
-// connection has no session to resume.
+// minAchieved leaves room for a client's first connection, which has no session to resume.
 const minAchieved = 0.99
 
 func connectionsOf(cell record.Cell, trials []Trial) Connections {

@@ -41,8 +41,7 @@ const (
 	// serviceStretches is the most points of a service: there are few cells, and a stall of a
 	// tenth of a second must be visible.
 	serviceStretches = 120
-	// callsOfStretch is the mean number of calls that a stretch of a service must have. With
-	// fewer the rate would be mostly chance.
+	// callsOfStretch is the mean number of calls of a service's stretch; fewer would show chance.
 	callsOfStretch = 50
 )
 

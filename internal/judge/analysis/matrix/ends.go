@@ -25,8 +25,7 @@ type End struct {
 	Goroutines *Figure `json:"goroutines" csv:"goroutines" label:"Goroutines" interval:"-"`
 }
 
-// endOf returns the cost of one end. of picks it, and other the end that it shares the work
-// with.
+// endOf returns the cost of one end. other picks the end that it shares the work with.
 func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	count := func(field func(record.Process) *int64) *Figure {
 		return Known(trials, func(t Trial) float64 { return Number(field(of(t))) })

@@ -8,12 +8,10 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// LeastTrials is the smallest number of trials that gets an interval or a verdict, as in
-// package stats.
+// LeastTrials is the smallest number of trials that gets an interval or a verdict.
 const LeastTrials = 3
 
-// Margin is the relative difference that does not matter: below it other reasons decide
-// between two wires.
+// Margin is the relative difference below which other reasons decide between two wires.
 const Margin = 0.05
 
 // A Figure is a number with its interval. The interval is nil if there are too few trials for
@@ -45,8 +43,7 @@ func (f Figure) IsWithin(width float64) bool {
 	return i != nil && math.Max(i.High-f.Value, f.Value-i.Low) <= width*f.Value
 }
 
-// HalfWidth returns half of the figure's interval as a share of the figure. known is false if
-// there is no interval.
+// HalfWidth returns half of the figure's interval as a share of the figure, if there is one.
 func (f Figure) HalfWidth() (share float64, known bool) {
 	if f.Interval == nil || !(f.Value > 0) {
 		return 0, false
@@ -102,8 +99,7 @@ func Stated(i stats.Interval) stats.Interval {
 	return i
 }
 
-// FigureOf converts an interval of package stats, in which a confidence of 0 means that there
-// is only the estimate.
+// FigureOf converts an interval of package stats. A confidence of 0 means the estimate alone.
 func FigureOf(i stats.Interval) Figure {
 	f := Figure{Value: i.Estimate}
 	if i.Confidence > 0 {
@@ -137,8 +133,7 @@ func (l Level) Confidence() float64 {
 	return 1 - float64(l)
 }
 
-// Adjust corrects a probability for the looks: it is a finding if it is below 1 - Confidence,
-// as in an ordinary run.
+// Adjust corrects a probability for the looks: below 1 - Confidence it is a finding.
 func (l Level) Adjust(p float64) float64 {
 	if l == 0 {
 		return p

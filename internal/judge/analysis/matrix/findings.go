@@ -43,8 +43,7 @@ func remarksOf(r *record.Record) remarks {
 	return all
 }
 
-// sharedRemarks returns the remarks of every trial that was measured. One trial shares nothing
-// with others.
+// sharedRemarks returns the remarks of every measured trial. One trial shares nothing.
 func sharedRemarks(records []*record.Record) remarks {
 	var shared remarks
 	measured := 0

@@ -32,8 +32,7 @@ func levelFor(trials []Trial) Level {
 	return trials[0].level
 }
 
-// Known returns the figure of a metric over the trials in which it was measured. It returns
-// nil if there is none.
+// Known returns the figure over the trials in which it was measured, or nil if there is none.
 func Known(trials []Trial, of Metric) *Figure {
 	measured := KnownValues(trials, of)
 	if len(measured) == 0 {
@@ -53,8 +52,7 @@ func responseTimes(t Trial) times { return t.response }
 
 func waitTimes(t Trial) times { return t.wait }
 
-// warmUp returns the warm-up in milliseconds. It is unknown for other programs' files, which
-// do not separate it.
+// warmUp returns milliseconds. Other programs' files do not separate it.
 func warmUp(t Trial) float64 {
 	if t.Foreign != nil {
 		return math.NaN()
@@ -82,8 +80,7 @@ func CPUOf(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 { return PerCall(t, cpuTime(end(t))) / 1e3 }
 }
 
-// PerCall divides an amount of the window by the calls that ended in it. It returns NaN if
-// none did.
+// PerCall divides an amount of the window by the calls that ended in it, or returns NaN.
 func PerCall(t Trial, amount float64) float64 {
 	if t.Completed == 0 {
 		return math.NaN()
@@ -184,8 +181,7 @@ const (
 	ServerPeak  = "server-peak" // memory
 )
 
-// endMetrics holds the figures that each end has, by what follows "client-" and "server-" in
-// their names.
+// endMetrics holds the figures of each end, by what follows "client-" or "server-".
 var endMetrics = map[string]func(Trial, record.Process) float64{
 	"cpu":      func(t Trial, p record.Process) float64 { return PerCall(t, cpuTime(p)) / 1e3 },
 	"user":     func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTime(p) },
@@ -242,8 +238,7 @@ func answered(t Trial) float64 {
 	return max(least, 1-float64(t.Failed())/float64(t.Requests))
 }
 
-// inTrips returns a median in round trips of the link. It is unknown if no link has a delay to
-// measure by.
+// inTrips returns a median in round trips of the link, or NaN without a delay.
 func inTrips(of func(Trial) times) Metric {
 	return func(t Trial) float64 {
 		if t.Cell.Network.DelayNS == 0 {

@@ -75,8 +75,7 @@ func (p *Point) Measured() []Trial {
 	return Filter(p.Trials, func(t Trial) bool { return t.Failure == "" && t.service.count > 0 })
 }
 
-// Conditions returns what must be equal for two points to be compared: all of the cell but the
-// variant, and what comes with it.
+// Conditions returns what two points must share to be compared: all but the variant.
 func (p *Point) Conditions() record.Cell {
 	cell := p.Cell
 	cell.Stack, cell.Variant, cell.Connection, cell.Target, cell.Network = "", "", "", "", record.Network{}
@@ -113,8 +112,7 @@ type Trial struct {
 	named                         []times // in the order of the record's
 }
 
-// ifOwnClient returns a figure that only wirelab's own client measures, and NaN for
-// other clients.
+// ifOwnClient returns a figure that only wirelab's own client measures, or NaN.
 func (t Trial) ifOwnClient(value float64) float64 {
 	if t.ClientProgram != "" {
 		return math.NaN()
@@ -158,8 +156,7 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// Pairs returns a metric of both points for the repeats in which both have a valid trial:
-// those two trials ran next to each other.
+// Pairs returns a metric for the repeats in which both have a valid trial, side by side.
 func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	byRepeat := map[int]Trial{}
 	for _, t := range b.Valid() {
@@ -195,8 +192,7 @@ func Rivals(points []*Point) [][]*Point {
 	return slices.DeleteFunc(groups, func(group []*Point) bool { return len(group) == 0 })
 }
 
-// ByClients groups the points that differ in nothing but their number of clients, in its
-// order.
+// ByClients groups the points that differ only in their number of clients, in its order.
 func ByClients(points []*Point) [][]*Point {
 	curves := lists.GroupBy(points, func(p *Point) record.Cell {
 		cell := p.Cell

@@ -63,8 +63,7 @@ func (p Pooled) Latencies() Latencies {
 	return all
 }
 
-// figure returns a figure that the requests beyond a quantile decide. It has no interval if
-// a minority of trials stalled and decides it.
+// figure returns a figure of the tail, without an interval if a few stalled trials decide it.
 func (p Pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
 	f := Figure{Value: of(p.All)}
 	if math.IsNaN(f.Value) {
@@ -170,8 +169,7 @@ func (p Pooled) density() []CurvePoint {
 	return points
 }
 
-// spread counts the requests in steps of one factor from the fastest to the slowest, so that a
-// single stalled request is visible. A density leaves it out.
+// spread counts requests in steps of one factor, so that a single stalled one is visible.
 func (p Pooled) spread() []SpreadStep {
 	if p.All.Total() == 0 || len(p.All) < 2 || p.All[0].Value <= 0 {
 		return nil
@@ -190,8 +188,7 @@ func (p Pooled) spread() []SpreadStep {
 	return steps
 }
 
-// spreadSteps is the number of steps of a spread: few enough for some hundred requests to
-// fill.
+// spreadSteps is few enough for some hundred requests to fill.
 const spreadSteps = 40
 
 // A SpreadStep counts the requests that took about the same time.

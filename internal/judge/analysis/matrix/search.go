@@ -140,8 +140,7 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	return RateKnee{Found: true, Rate: &found.X.Estimate, Low: &found.X.Low, High: &found.X.High, Confidence: &found.X.Confidence}
 }
 
-// capacityOf returns the served rate of the trials that the checks found to be beyond
-// capacity. It returns nil if there is none.
+// capacityOf returns the served rate of the trials beyond capacity, or nil if there is none.
 func capacityOf(trials []Trial) *Figure {
 	return Known(trials, func(t Trial) float64 {
 		for _, c := range t.Checks {

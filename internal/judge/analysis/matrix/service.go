@@ -71,8 +71,8 @@ const (
 	standing, standingCalls = 0.1, 10
 )
 
-// Standstills counts the times within the window in which hardly anything was answered, and
-// returns about how long the longest took, in seconds.
+// Standstills counts the times in which hardly anything was answered, and how long the longest
+// took.
 func (c *Cell) Standstills() (count int, longest float64) {
 	var window []CoursePoint
 	for _, point := range c.Course {
@@ -104,8 +104,7 @@ func (c *Cell) Standstills() (count int, longest float64) {
 	return count, longest
 }
 
-// tracesOf returns the traces of the slowest requests over trials, and the number of all
-// traces.
+// tracesOf returns the traces of the slowest requests, and the number of all.
 func tracesOf(trials []Trial) (slowest []Trace, count int64) {
 	for _, t := range trials {
 		count += t.Traced

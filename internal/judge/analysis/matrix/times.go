@@ -67,8 +67,7 @@ func tailOf(counts stats.Counts) float64 {
 	return knownQuantile(counts, 0.99) / counts.Quantile(0.5)
 }
 
-// reportedQuantile returns NaN if the program has not computed it, or if too few requests lie
-// beyond it.
+// reportedQuantile returns NaN if it was not reported, or too few requests lie beyond it.
 func (t times) reportedQuantile(q float64) float64 {
 	i := slices.IndexFunc(t.reported, func(p latency.Percentile) bool { return math.Abs(p.Quantile-q) < sameQuantile })
 	if i < 0 || t.count < stats.LeastCount(q) {
@@ -77,8 +76,7 @@ func (t times) reportedQuantile(q float64) float64 {
 	return float64(t.reported[i].Duration) / 1e3
 }
 
-// sameQuantile is the distance within which quantiles are equal: 99.9 / 100 is not quite
-// 0.999.
+// sameQuantile makes 99.9 / 100 equal 0.999.
 const sameQuantile = 1e-9
 
 // Latencies holds a distribution of times, in microseconds. A percentile is taken over all

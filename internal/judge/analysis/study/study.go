@@ -39,8 +39,7 @@ type Changes struct {
 	Texts    []string
 }
 
-// Read takes no more from the manifest than it needs, so that it can read one of a newer
-// version.
+// Read takes no more from the manifest than it needs, to read one of a newer version.
 func Read(m *record.Manifest) (*Study, error) {
 	var written struct {
 		Parts []struct {
