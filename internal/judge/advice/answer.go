@@ -105,16 +105,6 @@ func whoLeads(all []rank.Ranking) string {
 	return words.Fill(head, items)[0]
 }
 
-// byHowMuch gives the best variant's time, and how many times as long the others take.
-func byHowMuch(r rank.Ranking) []string {
-	over, names := words.Brief(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
-	items := make([]string, len(r.Rivals))
-	for i, other := range r.Rivals {
-		items[i] = names[i+1] + " " + words.Factor(other.Times)
-	}
-	return words.Fill(fmt.Sprintf("%s%s: %s %s; ", over, words.Where(r.At), names[0], words.Micros(r.Value.Value)), items)
-}
-
 // bestRate gives each variant at its best concurrency, with the smallest messages.
 func bestRate(p *rank.Part) []string {
 	if !p.Closed() || len(p.Clients) < 2 {
@@ -144,15 +134,6 @@ func alone(p *rank.Part) []string {
 	return rank.Ends(lists.Map(rank.Keep(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
 		return timesLine(c.Variant+", "+words.Where(rank.Point{Size: c.Payload, Clients: c.Clients}), c.ResponseTimes().Mean, c)
 	}))
-}
-
-// timesLine gives the times and the rate of one cell.
-func timesLine(of string, mean matrix.Figure, c *matrix.Cell) string {
-	line := fmt.Sprintf("%s: %s in the mean", of, words.Between(mean, words.Micros))
-	if p99 := rank.MetricOf(matrix.P99, c); p99 != nil {
-		line += ", P99 " + words.Micros(p99.Value)
-	}
-	return words.Cut(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
 // directions compare messages that are large one way with those that are large the other way.

@@ -240,14 +240,11 @@ func counts(seen []*record.Seen, calls float64) []Count {
 	var names []string
 	for _, s := range seen {
 		for _, c := range s.Counters {
-			unit := 1.0
 			if c.Name == "task-clock" { // in nanoseconds, as the kernel counts it
-				c.Name, unit = "task clock (µs)", 1e3
+				c.Name, c.Count = "task clock (µs)", c.Count/1e3
 			}
-			if _, had := sums[c.Name]; !had {
-				names = append(names, c.Name)
-			}
-			sums[c.Name] += c.Count / unit
+			names = lists.AppendNew(names, c.Name)
+			sums[c.Name] += c.Count
 		}
 	}
 	var all []Count
@@ -282,22 +279,18 @@ func (in *Inside) addUsage(bare []matrix.Trial, end func(matrix.Trial) record.Pr
 }
 
 func syscalls(seen []*record.Seen, calls float64) []Syscall {
-	type sum struct{ count, ns float64 }
-	sums := map[string]*sum{}
+	counts, times := map[string]float64{}, map[string]float64{}
 	for _, s := range seen {
 		for _, c := range s.Syscalls {
-			if sums[c.Name] == nil {
-				sums[c.Name] = &sum{}
-			}
-			sums[c.Name].count += float64(c.Count)
-			sums[c.Name].ns += matrix.Number(c.NS) // NaN if one was not measured
+			counts[c.Name] += float64(c.Count)
+			times[c.Name] += matrix.Number(c.NS) // NaN if one was not measured
 		}
 	}
 	var all []Syscall
-	for name, s := range sums {
-		one := Syscall{Name: name, PerCall: s.count / calls}
-		if !math.IsNaN(s.ns) {
-			one.Time = new(s.ns / s.count / 1e3)
+	for name, count := range counts {
+		one := Syscall{Name: name, PerCall: count / calls}
+		if ns := times[name]; !math.IsNaN(ns) {
+			one.Time = new(ns / count / 1e3)
 		}
 		all = append(all, one)
 	}
@@ -363,10 +356,12 @@ const leastSpent = 0.02
 
 // decodes reports whether a function decodes a message, in any of the libraries.
 func decodes(f record.Frame) bool {
-	name := f.Function
-	return strings.HasPrefix(name, "google.golang.org/protobuf/proto.UnmarshalOptions") || strings.HasPrefix(name, "google.golang.org/protobuf/proto.Unmarshal") ||
-		strings.Contains(name, "pb.(*") && strings.Contains(name, ").Unmarshal") ||
-		strings.HasPrefix(name, "google::protobuf::MessageLite::Parse") || strings.HasPrefix(name, "prost::Message::decode")
+	for _, begin := range []string{"google.golang.org/protobuf/proto.Unmarshal", "google::protobuf::MessageLite::Parse", "prost::Message::decode"} {
+		if strings.HasPrefix(f.Function, begin) {
+			return true
+		}
+	}
+	return strings.Contains(f.Function, "pb.(*") && strings.Contains(f.Function, ").Unmarshal")
 }
 
 // scale sets the times, whose shares are known.

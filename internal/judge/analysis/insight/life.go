@@ -95,7 +95,7 @@ func newLife(passes []*record.Record) *Life {
 		l.Bare, l.Cost = new(sum/float64(len(bare))/1e3), new(sumOf(traced)/sum)
 	}
 	l.Calls = len(calls)
-	slices.SortFunc(calls, func(a, b []int64) int { return cmp.Compare(total(a), total(b)) })
+	slices.SortFunc(calls, func(a, b []int64) int { return cmp.Compare(sumOf(a), sumOf(b)) })
 	mean := meanStages(calls)
 	errors := stageErrors(calls, mean)
 	median := meanStages(around(calls, 0.5, 0.05))
@@ -152,14 +152,7 @@ func stageErrors(calls [][]int64, means []float64) []float64 {
 	return errors
 }
 
-func total(stages []int64) (sum int64) {
-	for _, ns := range stages {
-		sum += ns
-	}
-	return sum
-}
-
-func sumOf(values []float64) (sum float64) {
+func sumOf[N int64 | float64](values []N) (sum N) {
 	for _, v := range values {
 		sum += v
 	}

@@ -57,15 +57,21 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 		if group.bare != nil {
 			bare = group.bare.Valid()
 		}
+		cell := group.passes[0].Cell
 		for _, end := range []struct {
 			name string
 			of   func(matrix.Trial) record.Process
 		}{{ClientEnd, matrix.ClientOf}, {ServerEnd, matrix.ServerOf}} {
 			for _, kind := range []struct {
-				probe, name string
-				rules       []Rule
-			}{{record.ProbeCPU, CPUProfile, categories.CPU}, {record.ProbeOffCPU, OffCPUProfile, categories.OffCPU}, {record.ProbeAllocations, AllocProfile, nil}} {
-				p := newProfiler(group.passes[0].Cell, end.name, kind.name, kind.rules)
+				probe, name, unit string
+				sorted            *sorter
+			}{
+				{record.ProbeCPU, CPUProfile, "ns", newSorter(categories.CPU)},
+				{record.ProbeOffCPU, OffCPUProfile, "ns", newSorter(categories.OffCPU)},
+				{record.ProbeAllocations, AllocProfile, "B", nil},
+			} {
+				p := profiler{sorted: kind.sorted, functions: map[ProfiledFunction]int{}}
+				p.Profile = Profile{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, End: end.name, Kind: kind.name, Unit: kind.unit}
 				for _, r := range group.passes {
 					if r.Probe == kind.probe {
 						p.add(r, end.of(matrix.Trial{Record: r}))
@@ -92,28 +98,13 @@ type profiler struct {
 	calls     float64
 }
 
-func newProfiler(cell record.Cell, end, kind string, rules []Rule) *profiler {
-	p := &profiler{
-		Profile:   Profile{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, End: end, Kind: kind, Unit: "ns"},
-		functions: map[ProfiledFunction]int{},
-	}
-	if rules != nil {
-		p.sorted = newSorter(rules)
-	}
-	return p
-}
-
 // add adds what a pass saw of an end.
 func (p *profiler) add(r *record.Record, end record.Process) {
 	switch {
 	case p.Kind == AllocProfile && end.Allocations != nil:
-		p.Unit = "B"
 		p.calls += float64(r.Calls())
 		for _, stack := range end.Allocations.Stacks {
-			frames := make([]record.Frame, len(stack.Functions))
-			for i, name := range stack.Functions {
-				frames[i] = record.Frame{Function: name}
-			}
+			frames := lists.Map(stack.Functions, func(name string) record.Frame { return record.Frame{Function: name} })
 			p.stack(frames, float64(stack.Bytes))
 		}
 	case p.Kind != AllocProfile && end.Seen != nil && end.Seen.Stacks != nil:
@@ -130,12 +121,8 @@ func (p *profiler) stack(frames []record.Frame, weight float64) {
 	if p.sorted != nil {
 		category = p.sorted.of(frames)
 	}
-	at := slices.Index(p.Categories, category)
-	if at < 0 {
-		at = len(p.Categories)
-		p.Categories = append(p.Categories, category)
-	}
-	stack := ProfiledStack{Category: at, Weight: weight}
+	p.Categories = lists.AppendNew(p.Categories, category)
+	stack := ProfiledStack{Category: slices.Index(p.Categories, category), Weight: weight}
 	for _, frame := range frames {
 		function := ProfiledFunction{Name: frame.Function, In: frame.In}
 		place, known := p.functions[function]
@@ -223,7 +210,7 @@ func FindAllocations(places map[string]int, records []*record.Record) []Allocati
 		slices.SortStableFunc(part, func(a, b profile) int {
 			return cmp.Compare(places[a.trial.Cell.Variant], places[b.trial.Cell.Variant])
 		})
-		for _, same := range lists.GroupBy(part, profile.key) {
+		for _, same := range lists.GroupBy(part, func(p profile) [2]any { return [2]any{p.trial.Cell, p.end} }) {
 			if a := newAllocation(same); a.Bytes > 0 && a.Objects > 0 {
 				all = append(all, a)
 			}
@@ -238,13 +225,6 @@ type profile struct {
 	end         string
 	allocations *record.Allocations
 }
-
-type profileKey struct {
-	cell record.Cell
-	end  string
-}
-
-func (p profile) key() profileKey { return profileKey{p.trial.Cell, p.end} }
 
 // newAllocation sums up the profiles of one end of a cell.
 func newAllocation(profiles []profile) Allocation {
@@ -313,13 +293,11 @@ func (a *allocated) branches(depth int, stacks []record.AllocationStack) []Branc
 
 // collapsed merges a branch with the only function that it calls.
 func (b Branch) collapsed() Branch {
-	if len(b.Calls) != 1 {
-		return b
+	if len(b.Calls) == 1 {
+		only := b.Calls[0]
+		if only.Bytes >= minMergeShare*b.Bytes && only.Objects >= minMergeShare*b.Objects {
+			b.Functions, b.Calls = append(b.Functions, only.Functions...), only.Calls
+		}
 	}
-	only := b.Calls[0]
-	if only.Bytes < minMergeShare*b.Bytes || only.Objects < minMergeShare*b.Objects {
-		return b
-	}
-	b.Functions, b.Calls = append(b.Functions, only.Functions...), only.Calls
 	return b
 }
