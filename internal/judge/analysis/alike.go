@@ -30,42 +30,35 @@ func match(before, after *Summary) (common []cellPair, onlyBefore, onlyAfter []*
 	for _, p := range before.points {
 		earlier[anywhere(p.Cell)] = p
 	}
-	var later []*matrix.Point
-	partner := map[*matrix.Point]*matrix.Point{} // by the later one
+	partner := map[*matrix.Point]*matrix.Point{} // of points of both runs
+	pair := func(old, now *matrix.Point) { partner[old], partner[now] = now, old }
 	for _, p := range after.points {
 		if old := earlier[anywhere(p.Cell)]; old != nil {
-			partner[p] = old
+			pair(old, p)
 			delete(earlier, anywhere(p.Cell))
-		} else {
-			later = append(later, p)
 		}
 	}
-	left := func(p *matrix.Point) bool { return earlier[anywhere(p.Cell)] == p }
+	single := func(p *matrix.Point) bool { return partner[p] == nil }
+	later := slices.DeleteFunc(slices.Clone(after.points), func(p *matrix.Point) bool { return !single(p) })
 	for _, p := range later {
-		olds := slices.DeleteFunc(slices.Clone(before.points), func(old *matrix.Point) bool { return !left(old) || !isAlike(old.Cell, p.Cell) })
-		if len(olds) != 1 {
-			continue
-		}
-		rivals := slices.DeleteFunc(slices.Clone(later), func(other *matrix.Point) bool { return !isAlike(olds[0].Cell, other.Cell) })
-		if len(rivals) == 1 {
-			partner[p] = olds[0]
+		olds := slices.DeleteFunc(alike(p, before.points), func(old *matrix.Point) bool { return earlier[anywhere(old.Cell)] != old })
+		if len(olds) == 1 && len(alike(olds[0], later)) == 1 {
+			pair(olds[0], p)
 		}
 	}
-	taken := map[*matrix.Point]bool{}
 	for _, p := range after.points {
 		if old := partner[p]; old != nil {
 			common = append(common, cellPair{old, p})
-			taken[old] = true
 		} else {
 			onlyAfter = append(onlyAfter, p)
 		}
 	}
-	for _, p := range before.points {
-		if !taken[p] {
-			onlyBefore = append(onlyBefore, p)
-		}
-	}
-	return common, onlyBefore, onlyAfter
+	return common, slices.DeleteFunc(slices.Clone(before.points), func(p *matrix.Point) bool { return !single(p) }), onlyAfter
+}
+
+// alike returns those of some points whose cells are alike with one of another run.
+func alike(p *matrix.Point, others []*matrix.Point) []*matrix.Point {
+	return slices.DeleteFunc(slices.Clone(others), func(other *matrix.Point) bool { return !isAlike(p.Cell, other.Cell) })
 }
 
 // isAlike reports whether cells that different programs measured agree in the clients and the
@@ -96,13 +89,7 @@ func (s *Summary) Only(text string) error {
 	return nil
 }
 
-func keysOf(points []*matrix.Point) []string {
-	var keys []string
-	for _, p := range points {
-		keys = append(keys, keyOf(p))
-	}
-	return keys
-}
+func keysOf(points []*matrix.Point) []string { return lists.Map(points, keyOf) }
 
 // keyOf names a cell beside one of another run, which may have used more or fewer agents.
 func keyOf(p *matrix.Point) string {
@@ -123,8 +110,7 @@ func whyNone(before, after *Summary) error {
 		if slices.Contains(after.points, p) {
 			others = before.points
 		}
-		alike := slices.DeleteFunc(slices.Clone(others), func(other *matrix.Point) bool { return !isAlike(p.Cell, other.Cell) })
-		if len(alike) > 1 {
+		if alike := alike(p, others); len(alike) > 1 {
 			return fmt.Errorf("%s may be each of %s: name the cells with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
 	}

@@ -1,12 +1,14 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -22,14 +24,6 @@ type Condition struct {
 	of    *limitable
 }
 
-func limitableNames() string {
-	var names []string
-	for _, l := range limitables {
-		names = append(names, l.names[0])
-	}
-	return strings.Join(names, ", ")
-}
-
 // ParseCondition reads a condition. A percentage is a change if it is signed or of no share.
 func ParseCondition(text string) (Condition, error) {
 	written, err := scenario.ParseLimit(text)
@@ -41,7 +35,8 @@ func ParseCondition(text string) (Condition, error) {
 	}
 	of := findLimitable(written.Figure)
 	if of == nil {
-		return Condition{}, fmt.Errorf("%q in %q is no figure: want one of %s", written.Figure, text, limitableNames())
+		names := lists.Map(limitables, func(l limitable) string { return l.names[0] })
+		return Condition{}, fmt.Errorf("%q in %q is no figure: want one of %s", written.Figure, text, strings.Join(names, ", "))
 	}
 	c := Condition{Text: written.Text, Above: written.Sign == ">", Unit: of.unit, of: of}
 	percent, isPercent := written.Percent()
@@ -142,12 +137,14 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 // Judge judges the figure of a cell. The figure alone decides, so that a run of one window can
 // be judged too: whoever wants to know how far chance goes takes three, and reads the interval.
 func (c Condition) Judge(cell *matrix.Cell) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: matrix.Figure{Value: math.NaN()}}
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknown}
 	if !cell.IsValid() {
 		f.Outcome, f.Why = Unjudged, "it has no valid window"
 		return f
 	}
-	if found := c.figure(cell); found != nil {
+	if c.of.unit == Requests && c.Unit == Share {
+		f.Found.Value = errorShare(cell)
+	} else if found := c.of.of(cell); found != nil {
 		f.Found = *found
 	}
 	switch {
@@ -161,16 +158,9 @@ func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	return f
 }
 
-func (c Condition) figure(cell *matrix.Cell) *matrix.Figure {
-	if c.of.unit == Requests && c.Unit == Share {
-		return &matrix.Figure{Value: errorShare(cell)}
-	}
-	return c.of.of(cell)
-}
-
 // judgeIn judges the change of a cell since an earlier run.
 func (c Condition) judgeIn(cell *matrix.Cell, since *Diff) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: matrix.Figure{Value: math.NaN()}}
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknown}
 	f.Outcome, f.Why = Unjudged, "a window of each run must be valid, and know the figure"
 	for _, d := range since.Differences {
 		if d.Metric == c.of.metric() && d.of.after.Cell == cell.Cell {
@@ -221,10 +211,6 @@ func (c Condition) isBeyond(value float64) bool {
 	return value < c.Limit
 }
 
-func (d Difference) isReal() bool {
-	return d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
-}
-
 // A Unit is the unit of a condition's limit and figure.
 type Unit string
 
@@ -254,12 +240,15 @@ var limitables = slices.Concat(limitableLatencies(), []limitable{
 	{names: []string{"cpu"}, unit: Microseconds, of: (*matrix.Cell).BothCPU},
 	{names: []string{"client"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ClientCPU }},
 	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ServerCPU }},
-	{names: []string{"handshake"}, unit: Microseconds, of: handshakeP50},
+	{names: []string{"handshake"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Connections.Handshake, &matrix.Times{P50: unknown}).P50 }},
 	{names: []string{"p99/p50"}, unit: Ratio, of: func(c *matrix.Cell) *matrix.Figure { return &c.P99OverP50 }},
-	{names: []string{"kept"}, unit: PerSecond, model: "search", of: searched(func(s *matrix.Search) *matrix.Figure { return &s.Kept })},
-	{names: []string{"missed"}, unit: PerSecond, model: "search", of: searched(func(s *matrix.Search) *matrix.Figure { return &s.Missed })},
+	{names: []string{"kept"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Search, &matrix.Search{Kept: unknown}).Kept }},
+	{names: []string{"missed"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Search, &matrix.Search{Missed: unknown}).Missed }},
 	{names: []string{"drain"}, unit: Microseconds, model: "burst", of: func(c *matrix.Cell) *matrix.Figure { return c.Drain }},
 })
+
+// unknown stands for a figure that was not measured.
+var unknown = matrix.Figure{Value: math.NaN()}
 
 // limitableLatencies returns the response times, by the tags of their fields.
 func limitableLatencies() []limitable {
@@ -277,57 +266,35 @@ func limitableLatencies() []limitable {
 	return all
 }
 
-func handshakeP50(c *matrix.Cell) *matrix.Figure {
-	if c.Connections.Handshake == nil {
-		return nil
-	}
-	return &c.Connections.Handshake.P50
-}
-
-func searched(of func(*matrix.Search) *matrix.Figure) func(*matrix.Cell) *matrix.Figure {
-	return func(c *matrix.Cell) *matrix.Figure {
-		if c.Search == nil {
-			return nil
-		}
-		return of(c.Search)
-	}
-}
-
 func errorShare(c *matrix.Cell) float64 { return float64(c.Errors) / float64(max(1, c.Requests)) }
 
 func findLimitable(name string) *limitable {
-	for i, l := range limitables {
-		if slices.Contains(l.names, strings.ToLower(name)) {
-			return &limitables[i]
-		}
+	i := slices.IndexFunc(limitables, func(l limitable) bool { return slices.Contains(l.names, strings.ToLower(name)) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &limitables[i]
 }
 
 // metric returns the name under which runs are compared by the figure, or nothing.
 func (l *limitable) metric() string {
-	for _, name := range l.names {
-		if slices.Contains(DiffMetrics, name) {
-			return name
-		}
+	i := slices.IndexFunc(DiffMetrics, func(name string) bool { return slices.Contains(l.names, name) })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return DiffMetrics[i]
 }
 
 // wants says which limit a figure takes. The text before it is its name and sign.
 func (l *limitable) wants(figure string) string {
-	switch l.unit {
-	case Microseconds:
-		return fmt.Sprintf("want a time with its unit, as in %s20ms", figure)
-	case PerSecond:
-		return fmt.Sprintf("want requests per second, as in %s1000", figure)
-	case Requests:
-		return fmt.Sprintf("want a number of requests or a share of them, as in %s10 or %s0.1%%", figure, figure)
-	case Share:
-		return fmt.Sprintf("want a share, as in %s99.9%%", figure)
-	default:
-		return fmt.Sprintf("want a number, as in %s10", figure)
+	wanted := map[Unit]string{
+		Microseconds: "a time with its unit, as in %s20ms",
+		PerSecond:    "requests per second, as in %s1000",
+		Requests:     "a number of requests or a share of them, as in %[1]s10 or %[1]s0.1%%",
+		Share:        "a share, as in %s99.9%%",
+		Ratio:        "a number, as in %s10",
 	}
+	return fmt.Sprintf("want "+wanted[l.unit], figure)
 }
 
 func (l *limitable) whyUnknown() string {
@@ -335,4 +302,8 @@ func (l *limitable) whyUnknown() string {
 		return "fewer than ten requests lie beyond that percentile: measure longer"
 	}
 	return "it was not measured here"
+}
+
+func (d Difference) isReal() bool {
+	return d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
 }

@@ -48,14 +48,12 @@ type MachineLimit struct {
 // limitsOf returns the limits of all machines of a trial.
 func limitsOf(r *record.Record) []record.Limit {
 	all := slices.Clone(r.Limits)
-	if r.Fleet == nil {
-		return all
-	}
-	for i := range r.Fleet.Clients {
-		c := &r.Fleet.Clients[i]
-		for _, l := range c.Limits {
-			l.Note = strings.TrimSuffix("of "+c.Name+"; "+l.Note, "; ")
-			all = append(all, l)
+	if r.Fleet != nil {
+		for _, c := range r.Fleet.Clients {
+			for _, l := range c.Limits {
+				l.Note = strings.TrimSuffix("of "+c.Name+"; "+l.Note, "; ")
+				all = append(all, l)
+			}
 		}
 	}
 	return all
@@ -99,27 +97,25 @@ type FleetAgent struct {
 
 // fleetOf lists the agents of all trials; nil if none ran on one.
 func fleetOf(records []*record.Record) *Fleet {
-	var f *Fleet
+	f := &Fleet{}
 	for _, r := range records {
 		if r.Fleet == nil {
 			continue
-		}
-		if f == nil {
-			f = &Fleet{}
 		}
 		f.OpenedApartUS = max(f.OpenedApartUS, float64(r.Fleet.OpenedApartNS)/1e3)
 		if r.Fleet.Server.Name != "" {
 			f.add("server", r.Fleet.Server)
 		}
-		for i := range r.Fleet.Clients {
-			f.add("client", r.Fleet.Clients[i].Agent)
+		for _, c := range r.Fleet.Clients {
+			f.add("client", c.Agent)
 		}
 	}
-	if f != nil {
-		slices.SortFunc(f.Agents, func(a, b FleetAgent) int {
-			return cmp.Or(cmp.Compare(b.Role, a.Role), cmp.Compare(a.Name, b.Name))
-		})
+	if len(f.Agents) == 0 {
+		return nil
 	}
+	slices.SortFunc(f.Agents, func(a, b FleetAgent) int {
+		return cmp.Or(cmp.Compare(b.Role, a.Role), cmp.Compare(a.Name, b.Name))
+	})
 	return f
 }
 

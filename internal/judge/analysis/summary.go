@@ -91,15 +91,7 @@ func (s *Summary) Partial() bool { return s.Done < s.Planned }
 
 // IsSweep reports whether the run asks only how throughput follows the calls in flight.
 func (s *Summary) IsSweep() bool {
-	if len(s.Scalings) == 0 {
-		return false
-	}
-	for _, c := range s.Cells {
-		if !s.Declared.Workload(c.Workload).Sweep {
-			return false
-		}
-	}
-	return true
+	return len(s.Scalings) > 0 && !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return !s.Declared.Workload(c.Workload).Sweep })
 }
 
 // Summarize analyses the trials of a run. They may be fewer than its manifest plans, and in
@@ -168,26 +160,16 @@ func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories
 // Fastest returns the cell at a point that is certainly faster than every other valid one, by
 // the figure that is shown: the mean, or a search's rate. It returns nil if there is none.
 func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
-	for _, c := range point {
-		if c.IsValid() && s.beatsAll(c, point) {
-			return c
-		}
+	valid := slices.DeleteFunc(slices.Clone(point), func(c *matrix.Cell) bool { return !c.IsValid() })
+	i := slices.IndexFunc(valid, func(c *matrix.Cell) bool {
+		return !slices.ContainsFunc(valid, func(other *matrix.Cell) bool {
+			return other != c && (!showsFaster(c, other) || !s.isFaster(c, other))
+		})
+	})
+	if i < 0 || len(valid) < 2 {
+		return nil
 	}
-	return nil
-}
-
-func (s *Summary) beatsAll(c *matrix.Cell, point []*matrix.Cell) bool {
-	beaten := 0
-	for _, other := range point {
-		if other == c || !other.IsValid() {
-			continue
-		}
-		if !showsFaster(c, other) || !s.isFaster(c, other) {
-			return false
-		}
-		beaten++
-	}
-	return beaten > 0
+	return valid[i]
 }
 
 func showsFaster(c, other *matrix.Cell) bool {
@@ -203,13 +185,7 @@ func (s *Summary) isFaster(c, other *matrix.Cell) bool {
 		metric = matrix.Throughput
 	}
 	found, turned := s.comparison(c, other.Variant, metric)
-	switch {
-	case found == nil:
-		return false
-	case turned:
-		return found.Verdict == compare.Slower
-	}
-	return found.Verdict == compare.Faster
+	return found != nil && (turned && found.Verdict == compare.Slower || !turned && found.Verdict == compare.Faster)
 }
 
 // Against returns a metric over that of another variant at the same point, or nil.
