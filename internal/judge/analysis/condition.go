@@ -240,7 +240,9 @@ var limitables = slices.Concat(limitableLatencies(), []limitable{
 	{names: []string{"cpu"}, unit: Microseconds, of: (*matrix.Cell).BothCPU},
 	{names: []string{"client"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ClientCPU }},
 	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ServerCPU }},
-	{names: []string{"handshake"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Connections.Handshake, &matrix.Times{P50: unknown}).P50 }},
+	{names: []string{"handshake"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure {
+		return &cmp.Or(c.Connections.Handshake, &matrix.Times{P50: unknown}).P50
+	}},
 	{names: []string{"p99/p50"}, unit: Ratio, of: func(c *matrix.Cell) *matrix.Figure { return &c.P99OverP50 }},
 	{names: []string{"kept"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Search, &matrix.Search{Kept: unknown}).Kept }},
 	{names: []string{"missed"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Search, &matrix.Search{Missed: unknown}).Missed }},

@@ -111,20 +111,18 @@ func (c check) ofFleet(t trial) record.Check {
 			alike++
 		}
 	}
-	if by != "" {
-		worst.Detail = by + ": " + worst.Detail
+	if by == "" {
+		return worst
 	}
-	if others := alike - 1; others > 0 && by != "" && (worst.Level == record.Warning || worst.Level == record.Invalid) {
-		worst.Detail += fmt.Sprintf("; %s more or less the same", ofOthers(others))
+	worst.Detail = by + ": " + worst.Detail
+	if alike > 1 && (worst.Level == record.Warning || worst.Level == record.Invalid) {
+		others := "another agent tells"
+		if alike > 2 {
+			others = fmt.Sprintf("%d other agents tell", alike-1)
+		}
+		worst.Detail += "; " + others + " more or less the same"
 	}
 	return worst
-}
-
-func ofOthers(n int) string {
-	if n == 1 {
-		return "another agent tells"
-	}
-	return fmt.Sprintf("%d other agents tell", n)
 }
 
 // worse reports whether a verdict is worse than another: by its level, then by its figure.
@@ -170,21 +168,21 @@ func (t trial) clocks() record.Check {
 	return c
 }
 
-// An AgentChecks holds the checks of one agent of a fleet.
-type AgentChecks struct {
-	Agent  string
+// ClientChecks holds the checks of one client of a fleet.
+type ClientChecks struct {
+	*record.FleetClient
 	Checks []record.Check
 }
 
 // Clients makes the checks of each client of a fleet by itself; none of other trials.
-func Clients(r *record.Record, limits Limits) []AgentChecks {
+func Clients(r *record.Record, limits Limits) []ClientChecks {
 	if r.Fleet == nil || r.Failure != "" {
 		return nil
 	}
-	var all []AgentChecks
+	var all []ClientChecks
 	for i := range r.Fleet.Clients {
-		m := trial{Record: r, limits: limits}.member(&r.Fleet.Clients[i])
-		one := AgentChecks{Agent: m.agent}
+		one := ClientChecks{FleetClient: &r.Fleet.Clients[i]}
+		m := trial{Record: r, limits: limits}.member(one.FleetClient)
 		for _, c := range checks {
 			if c.fleet == ofTrial {
 				continue

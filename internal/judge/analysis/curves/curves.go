@@ -157,45 +157,42 @@ func FindCrossovers(points []*matrix.Point) []Crossover {
 	return crossovers
 }
 
-// A sweep holds two variants over the sizes at which both have enough trials.
-type sweep struct {
-	a, b stats.Curve
-}
-
 func crossoversOf(a, b []*matrix.Point) []Crossover {
-	along := pairSweep(a, b)
-	if len(along.a.X) < crossoverSizes {
+	curveA, curveB := pairSweep(a, b)
+	if len(curveA.X) < crossoverSizes {
 		return nil
 	}
-	found, err := stats.FindCrossovers(along.a, along.b, stats.CrossoverRule{
+	found, err := stats.FindCrossovers(curveA, curveB, stats.CrossoverRule{
 		Confidence: crossoverConfidence, SharpStep: 2, SharpJump: 0.1,
 	})
 	if err != nil {
 		return nil // a figure is not positive, so there is no ratio
 	}
-	crossovers := make([]Crossover, len(found))
-	for i, f := range found {
-		c := &crossovers[i]
-		*c = Crossover{
+	ratio := func(i int) float64 {
+		interval, err := stats.RatioInterval(curveA.Y[i], curveB.Y[i], crossoverConfidence)
+		if err != nil {
+			panic("analysis: a sweep holds what FindCrossovers has refused: " + err.Error())
+		}
+		return interval.Estimate
+	}
+	return lists.Map(found, func(f stats.Crossover) Crossover {
+		after := max(1, slices.IndexFunc(curveA.X, func(x float64) bool { return x >= f.X }))
+		c := Crossover{
 			Part: a[0].Cell.Part, A: a[0].Cell.Variant, B: b[0].Cell.Variant, Clients: a[0].Cell.Clients,
 			Bytes: matrix.FigureOf(stats.Interval{Estimate: f.X, Low: f.Low, High: f.High, Confidence: crossoverConfidence}),
-			Kind:  string(f.Kind),
+			Kind:  string(f.Kind), SizeBefore: int(curveA.X[after-1]), SizeAfter: int(curveA.X[after]),
+			Before: ratio(after - 1), After: ratio(after),
 		}
-		after := slices.IndexFunc(along.a.X, func(x float64) bool { return x >= f.X })
-		after = max(after, 1)
-		c.SizeBefore, c.SizeAfter = int(along.a.X[after-1]), int(along.a.X[after])
-		c.Before, c.After = along.ratio(after-1), along.ratio(after)
 		if f.Beyond == stats.Lower {
 			c.A, c.B = c.B, c.A
 			c.Before, c.After = 1/c.Before, 1/c.After
 		}
-	}
-	return crossovers
+		return c
+	})
 }
 
-// pairSweep takes the sizes at which there are enough paired trials.
-func pairSweep(a, b []*matrix.Point) sweep {
-	var along sweep
+// pairSweep takes the sizes at which both variants have enough paired trials.
+func pairSweep(a, b []*matrix.Point) (curveA, curveB stats.Curve) {
 	a = slices.Clone(a)
 	slices.SortFunc(a, func(x, y *matrix.Point) int { return cmp.Compare(x.Cell.RequestBytes, y.Cell.RequestBytes) })
 	for _, p := range a {
@@ -203,23 +200,13 @@ func pairSweep(a, b []*matrix.Point) sweep {
 		if i < 0 || p.Cell.RequestBytes == 0 || p.Cell.RequestBytes != p.Cell.ResponseBytes {
 			continue
 		}
-		ofA, ofB := matrix.Pairs(p, b[i], matrix.Metrics[matrix.Mean])
-		if len(ofA) < matrix.LeastTrials {
-			continue
+		if ofA, ofB := matrix.Pairs(p, b[i], matrix.Metrics[matrix.Mean]); len(ofA) >= matrix.LeastTrials {
+			size := float64(p.Cell.RequestBytes)
+			curveA.X, curveA.Y = append(curveA.X, size), append(curveA.Y, ofA)
+			curveB.X, curveB.Y = append(curveB.X, size), append(curveB.Y, ofB)
 		}
-		size := float64(p.Cell.RequestBytes)
-		along.a.X, along.a.Y = append(along.a.X, size), append(along.a.Y, ofA)
-		along.b.X, along.b.Y = append(along.b.X, size), append(along.b.Y, ofB)
 	}
-	return along
-}
-
-func (s sweep) ratio(i int) float64 {
-	interval, err := stats.RatioInterval(s.a.Y[i], s.b.Y[i], crossoverConfidence)
-	if err != nil {
-		panic("analysis: a sweep holds what FindCrossovers has refused: " + err.Error())
-	}
-	return interval.Estimate
+	return curveA, curveB
 }
 
 // A WarmUpNeed holds how much warm-up would have been enough.

@@ -124,21 +124,16 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 	if err != nil {
 		s.Reason = err.Error()
 	} else {
-		s.Law = lawOf(law)
+		s.Law = &ScalabilityLaw{Ideal: matrix.FigureOf(law.Ideal), Contention: matrix.FigureOf(law.Contention), Coherency: matrix.FigureOf(law.Coherency), Misfit: law.Misfit}
+		if law.Peak != nil {
+			s.Law.Peak = new(matrix.FigureOf(*law.Peak))
+		}
 		for i := range s.Points {
 			s.Points[i].Law = new(law.At(float64(s.Points[i].Clients)))
 		}
 	}
 	s.Diagnosis = diagnose(own[len(own)-1], s.Points[len(s.Points)-1].Share, points)
 	return s
-}
-
-func lawOf(law stats.Scalability) *ScalabilityLaw {
-	l := &ScalabilityLaw{Ideal: matrix.FigureOf(law.Ideal), Contention: matrix.FigureOf(law.Contention), Coherency: matrix.FigureOf(law.Coherency), Misfit: law.Misfit}
-	if law.Peak != nil {
-		l.Peak = new(matrix.FigureOf(*law.Peak))
-	}
-	return l
 }
 
 // diagnose names what limits the point with the most calls in flight of its curve. It names

@@ -1,9 +1,11 @@
 package matrix
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/check"
@@ -59,47 +61,29 @@ type FleetClient struct {
 	Detail     string       `json:"detail"`                                                            // the check and its reason; empty if it is ok
 }
 
-// A clientOfFleet is one client of one trial.
-type clientOfFleet struct {
-	*record.FleetClient
-	checks []record.Check
-}
-
-// fleetClients returns the clients of a cell's trials, by their agents.
+// fleetClients returns the clients of a cell's trials, by their agents; nil without a fleet.
 func fleetClients(trials []Trial) []FleetClient {
-	by := map[string][]clientOfFleet{}
-	var names []string
+	var all []check.ClientChecks
 	for _, t := range trials {
-		for i, judged := range check.Clients(t.Record, t.limits) {
-			if by[judged.Agent] == nil {
-				names = append(names, judged.Agent)
-			}
-			by[judged.Agent] = append(by[judged.Agent], clientOfFleet{&t.Fleet.Clients[i], judged.Checks})
-		}
+		all = append(all, check.Clients(t.Record, t.limits)...)
 	}
-	slices.Sort(names)
-	var all []FleetClient
-	for _, name := range names {
-		all = append(all, summarizeClient(by[name]))
+	if len(all) == 0 {
+		return nil
 	}
-	return all
+	slices.SortStableFunc(all, func(a, b check.ClientChecks) int { return cmp.Compare(a.Name, b.Name) })
+	return lists.Map(lists.GroupBy(all, func(c check.ClientChecks) string { return c.Name }), summarizeClient)
 }
 
-func summarizeClient(of []clientOfFleet) FleetClient {
-	median := func(figure func(clientOfFleet) float64) *float64 {
-		var known []float64
-		for _, c := range of {
-			if v := figure(c); !math.IsNaN(v) {
-				known = append(known, v)
-			}
-		}
+func summarizeClient(of []check.ClientChecks) FleetClient {
+	median := func(figure func(check.ClientChecks) float64) *float64 {
+		known := slices.DeleteFunc(lists.Map(of, figure), math.IsNaN)
 		if len(known) == 0 {
 			return nil
 		}
 		return new(stats.Median(known))
 	}
-	quantile := func(q float64, ns func(clientOfFleet) int64) *float64 {
-		return median(func(c clientOfFleet) float64 {
+	quantile := func(q float64, ns func(check.ClientChecks) int64) *float64 {
+		return median(func(c check.ClientChecks) float64 {
 			if c.Requests < stats.LeastCount(q) {
 				return math.NaN()
 			}
@@ -107,27 +91,26 @@ func summarizeClient(of []clientOfFleet) FleetClient {
 		})
 	}
 	s := FleetClient{
-		Agent: of[0].Name, Clients: of[0].Clients, Level: record.Unknown,
-		Throughput: *median(func(c clientOfFleet) float64 {
+		Agent: of[0].Name, Clients: of[0].FleetClient.Clients, Level: record.Unknown,
+		Throughput: *median(func(c check.ClientChecks) float64 {
 			return float64(max(0, c.Completed-c.Failed)) / float64(max(1, c.WindowNS)) * 1e9
 		}),
-		P50: quantile(0.5, func(c clientOfFleet) int64 { return c.P50NS }),
-		P99: quantile(0.99, func(c clientOfFleet) int64 { return c.P99NS }),
-		CPU: median(func(c clientOfFleet) float64 {
-			spent, known := c.Process.CPUNS()
-			if !known || c.Completed == 0 {
+		P50: quantile(0.5, func(c check.ClientChecks) int64 { return c.P50NS }),
+		P99: quantile(0.99, func(c check.ClientChecks) int64 { return c.P99NS }),
+		CPU: median(func(c check.ClientChecks) float64 {
+			if c.Completed == 0 {
 				return math.NaN()
 			}
-			return float64(spent) / float64(c.Completed) / 1e3
+			return cpuTime(c.Process) / float64(c.Completed) / 1e3
 		}),
-		Busy: median(func(c clientOfFleet) float64 { return Number(c.Process.Busy) }),
+		Busy: median(func(c check.ClientChecks) float64 { return Number(c.Process.Busy) }),
 	}
 	for _, c := range of {
-		for _, check := range c.checks {
-			if check.Level.Gravity() > s.Level.Gravity() {
-				s.Level, s.Detail = check.Level, ""
-				if check.Level != record.OK {
-					s.Detail = check.Name + ": " + check.Detail
+		for _, made := range c.Checks {
+			if made.Level.Gravity() > s.Level.Gravity() {
+				s.Level, s.Detail = made.Level, ""
+				if made.Level != record.OK {
+					s.Detail = made.Name + ": " + made.Detail
 				}
 			}
 		}

@@ -183,10 +183,14 @@ const (
 
 // endMetrics holds the figures of each end, by what follows "client-" or "server-".
 var endMetrics = map[string]func(Trial, record.Process) float64{
-	"cpu":      func(t Trial, p record.Process) float64 { return PerCall(t, cpuTime(p)) / 1e3 },
-	"user":     func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTime(p) },
-	"switches": func(t Trial, p record.Process) float64 { return PerCall(t, Number(p.SwitchesVol)+Number(p.SwitchesInv)) },
-	"faults":   func(t Trial, p record.Process) float64 { return PerCall(t, Number(p.MinorFaults)+Number(p.MajorFaults)) },
+	"cpu":  func(t Trial, p record.Process) float64 { return PerCall(t, cpuTime(p)) / 1e3 },
+	"user": func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTime(p) },
+	"switches": func(t Trial, p record.Process) float64 {
+		return PerCall(t, Number(p.SwitchesVol)+Number(p.SwitchesInv))
+	},
+	"faults": func(t Trial, p record.Process) float64 {
+		return PerCall(t, Number(p.MinorFaults)+Number(p.MajorFaults))
+	},
 	"gc":       func(_ Trial, p record.Process) float64 { return collectorShare(p) },
 	"assist":   func(_ Trial, p record.Process) float64 { return shareOfCPU(p, p.GCAssistNS) },
 	"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // of goroutines, for a CPU
