@@ -2,10 +2,12 @@ package compare
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -118,8 +120,8 @@ func contrasted(s *study.Study) []string {
 	keys := []string{ByConnection}
 	for _, stack := range s.Stacks {
 		for _, option := range stack.Options {
-			if option.Contrast != nil && !slices.Contains(keys, option.Key) {
-				keys = append(keys, option.Key)
+			if option.Contrast != nil {
+				keys = lists.AppendNew(keys, option.Key)
 			}
 		}
 	}
@@ -168,12 +170,10 @@ func baseOf(sides []choice, to choice, option string) (choice, bool) {
 }
 
 func equalExcept(option string, a, b map[string]string) bool {
-	for key, value := range a {
-		if key != option && b[key] != value {
-			return false
-		}
-	}
-	return true
+	a, b = maps.Clone(a), maps.Clone(b)
+	delete(a, option)
+	delete(b, option)
+	return maps.Equal(a, b)
 }
 
 // A LimitEffect holds what an in-flight limit changed, counted both ways: service times leave

@@ -175,11 +175,7 @@ func (j jump) time(noise noise) matrix.Figure {
 	if i, enough := j.interval(0, jump{}, noise); enough {
 		return matrix.FigureOf(i)
 	}
-	sum := 0.0
-	for _, log := range j.logs {
-		sum += log
-	}
-	return matrix.Figure{Value: math.Exp(sum / float64(len(j.logs)))}
+	return matrix.Figure{Value: math.Exp(mean(slices.Collect(maps.Values(j.logs))))}
 }
 
 func (j jump) moreFaults() *matrix.Figure {

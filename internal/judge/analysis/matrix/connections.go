@@ -165,22 +165,18 @@ func negotiated(trials []Trial) Negotiated {
 	}
 	sum := Negotiated{Recorded: true, Protocol: all.Protocol, ClientCongestion: all.ClientCongestion, ServerCongestion: all.ServerCongestion}
 	for _, s := range all.Sessions {
-		sum.add(s)
+		kind := Session{Version: s.Version, Cipher: s.Cipher, Group: s.Group, ALPN: s.ALPN}
+		found := lists.FindOrAdd(&sum.Sessions, kind, func(known Session) bool {
+			known.Full, known.Resumed = 0, 0
+			return known == kind
+		})
+		if s.Resumed {
+			found.Resumed += s.Connections
+		} else {
+			found.Full += s.Connections
+		}
 	}
 	return sum
-}
-
-func (n *Negotiated) add(s record.Session) {
-	kind := Session{Version: s.Version, Cipher: s.Cipher, Group: s.Group, ALPN: s.ALPN}
-	found := lists.FindOrAdd(&n.Sessions, kind, func(known Session) bool {
-		known.Full, known.Resumed = 0, 0
-		return known == kind
-	})
-	if s.Resumed {
-		found.Resumed += s.Connections
-	} else {
-		found.Full += s.Connections
-	}
 }
 
 // timesOf returns nil if nothing was timed.

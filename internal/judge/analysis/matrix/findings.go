@@ -46,13 +46,10 @@ func remarksOf(r *record.Record) remarks {
 // sharedRemarks returns the remarks of every measured trial. One trial shares nothing.
 func sharedRemarks(records []*record.Record) remarks {
 	var shared remarks
-	measured := 0
-	for _, r := range records {
-		if r.Failure != "" {
-			continue
-		}
+	measured := slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Failure != "" })
+	for i, r := range measured {
 		own := remarksOf(r)
-		if measured++; measured == 1 {
+		if i == 0 {
 			shared = own
 			continue
 		}
@@ -65,38 +62,28 @@ func sharedRemarks(records []*record.Record) remarks {
 func warnings(trials []Trial, shared remarks) []string {
 	var texts []string
 	counts := map[string]int{}
-	measured := 0
-	for _, t := range trials {
-		if t.Failure != "" {
-			continue
-		}
-		measured++
-		for _, one := range remarksOf(t.Record) {
-			if one.check != "" || slices.Contains(shared, one) {
-				continue
-			}
-			if counts[one.text]++; counts[one.text] == 1 {
-				texts = append(texts, one.text)
+	measured := Filter(trials, func(t Trial) bool { return t.Failure == "" })
+	for _, t := range measured {
+		for _, text := range t.Warnings {
+			if !slices.Contains(shared, remark{text: text}) {
+				texts = lists.AppendNew(texts, text)
+				counts[text]++
 			}
 		}
 	}
 	for i, text := range texts {
-		if n := counts[text]; n < measured {
-			texts[i] = fmt.Sprintf("%s (%d of %d trials)", text, n, measured)
+		if n := counts[text]; n < len(measured) {
+			texts[i] = fmt.Sprintf("%s (%d of %d trials)", text, n, len(measured))
 		}
 	}
 	return texts
 }
 
 // findings returns the checks that were not ok, worst first, each with the detail of the first
-// trial that has it. It leaves out trials without a measurement: the cell's Failure says what
-// is wrong with them.
+// trial that has it. Where there is no measurement, the cell's Failure says why.
 func findings(trials []Trial, shared remarks) []Finding {
 	var all []Finding
-	for _, t := range trials {
-		if t.Failure != "" {
-			continue
-		}
+	for _, t := range Filter(trials, func(t Trial) bool { return t.Failure == "" }) {
 		for _, c := range t.Checks {
 			if c.Level == record.OK || slices.Contains(shared, remark{c.Name, c.Detail}) {
 				continue

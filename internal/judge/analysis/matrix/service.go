@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 )
@@ -49,10 +50,8 @@ func namedOf(trials []Trial) []CallTimes {
 func checkingOf(trials []Trial) *record.Checking {
 	var sum record.Checking
 	for _, t := range trials {
-		if c := t.Checking; c != nil {
-			sum.Answers += c.Answers
-			sum.Whole += c.Whole
-			sum.TookNS += c.TookNS
+		if t.Checking != nil {
+			sum = sum.Plus(*t.Checking)
 		}
 	}
 	if sum.Answers == 0 {
@@ -71,22 +70,14 @@ const (
 	standing, standingCalls = 0.1, 10
 )
 
-// Standstills counts the times in which hardly anything was answered, and how long the longest
-// took.
+// Standstills counts the times in which hardly anything was answered, and how many seconds the
+// longest took, about.
 func (c *Cell) Standstills() (count int, longest float64) {
-	var window []CoursePoint
-	for _, point := range c.Course {
-		if point.Seconds > 0 {
-			window = append(window, point)
-		}
-	}
+	window := slices.DeleteFunc(slices.Clone(c.Course), func(p CoursePoint) bool { return p.Seconds <= 0 })
 	if len(window) < leastStretches {
 		return 0, 0
 	}
-	rates := make([]float64, len(window))
-	for i, point := range window {
-		rates[i] = point.Throughput
-	}
+	rates := lists.Map(window, func(p CoursePoint) float64 { return p.Throughput })
 	each, usual := window[1].Seconds-window[0].Seconds, stats.Median(rates)
 	if usual*each < standingCalls {
 		return 0, 0
