@@ -90,6 +90,6 @@ func TestNoChoiceWhereTheDataBearNone(t *testing.T) {
 	s := overtaking(3)
 	wantChoice(t, s, Wish{Callers: 500}, "No advice: that lies beyond what was measured, 64 B to 4 KiB with 1 to 200 clients.")
 	wantChoice(t, s, Wish{Size: scenario.Payload{Request: 1 << 20, Response: 1 << 20}}, "No advice: that lies beyond what was measured, 64 B to 4 KiB with 1 to 200 clients.")
-	wantChoice(t, s, Wish{New: true}, "No advice: the run has no two variants side by side with a new connection a request.")
+	wantChoice(t, s, Wish{New: true}, "No advice: the run has no two variants side by side with a new connection per request.")
 	wantChoice(t, &analysis.Summary{}, Wish{}, "No advice: the run has no two variants side by side with kept connections.")
 }

@@ -51,7 +51,7 @@ func reconnections(p *rank.Part) []string {
 	if len(clauses) == 0 {
 		return nil
 	}
-	return append(words.Sentence(clauses, "With %s and a connection a request %s.", words.Clients(most)), priceOf(p, most)...)
+	return append(words.Sentence(clauses, "With %s and a connection per request %s.", words.Clients(most)), priceOf(p, most)...)
 }
 
 // reconnects reports whether each request of a cell opened a connection of its own.
@@ -117,7 +117,7 @@ func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 		}
 	}
 	lines = append(lines, keepingBuys(s)...)
-	return append(lines, words.Fill(fmt.Sprintf("No request lost with a connection a request, in %s: ", words.Count(n, "cell")), whole)...)
+	return append(lines, words.Fill(fmt.Sprintf("No request lost with a connection per request, in %s: ", words.Count(n, "cell")), whole)...)
 }
 
 // keepingBuys describes the stack that gains most by keeping its connections.

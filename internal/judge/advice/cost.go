@@ -26,7 +26,7 @@ func cost(p *rank.Part) []string {
 			clauses = append(clauses, words.AtSize(size)+words.List(texts)+cheapest(p, at))
 		}
 	}
-	return words.Sentence(clauses, "CPU time a request, client + server, with %s: %s.", words.Clients(p.MostClients()))
+	return words.Sentence(clauses, "CPU time per request, client + server, with %s: %s.", words.Clients(p.MostClients()))
 }
 
 // cheapest says whose requests cost the least CPU time, as a clause, or nothing without rivals.

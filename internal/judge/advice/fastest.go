@@ -261,7 +261,7 @@ func Choose(s *analysis.Summary, w Wish) []string {
 	if len(fitting) == 0 {
 		kind := "kept connections"
 		if w.New {
-			kind = "a new connection a request"
+			kind = "a new connection per request"
 		}
 		return []string{"No advice: the run has no two variants side by side with " + kind + "."}
 	}

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// reconnecting is a study with a connection a request: h1 and h3 survive, the
+// reconnecting is a study with a connection per request: h1 and h3 survive, the
 // naive client does not, and h3 resumes less than it was asked to.
 func reconnecting() *analysis.Summary {
 	cpu := map[string]float64{"h1:conn=new,tls=on": 500, "h1:conn=resumed,tls=on": 290, "h3:conn=new": 1080, "h3:conn=resumed": 780, "tcp:client=naive,conn=new": 65}

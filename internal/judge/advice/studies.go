@@ -77,7 +77,7 @@ func claimSentence(c *compare.Claim) string {
 }
 
 var shareNames = map[string]string{
-	matrix.CPU:        "CPU time a request, of both ends,",
+	matrix.CPU:        "CPU time per request, of both ends,",
 	matrix.Throughput: "throughput",
 	matrix.Mean:       "the mean time of a call",
 }

@@ -41,7 +41,7 @@ func (t trial) affinity() record.Check {
 		}
 	}
 	if !known {
-		c.Level, c.Detail = record.Unknown, "no end told on which CPUs it could run"
+		c.Level, c.Detail = record.Unknown, "no end reported on which CPUs it could run"
 		return c
 	}
 	if shared := common(client.AllowedCPUs, server.AllowedCPUs); len(shared) > 0 {
@@ -87,7 +87,7 @@ func slowed(share float64) float64 {
 
 // quota checks that no control group stopped an end because its CPU quota was used up.
 func (t trial) quota() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "no end told what its control groups grant"}
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "no end reported what its control groups grant"}
 	worst := shift{by: -1}
 	for _, e := range t.ends() {
 		if e.ThrottledNS == nil || e.ThrottledPeriods == nil {
@@ -119,7 +119,7 @@ func (t trial) quota() record.Check {
 // requests, ran no more often than by default. Its cost is then the price of the client's
 // libraries, and belongs to the trial.
 func (t trial) collector() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the client did not tell how its collector was set and what it took"}
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the client did not report how its collector was set and what it took"}
 	cpu, known := t.Client.CPUNS()
 	if !known || cpu <= 0 || t.Client.GCCPUNS == nil || t.Client.GCPercent == nil {
 		return c
@@ -146,7 +146,7 @@ func (t trial) collector() record.Check {
 // suspended checks that the machine did not sleep in the window. The clock that latencies
 // are measured with stands still meanwhile, so that no latency shows it.
 func (t trial) suspended() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "ms", Detail: "the client did not tell whether the machine slept"}
+	c := record.Check{Level: record.Unknown, Unit: "ms", Detail: "the client did not report whether the machine slept"}
 	if t.Host.SuspendedNS == nil {
 		return c
 	}

@@ -29,15 +29,15 @@ func TestWhatTheKernelDidToAnEndIsFound(t *testing.T) {
 			stopped(t, r, &r.Server, 0.3, 7, 70e6)
 		}, "cpu-quota", record.Invalid, "the server was stopped"},
 		{"an end that does not tell", func(r *record.Record) { r.Server.ThrottledNS = nil }, "cpu-quota", record.OK, "no quota stopped"},
-		{"no end tells", func(r *record.Record) { r.Server.ThrottledNS, r.Client.ThrottledNS = nil, nil }, "cpu-quota", record.Unknown, "no end told"},
+		{"no end tells", func(r *record.Record) { r.Server.ThrottledNS, r.Client.ThrottledNS = nil, nil }, "cpu-quota", record.Unknown, "no end reported"},
 
 		{"GOGC=2", func(r *record.Record) { collects(r, 2, 0.18) }, "generator-gc", record.Warning, "GOGC=2, and its garbage collector took 18 % of its CPU time: the mean may be up to 1.21 times"},
 		{"GOGC=2 for half of the time", func(r *record.Record) { collects(r, 2, 0.5) }, "generator-gc", record.Invalid, "1.96 times"},
 		{"the collector as it is, 18 %", func(r *record.Record) { collects(r, 100, 0.18) }, "generator-gc", record.OK, "18 % of its CPU time"},
 		{"the collector as it is, 40 %", func(r *record.Record) { collects(r, 100, 0.4) }, "generator-gc", record.Warning, "40 % of its CPU time"},
 		{"the collector is off", func(r *record.Record) { collects(r, -1, 0) }, "generator-gc", record.OK, "0 %"},
-		{"nobody knows how it was set", func(r *record.Record) { r.Client.GCPercent = nil }, "generator-gc", record.Unknown, "did not tell"},
-		{"a client without a collector", func(r *record.Record) { r.Client.GCCPUNS = nil }, "generator-gc", record.Unknown, "did not tell"},
+		{"nobody knows how it was set", func(r *record.Record) { r.Client.GCPercent = nil }, "generator-gc", record.Unknown, "did not report"},
+		{"a client without a collector", func(r *record.Record) { r.Client.GCCPUNS = nil }, "generator-gc", record.Unknown, "did not report"},
 
 		{"the client on the server's CPU", func(r *record.Record) { r.Client.AllowedCPUs = []int{0, 1} }, "affinity", record.Invalid, "the client was placed on CPU 0 and could run on 0,1; both ends could run on CPU 1: each request may be up to 2.5 times"},
 		{"an idle client on the server's CPU", func(r *record.Record) {
@@ -51,12 +51,12 @@ func TestWhatTheKernelDidToAnEndIsFound(t *testing.T) {
 		{"a machine with one CPU", func(r *record.Record) {
 			r.Server.CPUs, r.Server.AllowedCPUs = []int{0}, []int{0}
 		}, "affinity", record.Warning, "both ends could run on CPU 0"},
-		{"nobody knows", func(r *record.Record) { r.Client.AllowedCPUs, r.Server.AllowedCPUs = nil, nil }, "affinity", record.Unknown, "no end told"},
+		{"nobody knows", func(r *record.Record) { r.Client.AllowedCPUs, r.Server.AllowedCPUs = nil, nil }, "affinity", record.Unknown, "no end reported"},
 		{"a server elsewhere", func(r *record.Record) { r.Server.AllowedCPUs, r.Server.CPUs = nil, nil }, "affinity", record.OK, "the client had CPU 0"},
 
 		{"the machine slept", func(r *record.Record) { r.Host.SuspendedNS = new(int64(3e9)) }, "suspended", record.Invalid, "slept for 3 s"},
 		{"two clocks read apart", func(r *record.Record) { r.Host.SuspendedNS = new(int64(1e6)) }, "suspended", record.OK, "awake"},
-		{"nobody knows whether it slept", func(r *record.Record) { r.Host.SuspendedNS = nil }, "suspended", record.Unknown, "did not tell"},
+		{"nobody knows whether it slept", func(r *record.Record) { r.Host.SuspendedNS = nil }, "suspended", record.Unknown, "did not report"},
 	} {
 		r := sound(t)
 		c.fault(r)

@@ -116,11 +116,11 @@ func (c check) ofFleet(t trial) record.Check {
 	}
 	worst.Detail = by + ": " + worst.Detail
 	if alike > 1 && (worst.Level == record.Warning || worst.Level == record.Invalid) {
-		others := "another agent tells"
+		others := "another agent reports"
 		if alike > 2 {
-			others = fmt.Sprintf("%d other agents tell", alike-1)
+			others = fmt.Sprintf("%d other agents report", alike-1)
 		}
-		worst.Detail += "; " + others + " more or less the same"
+		worst.Detail += "; " + others + " much the same"
 	}
 	return worst
 }

@@ -94,7 +94,7 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 		{"stolen", second(func(c *record.FleetClient) { c.Host.StolenShare = new(0.2) }), "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 20 %"},
 		{"stolen of all", func(r *record.Record) {
 			r.Fleet.Clients[0].Host.StolenShare, r.Fleet.Clients[1].Host.StolenShare = new(0.2), new(0.3)
-		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to others; another agent tells more or less the same"},
+		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to others; another agent reports much the same"},
 		{"loud neighbours", second(func(c *record.FleetClient) { c.Host.OthersShare, c.Process.Gaps = new(0.6), nil }), "neighbours", record.Invalid, "client-2: other processes took 60 %"},
 		{"a listen queue was full", second(func(c *record.FleetClient) { c.Host.AcceptDrops, c.Connections.During = new(int64(5)), 1 }), "limits", record.Invalid, "client-2: backlog: 5 of 1"},
 

@@ -113,7 +113,7 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 func (c check) of(t trial) record.Check {
 	switch {
 	case c.needs != "" && t.ClientProgram != "":
-		return record.Check{Level: record.Unknown, Detail: "the client, " + t.ClientProgram + ", does not tell " + c.needs}
+		return record.Check{Level: record.Unknown, Detail: "the client, " + t.ClientProgram + ", does not report " + c.needs}
 	case t.Fleet != nil:
 		return c.ofFleet(t)
 	default:

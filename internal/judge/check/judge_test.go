@@ -94,7 +94,7 @@ func TestOtherProgramsClientIsJudgedByWhatItReports(t *testing.T) {
 		switch c.Name {
 		case "bookkeeping", "evenness", "connections", "settled":
 			want = record.Unknown
-			if !strings.HasPrefix(c.Detail, "the client, program 1.0, does not tell ") {
+			if !strings.HasPrefix(c.Detail, "the client, program 1.0, does not report ") {
 				t.Errorf("%s: %s", c.Name, c.Detail)
 			}
 		case "errors":
