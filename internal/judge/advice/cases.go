@@ -45,7 +45,7 @@ func countVerdicts(pair []*compare.Comparison) map[compare.Verdict]int {
 		if c.Ratio.Interval == nil {
 			count[""]++
 		} else {
-			count[rank.Opposite(c.Verdict)]++
+			count[c.Verdict.Opposite()]++
 		}
 	}
 	return count

@@ -81,13 +81,11 @@ func caution(s *analysis.Summary) []string {
 
 // reasonsOf names the checks with a level, each with an example.
 func reasonsOf(s *analysis.Summary, level record.Level) []string {
-	all := reasons(s, level)
-	var texts []string
-	for _, r := range all[:min(len(all), words.ShownItems)] {
-		texts = append(texts, fmt.Sprintf("%s in %s (%s)", r.name, words.Count(r.trials, "trial"), r.example))
-	}
-	if more := len(all) - words.ShownItems; more > 0 {
-		texts = append(texts, "and "+words.Count(more, "other check"))
+	texts := lists.Map(reasons(s, level), func(r reason) string {
+		return fmt.Sprintf("%s in %s (%s)", r.name, words.Count(r.trials, "trial"), r.example)
+	})
+	if more := len(texts) - words.ShownItems; more > 0 {
+		texts = append(texts[:words.ShownItems], "and "+words.Count(more, "other check"))
 	}
 	return texts
 }

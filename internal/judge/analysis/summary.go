@@ -184,37 +184,31 @@ func (s *Summary) isFaster(c, other *matrix.Cell) bool {
 	if !matrix.IsMeaningful(c.Load.Model, metric) {
 		metric = matrix.Throughput
 	}
-	found, turned := s.comparison(c, other.Variant, metric)
-	return found != nil && (turned && found.Verdict == compare.Slower || !turned && found.Verdict == compare.Faster)
+	found, _ := s.comparison(c, other.Variant, metric)
+	return found.Verdict == compare.Faster
 }
 
 // Against returns a metric over that of another variant at the same point, or nil.
 func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
-	found, turned := s.comparison(c, other, metric)
-	switch {
-	case found == nil:
-		return nil
-	case turned:
-		return new(found.Ratio.Inverse())
+	if found, is := s.comparison(c, other, metric); is {
+		return &found.Ratio
 	}
-	return &found.Ratio
+	return nil
 }
 
-// comparison finds how a cell compares with another variant. turned: the other one is its A.
-func (s *Summary) comparison(c *matrix.Cell, other, metric string) (found *compare.Comparison, turned bool) {
+// comparison returns the ratio and the verdict of a cell against another variant.
+func (s *Summary) comparison(c *matrix.Cell, other, metric string) (found compare.Comparison, is bool) {
 	load := c.Load
 	load.InFlightLimit = 0
-	for i := range s.Comparisons {
-		found := &s.Comparisons[i]
-		if found.Metric != metric || found.Part != c.Part || found.Place != c.Place || found.Load != load {
-			continue
-		}
+	for _, found := range s.Comparisons {
 		switch {
+		case found.Metric != metric || found.Part != c.Part || found.Place != c.Place || found.Load != load:
 		case found.A == c.Variant && found.B == other:
-			return found, false
+			return found, true
 		case found.B == c.Variant && found.A == other:
+			found.Ratio, found.Verdict = found.Ratio.Inverse(), found.Verdict.Opposite()
 			return found, true
 		}
 	}
-	return nil, false
+	return compare.Comparison{}, false
 }

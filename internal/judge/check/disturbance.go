@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 )
@@ -200,9 +201,7 @@ func (t trial) byName(others float64) string {
 	var names []string
 	took := map[string]float64{}
 	for _, n := range t.Host.Neighbours {
-		if took[n.Name] == 0 {
-			names = append(names, n.Name)
-		}
+		names = lists.AppendNew(names, n.Name)
 		took[n.Name] += n.Share
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(took[b], took[a]) })

@@ -181,16 +181,11 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 // OpenedTooEarly reports whether a trial is invalid only because its window opened before
 // the throughput was steady, and returns the check that says so: a longer warm-up may cure it.
 func OpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly bool) {
-	for _, verdict := range verdicts {
-		switch {
-		case verdict.Level != record.Invalid:
-		case verdict.Name != settled:
-			return record.Check{}, false
-		default:
-			why = verdict
-		}
+	invalid := slices.DeleteFunc(slices.Clone(verdicts), func(c record.Check) bool { return c.Level != record.Invalid })
+	if len(invalid) != 1 || invalid[0].Name != settled {
+		return record.Check{}, false
 	}
-	return why, why.Name != ""
+	return invalid[0], true
 }
 
 // seen reports whether a check of the machine saw something that may shake a trial. How

@@ -136,14 +136,6 @@ func (p *Part) Repeated() bool {
 	return 2*len(enough) > len(p.Cells)
 }
 
-// Opposite returns a verdict as seen by the other variant.
-func Opposite(v compare.Verdict) compare.Verdict {
-	opposites := map[compare.Verdict]compare.Verdict{
-		compare.Faster: compare.Slower, compare.Slower: compare.Faster, compare.Less: compare.More, compare.More: compare.Less,
-	}
-	return cmp.Or(opposites[v], v)
-}
-
 // MainPart returns the part with the most cells.
 func MainPart(parts []*Part) *Part {
 	return slices.MaxFunc(parts, func(a, b *Part) int { return len(a.Cells) - len(b.Cells) })

@@ -117,14 +117,12 @@ type Rival struct {
 // Against compares one variant with another, the rival.
 func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	for _, c := range p.Comparisons {
-		if c.Metric != metric || c.Payload != at.Size || c.Clients != at.Clients {
-			continue
-		}
 		switch {
+		case c.Metric != metric || c.Payload != at.Size || c.Clients != at.Clients:
 		case c.A == one && c.B == other:
 			return Rival{Variant: other, Times: c.Ratio.Inverse(), Verdict: c.Verdict}, true
 		case c.A == other && c.B == one:
-			return Rival{Variant: other, Times: c.Ratio, Verdict: Opposite(c.Verdict)}, true
+			return Rival{Variant: other, Times: c.Ratio, Verdict: c.Verdict.Opposite()}, true
 		}
 	}
 	return Rival{}, false

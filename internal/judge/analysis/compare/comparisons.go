@@ -10,6 +10,7 @@
 package compare
 
 import (
+	"cmp"
 	"iter"
 	"math"
 
@@ -62,6 +63,12 @@ var (
 // VerdictOn words a verdict of package stats on a metric.
 func VerdictOn(metric string, verdict stats.Verdict) Verdict {
 	return map[string]map[stats.Verdict]Verdict{matrix.Mean: ofTime, matrix.P99: ofTime, matrix.Throughput: ofThroughput, matrix.CPU: ofSize}[metric][verdict]
+}
+
+// Opposite returns a verdict as seen by the other variant.
+func (v Verdict) Opposite() Verdict {
+	opposites := map[Verdict]Verdict{Faster: Slower, Slower: Faster, Less: More, More: Less}
+	return cmp.Or(opposites[v], v)
 }
 
 // All compares every two variants wherever everything else is equal, and returns the power of
