@@ -34,7 +34,7 @@ func hasShares(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d compare.Shares) bool { return d.Part == part })
 }
 
-// verdictOrder is the order in which verdicts on the second variant of a pair are told.
+// verdictOrder lists verdicts on the second variant of a pair as they are printed.
 var verdictOrder = []compare.Verdict{compare.Slower, compare.Faster, compare.Equivalent, compare.Undecided}
 
 // countVerdicts counts the cases by their verdict on the second variant. The comparisons'
