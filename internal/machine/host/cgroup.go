@@ -2,14 +2,18 @@ package host
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // cpuGroups lists the folders of a process's control groups that can limit its CPU time,
@@ -163,4 +167,93 @@ func parseThrottled(stat []byte) Throttled {
 		*into = value * unit
 	}
 	return t
+}
+
+// quotaPeriod is the kernel's default.
+const quotaPeriod = 100 * time.Millisecond
+
+// NewQuotaGroup makes a control group that grants a number of CPUs, and returns its folder.
+// Removing the folder ends the group. Without such groups the error wraps ErrUnsupported.
+func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
+	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
+	period := int64(quotaPeriod / time.Microsecond)
+	for i, version := range []struct{ has, file, text string }{
+		{"cpu.cfs_quota_us", "cpu.cfs_quota_us", strconv.FormatInt(granted, 10)},
+		{"cgroup.controllers", "cpu.max", fmt.Sprintf("%d %d", granted, period)},
+	} {
+		folder := QuotaGroupFolders(name)[i]
+		if _, err := os.Stat(filepath.Join(filepath.Dir(folder), version.has)); err != nil {
+			continue
+		}
+		if err := os.Mkdir(folder, 0o755); err != nil && !os.IsExist(err) {
+			return "", fmt.Errorf("make a control group: %w (%w): run as root, with a writable /sys/fs/cgroup", err, ErrUnsupported)
+		}
+		if err := os.WriteFile(filepath.Join(folder, version.file), []byte(version.text), 0); err != nil {
+			return "", errors.Join(fmt.Errorf("set a CPU quota: %w (%w): it takes the cpu controller", err, ErrUnsupported), os.Remove(folder))
+		}
+		return folder, nil
+	}
+	return "", fmt.Errorf("no control group grants CPU time here: %w", ErrUnsupported)
+}
+
+// QuotaGroupFolders returns the folders in which NewQuotaGroup makes a control group, one for each
+// version of control groups.
+func QuotaGroupFolders(name string) []string {
+	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
+}
+
+// JoinGroup puts a process into a control group.
+func JoinGroup(folder string, pid int) error {
+	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+}
+
+// An Allowance holds the CPUs that the kernel lets a process use.
+type Allowance struct {
+	// CPUs lists the CPUs on which at least one of its threads may run.
+	CPUs []int `json:"cpus"`
+	// QuotaCPUs is the CPU time that its control groups grant, in CPUs; 0: no limit.
+	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
+	// TracedBy is the process that traces one of its threads, as a debugger does; 0: none.
+	TracedBy int `json:"traced_by,omitempty"`
+}
+
+// Plus returns what two processes on machines of their own may use together. CPUs is empty, since
+// CPUs of different machines have the same numbers; there is no quota unless both have one.
+func (a Allowance) Plus(other Allowance) Allowance {
+	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy)}
+	if a.QuotaCPUs > 0 && other.QuotaCPUs > 0 {
+		sum.QuotaCPUs = a.QuotaCPUs + other.QuotaCPUs
+	}
+	return sum
+}
+
+// AllowanceOf reads the allowance of a process (10 µs, and 10 µs a thread).
+func AllowanceOf(pid int) (Allowance, error) {
+	return readAllowance(os.DirFS("/"), strconv.Itoa(pid))
+}
+
+func readAllowance(root fs.FS, process string) (Allowance, error) {
+	allowance := Allowance{QuotaCPUs: readQuota(root, process)}
+	tasks := "proc/" + process + "/task"
+	threads, err := fs.ReadDir(root, tasks)
+	if err != nil {
+		return Allowance{}, fmt.Errorf("read the CPUs of process %s: %w", process, err)
+	}
+	for _, thread := range threads {
+		status, err := readText(root, tasks+"/"+thread.Name()+"/status")
+		if err != nil {
+			continue // it ended since it was listed
+		}
+		cpus, err := ParseCPUList(labelled(status, "Cpus_allowed_list"))
+		if err != nil {
+			return Allowance{}, fmt.Errorf("read the CPUs of process %s: %w", process, err)
+		}
+		allowance.CPUs = append(allowance.CPUs, cpus...)
+		if tracer, err := strconv.Atoi(labelled(status, "TracerPid")); err == nil && tracer > 0 {
+			allowance.TracedBy = tracer
+		}
+	}
+	slices.Sort(allowance.CPUs)
+	allowance.CPUs = slices.Compact(allowance.CPUs)
+	return allowance, nil
 }

@@ -58,13 +58,11 @@ func (e examination) countSystemCalls() error {
 func tracepointID(root fs.FS) (uint64, error) {
 	const file = "/events/raw_syscalls/sys_enter/id"
 	text, err := readText(root, "sys/kernel/tracing"+file)
-	if err != nil {
-		// Kernels before 4.1 had it here only, and some mount it here still.
-		older, olderErr := readText(root, "sys/kernel/debug/tracing"+file)
-		if olderErr != nil {
+	if err != nil { // kernels before 4.1 had it in the second place only, and some mount it there still
+		var olderErr error
+		if text, olderErr = readText(root, "sys/kernel/debug/tracing"+file); olderErr != nil {
 			return 0, fmt.Errorf("read a tracepoint's id: %w", err)
 		}
-		text = older
 	}
 	return strconv.ParseUint(text, 10, 64)
 }

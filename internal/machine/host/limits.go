@@ -76,9 +76,7 @@ func (d Drops) Since(earlier Drops) Drops {
 }
 
 // ReadDrops reads the counts of the network namespace that a process is in.
-func ReadDrops(pid int) (Drops, error) {
-	return readDrops(os.DirFS("/"), pid)
-}
+func ReadDrops(pid int) (Drops, error) { return readDrops(os.DirFS("/"), pid) }
 
 func readDrops(root fs.FS, pid int) (Drops, error) {
 	folder := fmt.Sprintf("proc/%d/net/", pid)

@@ -50,10 +50,10 @@ func reniceThread(nice int) error {
 	return nil
 }
 
-// threadCPU and processCPU are exact to the moment, unlike getrusage, which
-// leaves out what a running thread has used since the last timer tick.
 func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }
 
+// threadCPU and processCPU are exact to the moment, unlike getrusage, which
+// leaves out what a running thread has used since the last timer tick.
 func threadCPU() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func processCPU() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
@@ -68,13 +68,10 @@ func cpuClock(id int32) time.Duration {
 
 // startWithParent starts a child that the kernel kills when the calling thread ends.
 func startWithParent(cmd *exec.Cmd) error {
-	attributes := syscall.SysProcAttr{}
-	if cmd.SysProcAttr != nil {
-		attributes = *cmd.SysProcAttr
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	attributes.Pdeathsig = unix.SIGKILL
-	attributes.Setsid = true
-	cmd.SysProcAttr = &attributes
+	cmd.SysProcAttr.Pdeathsig, cmd.SysProcAttr.Setsid = unix.SIGKILL, true
 	return cmd.Start()
 }
 
@@ -206,13 +203,11 @@ func tryUDPReceive(bytes int) (int, error) {
 // own. The child's program does not exist, so that nothing ever runs: an
 // answer of "no such file" means that the namespaces were granted.
 func tryUserNamespace() error {
-	self := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-	group := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	pid, err := syscall.ForkExec("/proc/self/no-such-program", nil, &syscall.ProcAttr{
 		Sys: &syscall.SysProcAttr{
 			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
-			UidMappings: self,
-			GidMappings: group,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 		},
 	})
 	if err == nil {

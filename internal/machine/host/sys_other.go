@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-func unsupported(what string) error {
+func needsLinux(what string) error {
 	return fmt.Errorf("%s: %w: it takes Linux, this is %s", what, ErrUnsupported, runtime.GOOS)
 }
 
-func allowedCPUs() ([]int, error) { return nil, unsupported("read CPU affinity") }
+func allowedCPUs() ([]int, error) { return nil, needsLinux("read CPU affinity") }
 
-func pinThread([]int) error { return unsupported("set CPU affinity") }
+func pinThread([]int) error { return needsLinux("set CPU affinity") }
 
-func reniceThread(int) error { return unsupported("set priority") }
+func reniceThread(int) error { return needsLinux("set priority") }
 
 // Nothing can be pinned here, and so nothing is calibrated.
 func onFirstThread() bool { return false } // which no namespace shows here
@@ -33,18 +33,18 @@ func startWithParent(cmd *exec.Cmd) error { return cmd.Start() }
 
 func awaitExit(int) {}
 
-func fileLimit() (FileLimit, error) { return FileLimit{}, unsupported("read descriptor limit") }
+func fileLimit() (FileLimit, error) { return FileLimit{}, needsLinux("read descriptor limit") }
 
 // RaiseFileLimit is left to the Go runtime here, which raises its own limit at
 // start.
-func RaiseFileLimit() (uint64, error) { return 0, unsupported("raise descriptor limit") }
+func RaiseFileLimit() (uint64, error) { return 0, needsLinux("raise descriptor limit") }
 
-func tryRealTime() error { return unsupported("real-time priority") }
+func tryRealTime() error { return needsLinux("real-time priority") }
 
-func tryCounter(counter) error { return unsupported("performance counters") }
+func tryCounter(counter) error { return needsLinux("performance counters") }
 
-func tryBPF() error { return unsupported("BPF") }
+func tryBPF() error { return needsLinux("BPF") }
 
-func tryUserNamespace() error { return unsupported("user namespaces") }
+func tryUserNamespace() error { return needsLinux("user namespaces") }
 
-func tryUDPReceive(int) (int, error) { return 0, unsupported("UDP receive buffer") }
+func tryUDPReceive(int) (int, error) { return 0, needsLinux("UDP receive buffer") }

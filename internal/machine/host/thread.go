@@ -2,8 +2,11 @@ package host
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // Surroundings describe where a command runs.
@@ -96,4 +99,18 @@ func onNewThread(run func()) {
 		<-taken
 		runtime.UnlockOSThread()
 	}()
+}
+
+// LastingProgram returns a path by which this process can start its own program as long as it
+// lives. `go run` removes the program that it made, but the kernel keeps what runs.
+func LastingProgram() (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find wirelab's own program: %w", err)
+	}
+	const running = "/proc/self/exe" // of a child too, until it starts another
+	if _, err := os.Stat(running); err == nil && strings.HasPrefix(own, filepath.Join(os.TempDir(), "go-build")) {
+		return running, nil
+	}
+	return own, nil
 }
