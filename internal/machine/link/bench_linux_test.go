@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 )
 
 // BenchmarkFlood sends datagrams as fast as the sender can, and reports how many the
 // emulator had no room for, and the CPU time of this process for each.
 func BenchmarkFlood(b *testing.B) {
-	n := newNetwork(b, Settings{Emulated: true, Up: Path{Delay: time.Microsecond}})
+	n := newNetwork(b, Settings{Emulated: true, Up: record.Way{DelayNS: int64(time.Microsecond)}})
 	d := openDatagrams(b, n)
 	message := make([]byte, 1400)
 	before := ownCPU()
@@ -25,7 +26,7 @@ func BenchmarkFlood(b *testing.B) {
 		}
 	}
 	used := ownCPU() - before
-	counts, _ := n.Stop()
+	counts := n.Stop()
 	up := counts.Up
 	b.ReportMetric(100*float64(up.Overrun)/float64(up.Frames), "%overrun")
 	b.ReportMetric(float64(used)/float64(up.Frames), "cpu-ns/frame")
@@ -44,7 +45,7 @@ func BenchmarkBulk(b *testing.B) {
 	for _, s := range []struct {
 		name     string
 		settings Settings
-	}{{"direct", Settings{MTU: 1500}}, {"frames", Settings{Emulated: true}}, {"5ms", bothWays(Path{Delay: 5 * time.Millisecond})}} {
+	}{{"direct", Settings{MTU: 1500}}, {"frames", Settings{Emulated: true}}, {"5ms", bothWays(record.Way{DelayNS: int64(5 * time.Millisecond)})}} {
 		b.Run(s.name, func(b *testing.B) {
 			const bytes = 32 << 20
 			n := newNetwork(b, s.settings)
@@ -52,10 +53,10 @@ func BenchmarkBulk(b *testing.B) {
 			for b.Loop() {
 				took += transfer(b, n, bytes)
 			}
-			counts, _ := n.Stop()
+			counts := n.Stop()
 			b.ReportMetric(float64(b.N)*bytes*8/1e6/took.Seconds(), "Mbit/s")
 			b.ReportMetric(float64(counts.Up.Overrun+counts.Down.Overrun)/float64(b.N), "overruns/op")
-			b.ReportMetric(float64(max(counts.Up.LateP99, counts.Down.LateP99).Microseconds()), "late-p99-us")
+			b.ReportMetric(float64(counts.LateP99NS)/1e3, "late-p99-us")
 		})
 	}
 }
@@ -69,9 +70,9 @@ func BenchmarkRoundTrip(b *testing.B) {
 		{"loopback", Settings{}},
 		{"direct", Settings{MTU: 1500}},
 		{"frames", Settings{Emulated: true}},
-		{"200us", bothWays(Path{Delay: 200 * time.Microsecond})},
-		{"1ms", bothWays(Path{Delay: time.Millisecond})},
-		{"5ms", bothWays(Path{Delay: 5 * time.Millisecond})},
+		{"200us", bothWays(record.Way{DelayNS: int64(200 * time.Microsecond)})},
+		{"1ms", bothWays(record.Way{DelayNS: int64(time.Millisecond)})},
+		{"5ms", bothWays(record.Way{DelayNS: int64(5 * time.Millisecond)})},
 	} {
 		b.Run(s.name, func(b *testing.B) {
 			n := newNetwork(b, s.settings)
@@ -90,11 +91,11 @@ func BenchmarkRoundTrip(b *testing.B) {
 				}
 				took = append(took, time.Since(begin))
 			}
-			counts, _ := n.Stop()
+			counts := n.Stop()
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-us")
 			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-us")
-			b.ReportMetric(float64(counts.Up.LateP99.Nanoseconds())/1e3, "late-p99-us")
+			b.ReportMetric(float64(counts.LateP99NS)/1e3, "late-p99-us")
 		})
 	}
 }
@@ -105,8 +106,8 @@ func BenchmarkRate(b *testing.B) {
 		name     string
 		settings Settings
 	}{
-		{"tbf", Settings{Up: Path{Rate: 50_000_000}}},
-		{"frames", Settings{Up: Path{Rate: 50_000_000, Delay: time.Microsecond}}},
+		{"tbf", Settings{Up: record.Way{Rate: 50_000_000}}},
+		{"frames", Settings{Up: record.Way{Rate: 50_000_000, DelayNS: int64(time.Microsecond)}}},
 	} {
 		b.Run(s.name, func(b *testing.B) {
 			n := newNetwork(b, s.settings)
@@ -132,7 +133,7 @@ func BenchmarkLoss(b *testing.B) {
 			bytes int // enough to lose some dozens of packets
 		}{{"1%", 0.01, 4 << 20}, {"0.1%", 0.001, 32 << 20}} {
 			b.Run(algorithm+"/"+loss.name, func(b *testing.B) {
-				s := bothWays(Path{Delay: 5 * time.Millisecond})
+				s := bothWays(record.Way{DelayNS: int64(5 * time.Millisecond)})
 				s.Up.Loss = loss.share
 				n := newNetwork(b, s)
 				took := time.Duration(0)

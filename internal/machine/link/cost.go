@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/data/record"
 )
 
 // Cost holds the delay that this machine adds to the links that it emulates.
@@ -30,7 +30,7 @@ const CostDelay = time.Millisecond
 // MeasureCost takes under two seconds where the machine is idle. If this process may not
 // make networks, or the machine cannot, the error wraps host.ErrUnsupported.
 func MeasureCost(ctx context.Context) (c Cost, err error) {
-	delayed := Path{Delay: CostDelay}
+	delayed := record.Way{DelayNS: int64(CostDelay)}
 	var all []*pinged
 	defer func() {
 		for _, p := range all {
@@ -53,8 +53,11 @@ func MeasureCost(ctx context.Context) (c Cost, err error) {
 			}
 		}
 	}
-	counts, _ := all[2].network.Stop()
-	return Cost{all[0].median(), all[1].median(), counts.Up.LateP50, counts.Up.LateP99}, nil
+	c.DirectNS, c.FramesNS = all[0].median(), all[1].median()
+	if up := all[2].network.Stop().Up; up.LateP50NS != nil {
+		c.LateP50NS, c.LateP99NS = time.Duration(*up.LateP50NS), time.Duration(*up.LateP99NS)
+	}
+	return c, nil
 }
 
 // pinged is a network with a connection to a server that answers each byte.
@@ -134,10 +137,7 @@ func (p *pinged) close() error {
 
 // listen listens at the server's end: a socket stays in the namespace that it was made in.
 func (n *Network) listen(ctx context.Context) (listener net.Listener, err error) {
-	err = host.OnDisposableThread(func() (err error) {
-		if err = n.EnterServer(); err != nil {
-			return err
-		}
+	err = n.server.do(func() (err error) {
 		var config net.ListenConfig
 		listener, err = config.Listen(ctx, "tcp4", net.JoinHostPort(n.Address, "0"))
 		return err
@@ -148,10 +148,7 @@ func (n *Network) listen(ctx context.Context) (listener net.Listener, err error)
 // dial connects from the client's end. The address is an IP address and a port: a name
 // would be looked up on another thread.
 func (n *Network) dial(ctx context.Context, address string) (conn net.Conn, err error) {
-	err = host.OnDisposableThread(func() (err error) {
-		if err = n.EnterClient(); err != nil {
-			return err
-		}
+	err = n.client.do(func() (err error) {
 		dialer := net.Dialer{Timeout: pingPatience}
 		conn, err = dialer.DialContext(ctx, "tcp4", address)
 		return err

@@ -1,8 +1,12 @@
 package link
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 	"time"
+
+	"wirelab.dev/internal/data/record"
 )
 
 // A discipline decides about each frame of one direction, and when and in which
@@ -12,9 +16,9 @@ import (
 //
 // A frame is first lost or not, then waits for the rate, then for its delay.
 type discipline struct {
-	path    Path
+	path    record.Way
 	wire    wire
-	counts  PathCounts
+	counts  record.LinkWay
 	seed    uint64
 	arrived uint64 // frames so far: the number of the next
 	bad     bool   // in a run of losses
@@ -58,7 +62,7 @@ const (
 
 // newDiscipline makes one for a checked path. The direction, 0 or 1, keeps the fates
 // of the two ways apart.
-func newDiscipline(p Path, seed uint64, direction int) *discipline {
+func newDiscipline(p record.Way, seed uint64, direction int) *discipline {
 	return &discipline{path: p, wire: newWire(p), seed: mix(seed) + uint64(direction)}
 }
 
@@ -73,18 +77,18 @@ func (d *discipline) admit(now int64, sizeBytes, slot int) verdict {
 	frame.twice = draws.duplicated < d.path.Duplicate
 	sent, ok := d.wire.take(now, sizeBytes)
 	if !ok {
-		d.counts.Dropped++
+		d.counts.Full++
 		return queueFull
 	}
 	if frame.twice {
 		_, frame.twice = d.wire.take(now, sizeBytes)
 	}
-	spread := int64((2*draws.delayed - 1) * float64(d.path.Jitter))
-	d.due = max(d.due, sent+int64(d.path.Delay)+spread)
+	spread := int64((2*draws.delayed - 1) * float64(d.path.JitterNS))
+	d.due = max(d.due, sent+d.path.DelayNS+spread)
 	frame.due = d.due
 	if draws.reordered < d.path.Reorder && len(d.aside) < mostAside {
 		frame.overtake = 1 + int(draws.overtaken*mostOvertaking)
-		frame.due += max(leastPatience, int64(d.path.Delay))
+		frame.due += max(leastPatience, d.path.DelayNS)
 		d.aside = append(d.aside, frame)
 		return held
 	}
@@ -193,11 +197,11 @@ func drawLots(seed, number uint64) lots {
 // lost reports whether the frame is lost, by itself or in a run, and advances the run.
 func (l lots) lost(d *discipline) bool {
 	inRun := d.bad
-	if burst := d.path.Burst; burst.Loss > 0 {
-		// The share of time in the bad state, p/(p+r), is to be burst.Loss, and a
+	if share := d.path.BurstLoss; share > 0 {
+		// The share of time in the bad state, p/(p+r), is to be BurstLoss, and a
 		// stay in it is 1/r packets.
-		ends := 1 / burst.Packets
-		begins := ends * burst.Loss / (1 - burst.Loss)
+		ends := 1 / d.path.BurstPackets
+		begins := ends * share / (1 - share)
 		if d.bad {
 			d.bad = l.run >= ends
 		} else {
@@ -213,4 +217,95 @@ func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// A wire is a path's rate: it sends frames one after the other, and refuses those for
+// which its queue has no room. Without a rate it sends at once.
+type wire struct {
+	rate  uint64 // bits per second
+	free  int64  // when it has sent all that it took
+	part  uint64 // of a nanosecond that free is late: part/rate
+	limit int64  // nanoseconds of work that it takes at most
+}
+
+func newWire(p record.Way) wire {
+	w := wire{rate: uint64(p.Rate)}
+	if w.rate > 0 {
+		w.limit, _ = w.nanos(queueBytes(p), 0)
+		w.limit++ // what nanos leaves out
+	}
+	return w
+}
+
+// take adds a frame and returns when it has been sent; false if the queue is full.
+func (w *wire) take(now int64, sizeBytes int) (sent int64, ok bool) {
+	if w.rate == 0 {
+		return now, true
+	}
+	begin, part := w.free, w.part
+	if begin <= now {
+		begin, part = now, 0
+	}
+	nanos, part := w.nanos(sizeBytes, part)
+	if begin+nanos-now > w.limit {
+		return 0, false
+	}
+	w.free, w.part = begin+nanos, part
+	return w.free, true
+}
+
+// nanos returns how long a frame takes, in whole nanoseconds, and the rest. It adds the
+// rest of the frame before, so that a rate is exact in the long run.
+func (w *wire) nanos(sizeBytes int, part uint64) (whole int64, rest uint64) {
+	const bitNanos = 8 * 1_000_000_000
+	high, low := bits.Mul64(uint64(sizeBytes), bitNanos)
+	low, carry := bits.Add64(low, part, 0)
+	if high+carry >= w.rate {
+		return math.MaxInt64 / 4, 0 // centuries
+	}
+	quotient, rest := bits.Div64(high+carry, low, w.rate)
+	return int64(min(quotient, math.MaxInt64/4)), rest
+}
+
+// A wake chooses how long before a frame is due a thread should wake, since the kernel
+// wakes it late. It learns from each delay.
+type wake struct {
+	delay int64 // of the path
+	late  int64 // what one wake in ten exceeds
+}
+
+const (
+	// firstLate is assumed until something is known.
+	firstLate = int64(60 * time.Microsecond)
+	// mostSpin limits the CPU time that a frame may cost: a machine that is later
+	// than this is busy, and spinning would take even more of its CPUs.
+	mostSpin = int64(200 * time.Microsecond)
+	// spinShare limits the lateness without a spin: the delay divided by it. A trial
+	// is invalid at a tenth of the delay, at P99.
+	spinShare = 100
+)
+
+func newWake(delay time.Duration) wake { return wake{delay: int64(delay), late: firstLate} }
+
+// slept learns from a sleep that ended so much later than asked.
+func (w *wake) slept(late int64) {
+	// Up by nine for each one that is later, down by one for nine that are not: at
+	// rest one in ten is later.
+	const step = int64(500 * time.Nanosecond)
+	if late > w.late {
+		w.late += 9 * step
+	} else {
+		w.late -= step
+	}
+	w.late = min(max(w.late, 0), mostSpin)
+}
+
+// early returns how long before due a frame's thread is to wake, and then to spin.
+// Spinning costs a CPU that the trial may need, so it is for delays that a late wake
+// would falsify. Where a rate alone makes frames wait, a late one catches up.
+func (w *wake) early() int64 {
+	if w.delay == 0 || w.late*spinShare < w.delay {
+		return 0
+	}
+	return w.late
 }

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/data/record"
 )
 
 // model is a path as one would write it who need not be fast: times are fractions,
 // and frames lie in one heap that is searched.
 type model struct {
-	path Path
+	path record.Way
 	free *big.Rat // when the wire is free
 	due  int64
 	rank int
@@ -42,7 +44,7 @@ func (m *model) room(now int64, sizeBytes int) (room, sure bool) {
 	if waiting.Sign() < 0 {
 		waiting.SetInt64(0)
 	}
-	spare := new(big.Rat).Sub(m.work(m.path.queueBytes()), waiting)
+	spare := new(big.Rat).Sub(m.work(queueBytes(m.path)), waiting)
 	spare.Sub(spare, m.work(sizeBytes))
 	over, _ := spare.Float64()
 	return over >= 0, math.Abs(over) > 2
@@ -61,12 +63,12 @@ func (m *model) send(now int64, sizeBytes int) int64 {
 }
 
 func (m *model) hold(number int, sent int64, draws lots, crowded bool) {
-	m.due = max(m.due, sent+int64(m.path.Delay)+int64((2*draws.delayed-1)*float64(m.path.Jitter)))
+	m.due = max(m.due, sent+int64(m.path.DelayNS)+int64((2*draws.delayed-1)*float64(m.path.JitterNS)))
 	m.rank += 1000
 	f := modelled{number: number, rank: m.rank, due: m.due}
 	if draws.reordered < m.path.Reorder && !crowded {
 		f.aside, f.overtake = true, 1+int(draws.overtaken*mostOvertaking)
-		f.due += max(leastPatience, int64(m.path.Delay))
+		f.due += max(leastPatience, int64(m.path.DelayNS))
 		f.rank = math.MaxInt
 	} else {
 		behind := m.rank
@@ -115,12 +117,12 @@ func FuzzDiscipline(f *testing.F) {
 	f.Add(uint64(2), uint8(0), uint8(200), uint8(0), uint32(0), uint16(100), uint16(100), []byte("abcdefghijklmnopqrstuvwxyz"))
 	f.Add(uint64(3), uint8(0), uint8(0), uint8(90), uint32(40_000_000), uint16(0), uint16(0), []byte("\x00\xff\x00\xff\x00\xff\x00\xff"))
 	f.Fuzz(func(t *testing.T, seed uint64, loss, reorder, duplicate uint8, rate uint32, delay, jitter uint16, frames []byte) {
-		path := Path{
-			Delay: time.Duration(delay) * 100 * time.Microsecond, Loss: float64(loss) / 256,
-			Reorder: float64(reorder) / 256, Duplicate: float64(duplicate) / 256, Rate: int64(rate), Queue: 5000,
+		path := record.Way{
+			DelayNS: int64(time.Duration(delay) * 100 * time.Microsecond), Loss: float64(loss) / 256,
+			Reorder: float64(reorder) / 256, Duplicate: float64(duplicate) / 256, Rate: int64(rate), QueueBytes: 5000,
 		}
-		path.Jitter = min(path.Delay, time.Duration(jitter)*100*time.Microsecond)
-		if path.check(1500) != nil || len(frames) > 2000 {
+		path.JitterNS = min(path.DelayNS, int64(time.Duration(jitter)*100*time.Microsecond))
+		if check(path, 1500) != nil || len(frames) > 2000 {
 			t.Skip("no such path")
 		}
 		compareWithModel(t, path, seed, frames)
@@ -128,7 +130,7 @@ func FuzzDiscipline(f *testing.F) {
 }
 
 // compareWithModel reads a frame from two bytes: the pause before it, and its size.
-func compareWithModel(t *testing.T, path Path, seed uint64, frames []byte) {
+func compareWithModel(t *testing.T, path record.Way, seed uint64, frames []byte) {
 	d := newDiscipline(path, seed, 0)
 	m := &model{path: path, free: new(big.Rat)}
 	leave := func(until int64) {
@@ -180,7 +182,7 @@ func compareWithModel(t *testing.T, path Path, seed uint64, frames []byte) {
 		m.hold(number, sent, draws, m.asides() >= mostAside)
 	}
 	leave(math.MaxInt64)
-	if c := d.counts; c.Frames != c.Sent-c.Duplicated+c.Lost+c.Dropped {
+	if c := d.counts; c.Frames != c.Sent-c.Duplicated+c.Lost+c.Full {
 		t.Fatalf("frames are missing: %+v", c)
 	}
 }

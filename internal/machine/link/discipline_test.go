@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/data/record"
 )
 
 const (
@@ -22,7 +24,7 @@ type fate struct {
 
 // play sends frames of one size through a path at a fixed interval, and lets each
 // leave when it is due.
-func play(p Path, seed uint64, frames int, interval time.Duration, sizeBytes int) ([]fate, PathCounts) {
+func play(p record.Way, seed uint64, frames int, interval time.Duration, sizeBytes int) ([]fate, record.LinkWay) {
 	d := newDiscipline(p, seed, 0)
 	fates := make([]fate, frames)
 	place := 0
@@ -55,7 +57,7 @@ func within(t *testing.T, what string, count int64, tries int, share float64) {
 
 func TestAShareIsLostByItself(t *testing.T) {
 	for seed := range uint64(20) {
-		fates, counts := play(Path{Loss: 0.01}, seed, 100*thousand, time.Microsecond, 100)
+		fates, counts := play(record.Way{Loss: 0.01}, seed, 100*thousand, time.Microsecond, 100)
 		within(t, "lost", counts.Lost, 100*thousand, 0.01)
 		pairs := 0
 		for i := range fates[1:] {
@@ -68,8 +70,8 @@ func TestAShareIsLostByItself(t *testing.T) {
 }
 
 func TestBurstsHaveTheirShareAndLength(t *testing.T) {
-	for _, burst := range []Burst{{0.01, 5}, {0.02, 1}, {0.3, 20}} {
-		fates, counts := play(Path{Burst: burst}, 3, million, time.Microsecond, 100)
+	for _, burst := range []record.Way{{BurstLoss: 0.01, BurstPackets: 5}, {BurstLoss: 0.02, BurstPackets: 1}, {BurstLoss: 0.3, BurstPackets: 20}} {
+		fates, counts := play(burst, 3, million, time.Microsecond, 100)
 		runs := 0
 		for i := range fates {
 			if fates[i].verdict == lost && (i == 0 || fates[i-1].verdict != lost) {
@@ -80,7 +82,7 @@ func TestBurstsHaveTheirShareAndLength(t *testing.T) {
 		t.Logf("%+v: %.4f lost in %d runs of %.2f", burst, share, runs, length)
 		// Lengths spread about as wide as their mean.
 		tolerance := 5 * math.Sqrt(2/float64(runs))
-		if math.Abs(share/burst.Loss-1) > tolerance || math.Abs(length/burst.Packets-1) > tolerance {
+		if math.Abs(share/burst.BurstLoss-1) > tolerance || math.Abs(length/burst.BurstPackets-1) > tolerance {
 			t.Errorf("%+v: lost a share of %.4f in runs of %.2f", burst, share, length)
 		}
 	}
@@ -88,7 +90,7 @@ func TestBurstsHaveTheirShareAndLength(t *testing.T) {
 
 func TestJitterIsSpreadEvenlyAndKeepsTheOrder(t *testing.T) {
 	const frames = 100 * thousand
-	path := Path{Delay: 5 * time.Millisecond, Jitter: 2 * time.Millisecond}
+	path := record.Way{DelayNS: int64(5 * time.Millisecond), JitterNS: int64(2 * time.Millisecond)}
 	fates, _ := play(path, 7, frames, 10*time.Millisecond, 100) // too far apart to meet
 	delays := make([]float64, frames)
 	for i, f := range fates {
@@ -114,7 +116,7 @@ func TestJitterIsSpreadEvenlyAndKeepsTheOrder(t *testing.T) {
 func TestARateIsExact(t *testing.T) {
 	const size, frames = 1514, 100 * thousand
 	for _, rate := range []int64{9600, 50 * million, 99_999_999, 10_000 * million} {
-		fates, _ := play(Path{Rate: rate, Queue: size * frames}, 1, frames, 0, size)
+		fates, _ := play(record.Way{Rate: rate, QueueBytes: size * frames}, 1, frames, 0, size)
 		want := float64(size*frames*8) / float64(rate) * 1e9
 		if got := float64(fates[frames-1].left); math.Abs(got-want) > 1 && math.Abs(got/want-1) > 1e-15 {
 			t.Errorf("%d bits a second: the last frame left after %.0f ns, want %.0f", rate, got, want)
@@ -126,7 +128,7 @@ func TestARateIsExact(t *testing.T) {
 // ten; the first of them is on the wire when its time begins.
 func TestAQueueDropsWhatItHasNoRoomFor(t *testing.T) {
 	const size = 1000
-	fates, counts := play(Path{Rate: 8 * million, Queue: 10 * size}, 1, 12, 0, size)
+	fates, counts := play(record.Way{Rate: 8 * million, QueueBytes: 10 * size}, 1, 12, 0, size)
 	for i, f := range fates {
 		want := held
 		if i >= 10 {
@@ -136,24 +138,24 @@ func TestAQueueDropsWhatItHasNoRoomFor(t *testing.T) {
 			t.Errorf("frame %d: verdict %d, want %d", i, f.verdict, want)
 		}
 	}
-	if counts.Dropped != 2 || counts.Sent != 10 || counts.Lost+counts.Overrun != 0 {
+	if counts.Full != 2 || counts.Sent != 10 || counts.Lost+counts.Overrun != 0 {
 		t.Errorf("%+v", counts)
 	}
 	// At the rate itself nothing ever waits.
-	_, counts = play(Path{Rate: 8 * million, Queue: size + 14}, 1, thousand, time.Millisecond, size)
-	if counts.Dropped != 0 {
-		t.Errorf("%d dropped at the link's own rate", counts.Dropped)
+	_, counts = play(record.Way{Rate: 8 * million, QueueBytes: size + 14}, 1, thousand, time.Millisecond, size)
+	if counts.Full != 0 {
+		t.Errorf("%d dropped at the link's own rate", counts.Full)
 	}
 	// At twice the rate, half is dropped, but for what the queue holds at the end.
-	_, counts = play(Path{Rate: 8 * million, Queue: 10 * size}, 1, 10*thousand, time.Millisecond/2, size)
-	if off := counts.Dropped - 5*thousand; off < -11 || off > 0 {
-		t.Errorf("%d dropped of 10000 at twice the rate", counts.Dropped)
+	_, counts = play(record.Way{Rate: 8 * million, QueueBytes: 10 * size}, 1, 10*thousand, time.Millisecond/2, size)
+	if off := counts.Full - 5*thousand; off < -11 || off > 0 {
+		t.Errorf("%d dropped of 10000 at twice the rate", counts.Full)
 	}
 }
 
 func TestAShareIsOvertaken(t *testing.T) {
 	const frames, share = 100 * thousand, 0.05
-	path := Path{Delay: time.Millisecond, Reorder: share}
+	path := record.Way{DelayNS: int64(time.Millisecond), Reorder: share}
 	fates, counts := play(path, 11, frames, 10*time.Microsecond, 100)
 	within(t, "reordered", counts.Reordered, frames, share)
 	farthest := 0
@@ -180,7 +182,7 @@ func TestAShareIsOvertaken(t *testing.T) {
 }
 
 func TestAShareComesTwice(t *testing.T) {
-	fates, counts := play(Path{Duplicate: 0.03}, 13, 100*thousand, time.Microsecond, 100)
+	fates, counts := play(record.Way{Duplicate: 0.03}, 13, 100*thousand, time.Microsecond, 100)
 	within(t, "duplicated", counts.Duplicated, 100*thousand, 0.03)
 	twice := int64(0)
 	for _, f := range fates {
@@ -192,8 +194,8 @@ func TestAShareComesTwice(t *testing.T) {
 		t.Errorf("%d left twice; %+v", twice, counts)
 	}
 	// A copy takes its time on the wire.
-	fates, _ = play(Path{Duplicate: 0.5, Rate: 8 * million, Queue: million}, 13, 100, 0, 1000)
-	_, counts = play(Path{Duplicate: 0.5}, 13, 100, 0, 1000)
+	fates, _ = play(record.Way{Duplicate: 0.5, Rate: 8 * million, QueueBytes: million}, 13, 100, 0, 1000)
+	_, counts = play(record.Way{Duplicate: 0.5}, 13, 100, 0, 1000)
 	end := (100 + counts.Duplicated) * int64(time.Millisecond)
 	if last := fates[99]; last.left != end && last.left != end-int64(time.Millisecond) {
 		t.Errorf("100 frames and %d copies left by %d, want %d", counts.Duplicated, last.left, end)
@@ -201,9 +203,9 @@ func TestAShareComesTwice(t *testing.T) {
 }
 
 func TestASeedDecidesByNumber(t *testing.T) {
-	path := Path{
-		Delay: time.Millisecond, Jitter: time.Millisecond / 2, Loss: 0.1,
-		Burst: Burst{Loss: 0.1, Packets: 3}, Duplicate: 0.1,
+	path := record.Way{
+		DelayNS: int64(time.Millisecond), JitterNS: int64(time.Millisecond / 2), Loss: 0.1,
+		BurstLoss: 0.1, BurstPackets: 3, Duplicate: 0.1,
 	}
 	verdicts := func(seed uint64, interval time.Duration, sizeBytes int) (all []fate) {
 		fates, _ := play(path, seed, thousand, interval, sizeBytes)
@@ -240,7 +242,7 @@ func TestASeedDecidesByNumber(t *testing.T) {
 }
 
 func TestAPathThatDoesNothingHoldsNothing(t *testing.T) {
-	fates, _ := play(Path{}, 1, thousand, time.Microsecond, 100)
+	fates, _ := play(record.Way{}, 1, thousand, time.Microsecond, 100)
 	for i, f := range fates {
 		if f.left != int64(i)*int64(time.Microsecond) || f.place != i || f.twice {
 			t.Fatalf("frame %d: %+v", i, f)
@@ -249,7 +251,7 @@ func TestAPathThatDoesNothingHoldsNothing(t *testing.T) {
 }
 
 func TestADisciplineDoesNotAllocate(t *testing.T) {
-	d := newDiscipline(Path{Delay: time.Microsecond, Loss: 0.01, Reorder: 0.1, Rate: 1000 * million}, 1, 0)
+	d := newDiscipline(record.Way{DelayNS: int64(time.Microsecond), Loss: 0.01, Reorder: 0.1, Rate: 1000 * million}, 1, 0)
 	now := int64(0)
 	step := func() {
 		for range 100 {
@@ -266,9 +268,9 @@ func TestADisciplineDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkDiscipline(b *testing.B) {
-	d := newDiscipline(Path{
-		Delay: time.Millisecond, Jitter: time.Millisecond / 2, Loss: 0.01, Reorder: 0.01,
-		Duplicate: 0.01, Rate: 1000 * million, Burst: Burst{0.01, 3},
+	d := newDiscipline(record.Way{
+		DelayNS: int64(time.Millisecond), JitterNS: int64(time.Millisecond / 2), Loss: 0.01, Reorder: 0.01,
+		Duplicate: 0.01, Rate: 1000 * million, BurstLoss: 0.01, BurstPackets: 3,
 	}, 1, 0)
 	now := int64(0)
 	for b.Loop() {

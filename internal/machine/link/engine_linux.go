@@ -8,8 +8,43 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 )
+
+// newLink makes a namespace for each end, and joins them by the engine that suits.
+func newLink(s Settings) (n *Network, err error) {
+	n = &Network{engine: s.choose(kernelHas), seed: s.Seed}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+			n = nil
+		}
+	}()
+	if n.server, err = newNamespace(s); err != nil {
+		return n, err
+	}
+	if n.client, err = newNamespace(s); err != nil {
+		return n, err
+	}
+	two := ends(n.client, n.server)
+	n.Address = two[1].address.String()
+	if n.engine == Direct {
+		n.carrier, err = joinBare(two, s.mtu())
+		return n, err
+	}
+	between, err := newNamespace(Settings{})
+	if err != nil {
+		return n, err
+	}
+	if n.engine == Frames {
+		n.carrier, err = joinByFrames(between, two, s)
+		// It ends with the last of the forwarder's sockets.
+		return n, errors.Join(err, between.close())
+	}
+	n.carrier, err = joinByQueues(between, two, n.engine, s)
+	return n, err
+}
 
 // kernelHas reports whether the kernel has an engine. Missing rights show only when the
 // namespaces are made.
@@ -25,13 +60,13 @@ func kernelHas(engine Engine) bool {
 
 // The kernel's engines are tried once a process.
 var (
-	tryTBF   = sync.OnceValue(func() error { return tryQueue(TBF, Path{Rate: 1_000_000}) })
-	tryNetem = sync.OnceValue(func() error { return tryQueue(Netem, Path{Delay: time.Millisecond}) })
+	tryTBF   = sync.OnceValue(func() error { return tryQueue(TBF, record.Way{Rate: 1_000_000}) })
+	tryNetem = sync.OnceValue(func() error { return tryQueue(Netem, record.Way{DelayNS: int64(time.Millisecond)}) })
 )
 
 // tryQueue adds a queueing discipline to the loopback of a namespace that ends at once.
 // There is no other way to know: a module may be missing, or loaded on demand.
-func tryQueue(engine Engine, p Path) error {
+func tryQueue(engine Engine, p record.Way) error {
 	try, err := newNamespace(Settings{})
 	if err != nil {
 		return err
@@ -52,11 +87,11 @@ func tryQueue(engine Engine, p Path) error {
 var configNames = map[Engine]string{TBF: "TBF", Netem: "NETEM"}
 
 // queueOf returns the queueing discipline that does what a path asks for.
-func queueOf(engine Engine, p Path, mtu int, at netlink.Link) netlink.Qdisc {
+func queueOf(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdisc {
 	attributes := netlink.QdiscAttrs{LinkIndex: at.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
 	if engine == Netem {
 		return netlink.NewNetem(attributes, netlink.NetemQdiscAttrs{
-			Latency: uint32(p.Delay.Microseconds()), Limit: maxHeldFrames,
+			Latency: uint32(p.DelayNS / 1000), Limit: maxHeldFrames,
 		})
 	}
 	bytesPerSecond := uint64(p.Rate) / 8
@@ -64,7 +99,7 @@ func queueOf(engine Engine, p Path, mtu int, at netlink.Link) netlink.Qdisc {
 	// of a millisecond, since the kernel counts in microseconds.
 	bucket := max(2*uint32(mtu+headerBytes), uint32(bytesPerSecond/1000))
 	return &netlink.Tbf{
-		QdiscAttrs: attributes, Rate: bytesPerSecond, Limit: uint32(p.queueBytes()),
+		QdiscAttrs: attributes, Rate: bytesPerSecond, Limit: uint32(queueBytes(p)),
 		Buffer: netlink.Xmittime(bytesPerSecond, bucket),
 	}
 }
@@ -91,21 +126,20 @@ func joinBare(two [2]end, mtu int) (carrier, error) {
 	return &barePair{[2]end{client, server}}, nil
 }
 
-func (b *barePair) stop() (Counts, error) {
-	counts := Counts{Engine: Direct}
+func (b *barePair) stop() (up, down record.LinkWay, err error) {
 	client, server := b.ends[0], b.ends[1]
-	err := client.namespace.do(func() error { return readPort(client.inner.name, &counts.Down, &counts.Up) })
+	err = client.namespace.do(func() error { return readPort(client.inner.name, &down, &up) })
 	if err == nil {
-		err = server.namespace.do(func() error { return readPort(server.inner.name, &counts.Up, &counts.Down) })
+		err = server.namespace.do(func() error { return readPort(server.inner.name, &up, &down) })
 	}
-	return counts, err
+	return up, down, err
 }
 
 func (*barePair) close() error { return nil } // it goes with its namespaces
 
 // readPort reads an interface's counts: what came in arrived by one path, what went out
 // is to leave by the other. Whoever is on the far side of it counts the other way round.
-func readPort(name string, in, out *PathCounts) error {
+func readPort(name string, in, out *record.LinkWay) error {
 	at, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("count the frames of %s: %w", name, err)
@@ -120,13 +154,12 @@ func readPort(name string, in, out *PathCounts) error {
 // ends that routes. They are not at the ends themselves, where TCP would see that its
 // packets wait, and wait with them instead of losing some (TCP small queues).
 type queues struct {
-	engine  Engine
 	between *namespace
 	ends    [2]end
 }
 
 func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (carrier, error) {
-	q := &queues{engine, between, two}
+	q := &queues{between, two}
 	err := between.do(func() error {
 		for name, value := range map[string]string{"ip_forward": "1", "conf/all/rp_filter": "0", "conf/default/rp_filter": "0"} {
 			if err := setIPv4(name, value); err != nil {
@@ -134,7 +167,7 @@ func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (ca
 			}
 		}
 		// What leaves for the client is on its way down.
-		for i, path := range [2]Path{s.Down, s.Up} {
+		for i, path := range [2]record.Way{s.Down, s.Up} {
 			if err := two[i].queue(engine, path, s.mtu()); err != nil {
 				return err
 			}
@@ -156,7 +189,7 @@ func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (ca
 }
 
 // queue makes the end's interfaces, the route to it, and the queue before it.
-func (e end) queue(engine Engine, p Path, mtu int) error {
+func (e end) queue(engine Engine, p record.Way, mtu int) error {
 	outer, err := e.createVeth(mtu)
 	if err != nil {
 		return err
@@ -168,7 +201,7 @@ func (e end) queue(engine Engine, p Path, mtu int) error {
 	if err := addNeighbour(outer, e.address, e.inner.hardware); err != nil {
 		return explainRefusal("make "+e.inner.name+" a neighbour", err)
 	}
-	if !p.acts() {
+	if !acts(p) {
 		return nil
 	}
 	if err := netlink.QdiscAdd(queueOf(engine, p, mtu, outer)); err != nil {
@@ -178,19 +211,15 @@ func (e end) queue(engine Engine, p Path, mtu int) error {
 }
 
 // stop reads the counts. The link goes on until its namespaces end.
-func (q *queues) stop() (Counts, error) {
-	counts := Counts{Engine: q.engine}
-	err := q.between.do(func() error {
-		return errors.Join(
-			q.ends[0].readQueue(&counts.Up, &counts.Down),
-			q.ends[1].readQueue(&counts.Down, &counts.Up),
-		)
+func (q *queues) stop() (up, down record.LinkWay, err error) {
+	err = q.between.do(func() error {
+		return errors.Join(q.ends[0].readQueue(&up, &down), q.ends[1].readQueue(&down, &up))
 	})
-	return counts, err
+	return up, down, err
 }
 
 // readQueue reads what came from the end, and what left for it or was dropped.
-func (e end) readQueue(from, to *PathCounts) error {
+func (e end) readQueue(from, to *record.LinkWay) error {
 	outer, err := netlink.LinkByName(e.outer.name)
 	if err != nil {
 		return fmt.Errorf("count the frames of %s: %w", e.outer.name, err)
@@ -204,7 +233,7 @@ func (e end) readQueue(from, to *PathCounts) error {
 	}
 	for _, qdisc := range all {
 		if s := qdisc.Attrs().Statistics; s != nil && s.Queue != nil && qdisc.Attrs().Parent == netlink.HANDLE_ROOT {
-			to.Dropped += int64(s.Queue.Drops)
+			to.Full += int64(s.Queue.Drops)
 		}
 	}
 	return nil

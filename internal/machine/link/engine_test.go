@@ -3,10 +3,12 @@ package link
 import (
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/data/record"
 )
 
 func TestTheEngineThatDoesJustWhatIsAskedIsTaken(t *testing.T) {
-	rate, delay := Path{Rate: 1_000_000}, Path{Delay: time.Millisecond}
+	rate, delay := record.Way{Rate: 1_000_000}, record.Way{DelayNS: int64(time.Millisecond)}
 	all := func(Engine) bool { return true }
 	none := func(Engine) bool { return false }
 	for _, test := range []struct {
@@ -19,11 +21,11 @@ func TestTheEngineThatDoesJustWhatIsAskedIsTaken(t *testing.T) {
 		{Settings{Up: rate, Down: rate, Emulated: true}, TBF, Frames},
 		{Settings{Down: delay}, Netem, Frames},
 		{Settings{Up: rate, Down: delay}, Frames, Frames},
-		{Settings{Up: delay, Down: Path{Delay: 1, Jitter: 1}}, Frames, Frames},
-		{Settings{Up: Path{Delay: 1, Loss: 0.1}}, Frames, Frames},
-		{Settings{Up: Path{Rate: 10_000, Burst: Burst{0.1, 2}}}, Frames, Frames},
-		{Settings{Up: Path{Duplicate: 0.1}}, Frames, Frames},
-		{Settings{Up: Path{Reorder: 0.1}}, Frames, Frames},
+		{Settings{Up: delay, Down: record.Way{DelayNS: int64(1), JitterNS: int64(1)}}, Frames, Frames},
+		{Settings{Up: record.Way{DelayNS: int64(1), Loss: 0.1}}, Frames, Frames},
+		{Settings{Up: record.Way{Rate: 10_000, BurstLoss: 0.1, BurstPackets: 2}}, Frames, Frames},
+		{Settings{Up: record.Way{Duplicate: 0.1}}, Frames, Frames},
+		{Settings{Up: record.Way{Reorder: 0.1}}, Frames, Frames},
 	} {
 		if got := test.settings.choose(all); got != test.with {
 			t.Errorf("%+v, all engines: %s, want %s", test.settings, got, test.with)

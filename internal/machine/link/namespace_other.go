@@ -16,8 +16,9 @@ func newNamespace(Settings) (*namespace, error) {
 	return nil, fmt.Errorf("make a network namespace: %w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
 }
 
-func (*namespace) enter() error { return nil }
-func (*namespace) close() error { return nil }
+func (*namespace) enter() error          { return nil }
+func (*namespace) do(func() error) error { return nil }
+func (*namespace) close() error          { return nil }
 
 func newLink(s Settings) (*Network, error) {
 	_, err := newNamespace(s)

@@ -1,9 +1,45 @@
+// Package link makes private networks for trials: a new network namespace with
+// known limits, or two namespaces with a link between them, which delays packets, loses,
+// reorders and doubles them, and has a rate with a queue.
+//
+//	             New(Settings)
+//	   ┌──────────────┴──────────────┐
+//	one namespace               two, joined by an engine
+//	server ── lo ── client      server ── veth ── engine ── veth ── client
+//
+// The engine is the first of these that does exactly what is asked for: nothing (a bare
+// pair of interfaces), the kernel's tbf or netem in a namespace between that routes, or
+// a forwarder of frames that is part of this package. Counts name it.
+//
+// The forwarder handles a frame in three steps: the kernel writes it into a ring; a thread
+// asks the discipline about it and copies it into a slot; the thread sends it when the
+// discipline says that it is due. The discipline is pure: it knows neither sockets nor clocks.
+//
+// A process runs in the network if the thread that starts it has called
+// EnterServer or EnterClient. The network ends when it is closed and its processes
+// have ended. The rest of the machine does not see it.
+//
+// This package must not know what runs in a network, or what is measured.
+//
+// Glossary
+//
+//	namespace   the kernel's network namespace: interfaces, ports, sysctls
+//	veth        a pair of interfaces: what goes into one comes out of the other
+//	engine      the mechanism that carries the packets of a link
+//	path        delay, loss, rate and so on of one direction of a link
+//	forwarder   two threads, one for each direction, that copy Ethernet frames
+//	discipline  decides whether and when each frame leaves
+//	wire        the rate of a path, and the queue before it
+//	overrun     an unwanted loss: the emulator had no room for the frame
+//	late        how much later than due a frame was forwarded
 package link
 
 import (
 	"errors"
+	"io/fs"
+	"strings"
 
-	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/data/record"
 )
 
 // A Network holds the namespaces of a server and its client. Its methods may be called
@@ -14,12 +50,14 @@ type Network struct {
 
 	server, client *namespace // the same one without a link
 	carrier        carrier    // nil without a link
-	uncounted      error      // why Stop had no counts to return
+	engine         Engine
+	seed           uint64
+	uncounted      error // why Stop had no counts to return
 }
 
 // A carrier is the engine of a link.
 type carrier interface {
-	stop() (Counts, error) // once
+	stop() (up, down record.LinkWay, err error) // once
 	close() error
 }
 
@@ -48,23 +86,30 @@ func (n *Network) EnterClient() error { return n.client.enter() }
 
 // InClient calls a function on a thread at the client's end, and waits for it.
 func (n *Network) InClient(do func()) error {
-	return host.OnDisposableThread(func() error {
-		if err := n.EnterClient(); err != nil {
-			return err
-		}
+	return n.client.do(func() error {
 		do()
 		return nil
 	})
 }
 
-// Stop ends the link, once, and returns what it did. linked is false without a link.
-// What keeps the kernel from telling, Close returns.
-func (n *Network) Stop() (counts Counts, linked bool) {
+// Stop ends the link, once, and returns what it did; nil without a link. What keeps the kernel
+// from telling, Close returns.
+func (n *Network) Stop() *record.Link {
 	if n.carrier == nil {
-		return Counts{}, false
+		return nil
 	}
-	counts, n.uncounted = n.carrier.stop()
-	return counts, true
+	up, down, err := n.carrier.stop()
+	n.uncounted = err
+	did := &record.Link{
+		Engine: string(n.engine), Seed: n.seed, Up: &up, Down: &down,
+		Frames: up.Sent + down.Sent, Dropped: up.Overrun + down.Overrun,
+	}
+	for _, way := range []record.LinkWay{up, down} {
+		if way.LateP50NS != nil {
+			did.LateP50NS, did.LateP99NS = max(did.LateP50NS, *way.LateP50NS), max(did.LateP99NS, *way.LateP99NS)
+		}
+	}
+	return did
 }
 
 // Close closes the network. It goes on until the processes in it have ended.
@@ -78,4 +123,78 @@ func (n *Network) Close() error {
 		errs = append(errs, n.client.close())
 	}
 	return errors.Join(errs...)
+}
+
+// An Engine names the mechanism that carries the packets of a link.
+type Engine string
+
+// The engines. A link takes the first that can do what is asked of it.
+const (
+	Direct Engine = "direct" // a bare pair of interfaces, which does nothing
+	TBF    Engine = "tbf"    // the kernel's token bucket (tc-tbf(8)): a rate and its queue
+	Netem  Engine = "netem"  // the kernel's emulator (tc-netem(8)), where it has one
+	Frames Engine = "frames" // this package's forwarder
+)
+
+// choose returns the engine for the settings, of those that the kernel has.
+//
+// The kernel's engines are closer to a real network's timing, and cost the trial no CPU time. They
+// are used if they do exactly what was asked for: tbf for a rate alone, netem for a delay alone.
+// netem's losses follow no seed before Linux 6.6, its jitter changes the order, its queue counts
+// packets, and it does not separate losses from drops of a full queue.
+func (s Settings) choose(has func(Engine) bool) Engine {
+	var rates, delays, others bool
+	for _, p := range []record.Way{s.Up, s.Down} {
+		rates = rates || p.Rate != 0
+		delays = delays || p.DelayNS != 0
+		p.Rate, p.DelayNS = 0, 0
+		others = others || acts(p)
+	}
+	switch {
+	case !rates && !delays && !others && !s.Emulated:
+		return Direct
+	case rates && !delays && !others && has(TBF):
+		return TBF
+	case delays && !rates && !others && has(Netem):
+		return Netem
+	}
+	return Frames
+}
+
+// Check makes a network and closes it. If this process may not make one, or the machine
+// cannot, the error wraps host.ErrUnsupported.
+func Check() error {
+	network, err := New(Settings{Emulated: true})
+	if err != nil {
+		return err
+	}
+	return network.Close()
+}
+
+// switches are the sysctls that keep ordinary users from user namespaces, with the value
+// that does.
+var switches = []struct{ file, value, remedy string }{
+	{"user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
+	{"kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
+	{"kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for wirelab with `userns,`"},
+}
+
+// whatForbids returns what keeps an ordinary user from the rights that networks need, as far
+// as the root folder shows, and how to allow it.
+func whatForbids(root fs.FS) string {
+	for _, s := range switches {
+		text, err := fs.ReadFile(root, "proc/sys/"+s.file)
+		if err == nil && strings.TrimSpace(string(text)) == s.value {
+			name := strings.ReplaceAll(s.file, "/", ".")
+			return name + " is " + s.value + ": run as root, or set " + s.remedy
+		}
+	}
+	status, err := fs.ReadFile(root, "proc/self/status")
+	if err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n") {
+		return "a filter of system calls (seccomp) is in force, as containers have it: give the container the capabilities SYS_ADMIN and NET_ADMIN, or a seccomp profile that allows user namespaces"
+	}
+	if err == nil && strings.Contains(string(status), "\nUid:\t0\t") {
+		return "this root has not all rights, as in a container: grant it CAP_SYS_ADMIN and CAP_NET_ADMIN, or run as an ordinary user, who may have user namespaces"
+	}
+	return "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN, or use a kernel with CONFIG_USER_NS"
 }

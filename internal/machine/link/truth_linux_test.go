@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -110,7 +111,7 @@ func missing(came []uint32, count int) (numbers []uint32) {
 }
 
 // losses returns the numbers of the frames that a path up loses.
-func losses(p Path, seed uint64, frames int) (numbers []uint32) {
+func losses(p record.Way, seed uint64, frames int) (numbers []uint32) {
 	d := newDiscipline(p, seed, 0)
 	for number := range frames {
 		if d.admit(0, 100, 0) == lost {
@@ -124,13 +125,13 @@ func losses(p Path, seed uint64, frames int) (numbers []uint32) {
 // very datagrams that the seed names, and no others; the same when it is done again.
 func TestASeedLosesTheSameDatagrams(t *testing.T) {
 	const count = 5000
-	for _, path := range []Path{{Loss: 0.01}, {Burst: Burst{Loss: 0.05, Packets: 4}, Delay: time.Millisecond, Jitter: time.Millisecond}} {
+	for _, path := range []record.Way{{Loss: 0.01}, {BurstLoss: 0.05, BurstPackets: 4, DelayNS: int64(time.Millisecond), JitterNS: int64(time.Millisecond)}} {
 		want := losses(path, 42, count)
-		within(t, "lost", int64(len(want)), count, path.Loss+path.Burst.Loss)
+		within(t, "lost", int64(len(want)), count, path.Loss+path.BurstLoss)
 		for range 2 {
 			n := newNetwork(t, Settings{Up: path, Seed: 42})
 			got := missing(openDatagrams(t, n).exchange(t, count), count)
-			counts, _ := n.Stop()
+			counts := n.Stop()
 			t.Logf("%+v", counts)
 			if counts.Up.Overrun > 0 {
 				t.Fatalf("%d frames were lost for want of room", counts.Up.Overrun)
@@ -148,7 +149,7 @@ func TestASeedLosesTheSameDatagrams(t *testing.T) {
 func TestAReceiverSeesDatagramsOvertaken(t *testing.T) {
 	// A frame waits as long as its delay for others: longer than a sender is interrupted.
 	const count, share, patient = 5000, 0.1, 20 * time.Millisecond
-	n := newNetwork(t, Settings{Up: Path{Reorder: share, Delay: patient}, Seed: 1})
+	n := newNetwork(t, Settings{Up: record.Way{Reorder: share, DelayNS: int64(patient)}, Seed: 1})
 	came := openDatagrams(t, n).exchange(t, count)
 	overtaken, ahead := int64(0), uint32(0)
 	for _, number := range came {
@@ -157,7 +158,7 @@ func TestAReceiverSeesDatagramsOvertaken(t *testing.T) {
 		}
 		ahead = max(ahead, number)
 	}
-	counts, _ := n.Stop()
+	counts := n.Stop()
 	t.Logf("%d of %d overtaken; %+v", overtaken, len(came), counts)
 	if len(came) != count {
 		t.Errorf("%d came, want %d", len(came), count)
@@ -174,9 +175,9 @@ func TestAReceiverSeesDatagramsOvertaken(t *testing.T) {
 
 func TestAReceiverSeesDatagramsTwice(t *testing.T) {
 	const count, share = 5000, 0.05
-	n := newNetwork(t, Settings{Up: Path{Duplicate: share}, Seed: 1})
+	n := newNetwork(t, Settings{Up: record.Way{Duplicate: share}, Seed: 1})
 	came := openDatagrams(t, n).exchange(t, count)
-	counts, _ := n.Stop()
+	counts := n.Stop()
 	if none := missing(came, count); len(none) > 0 {
 		t.Errorf("%d never came", len(none))
 	}
@@ -221,12 +222,12 @@ const (
 func TestARateIsWhatATransferGets(t *testing.T) {
 	const rate, segments = 50_000_000, 1000
 	ideal := time.Duration(segments * frameBytes * 8 * int(time.Second) / rate)
-	for _, s := range []Settings{{Up: Path{Rate: rate}}, {Up: Path{Rate: rate}, Down: Path{Delay: time.Microsecond}}} {
+	for _, s := range []Settings{{Up: record.Way{Rate: rate}}, {Up: record.Way{Rate: rate}, Down: record.Way{DelayNS: int64(time.Microsecond)}}} {
 		begin, best := time.Now(), time.Hour
 		for i := 0; i < 3 || best > ideal*2 && time.Since(begin) < time.Minute; i++ {
 			n := newNetwork(t, s)
 			best = min(best, transfer(t, n, segments*segmentBytes))
-			counts, _ := n.Stop()
+			counts := n.Stop()
 			t.Logf("%v, ideal %v; %+v", best, ideal, counts)
 		}
 		// The kernel's bucket lets a millisecond's worth go at once.
@@ -238,7 +239,7 @@ func TestARateIsWhatATransferGets(t *testing.T) {
 
 func TestAFullQueueDrops(t *testing.T) {
 	const rate, queue, count = 1_000_000, 20_000, 100
-	for _, s := range []Settings{{Up: Path{Rate: rate, Queue: queue}}, {Emulated: true, Up: Path{Rate: rate, Queue: queue, Delay: time.Microsecond}}} {
+	for _, s := range []Settings{{Up: record.Way{Rate: rate, QueueBytes: queue}}, {Emulated: true, Up: record.Way{Rate: rate, QueueBytes: queue, DelayNS: int64(time.Microsecond)}}} {
 		n := newNetwork(t, s)
 		d := openDatagrams(t, n)
 		for range count {
@@ -256,11 +257,11 @@ func TestAFullQueueDrops(t *testing.T) {
 				break
 			}
 		}
-		counts, _ := n.Stop()
+		counts := n.Stop()
 		t.Logf("%d of %d came; %+v", came, count, counts)
 		// 20 fit; while the sender was interrupted, more left.
-		if came < 20 || counts.Up.Dropped == 0 || int(counts.Up.Dropped)+came != count {
-			t.Errorf("%d came and %d were dropped, of %d", came, counts.Up.Dropped, count)
+		if came < 20 || counts.Up.Full == 0 || int(counts.Up.Full)+came != count {
+			t.Errorf("%d came and %d were dropped, of %d", came, counts.Up.Full, count)
 		}
 	}
 }
@@ -275,9 +276,9 @@ func TestEachEngineCarriesAStream(t *testing.T) {
 		{Settings{MTU: 1500}, Direct, nil},
 		{Settings{Emulated: true}, Frames, nil},
 		{Settings{Emulated: true, MTU: 9000}, Frames, nil},
-		{Settings{MTU: 600, Up: Path{Delay: time.Millisecond, Loss: 0.001}}, Frames, nil},
-		{Settings{Up: Path{Rate: 1_000_000_000}}, TBF, tryTBF},
-		{Settings{Up: Path{Delay: time.Millisecond}, Down: Path{Delay: time.Millisecond}}, Netem, tryNetem},
+		{Settings{MTU: 600, Up: record.Way{DelayNS: int64(time.Millisecond), Loss: 0.001}}, Frames, nil},
+		{Settings{Up: record.Way{Rate: 1_000_000_000}}, TBF, tryTBF},
+		{Settings{Up: record.Way{DelayNS: int64(time.Millisecond)}, Down: record.Way{DelayNS: int64(time.Millisecond)}}, Netem, tryNetem},
 	} {
 		t.Run(string(test.engine), func(t *testing.T) {
 			n := newNetwork(t, test.settings)
@@ -290,9 +291,9 @@ func TestEachEngineCarriesAStream(t *testing.T) {
 			}
 			const bytes = 1 << 20
 			transfer(t, n, bytes)
-			counts, linked := n.Stop()
+			counts := n.Stop()
 			t.Logf("%+v", counts)
-			if !linked || counts.Engine != test.engine {
+			if counts.Engine != string(test.engine) {
 				t.Errorf("%s carried it, want %s", counts.Engine, test.engine)
 			}
 			up, down := counts.Up, counts.Down
@@ -303,8 +304,8 @@ func TestEachEngineCarriesAStream(t *testing.T) {
 			if off := up.Frames - up.Sent - up.Lost; off < -10 || off > 10 {
 				t.Errorf("%d frames came and %d left: %+v", up.Frames, up.Sent, counts)
 			}
-			if up.DelayKnown != (test.engine == Frames) {
-				t.Errorf("delay known: %v", up.DelayKnown)
+			if (up.DelayP50NS != nil) != (test.engine == Frames) {
+				t.Errorf("delay known: %v", up.DelayP50NS != nil)
 			}
 		})
 	}

@@ -8,10 +8,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/data/record"
 )
 
 // bothWays is a link that does the same to both directions.
-func bothWays(p Path) Settings { return Settings{Up: p, Down: p, Seed: 1} }
+func bothWays(p record.Way) Settings { return Settings{Up: p, Down: p, Seed: 1} }
 
 func listenAt(t testing.TB, n *Network) net.Listener {
 	t.Helper()
@@ -37,7 +39,7 @@ func dialFrom(t testing.TB, n *Network, address string) net.Conn {
 // takes 10 ms, and an echo another 10.
 func TestADelayIsARoundTripOfTwice(t *testing.T) {
 	const delay = 5 * time.Millisecond
-	n := newNetwork(t, bothWays(Path{Delay: delay}))
+	n := newNetwork(t, bothWays(record.Way{DelayNS: int64(delay)}))
 	listener := listenAt(t, n)
 	go echo(listener) // ends with the connection or the listener
 
@@ -58,7 +60,7 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 		}
 		shortest = min(shortest, time.Since(begin))
 	}
-	stats, linked := n.Stop()
+	stats := n.Stop()
 	t.Logf("connected in %v, echoed in %v at best; %+v", connected, shortest, stats)
 	if connected < 2*delay || shortest < 2*delay {
 		t.Errorf("a round trip took %v and %v, less than two delays of %v", connected, shortest, delay)
@@ -67,21 +69,25 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 		t.Errorf("the shortest round trip took %v, want little over %v", shortest, 2*delay)
 	}
 	// Each frame was held for the delay and for what it was late, however busy the machine is.
-	for name, path := range map[string]PathCounts{"up": stats.Up, "down": stats.Down} {
+	for name, path := range map[string]*record.LinkWay{"up": stats.Up, "down": stats.Down} {
 		const within = delay / 50 // the histograms' resolution is finer
-		if off := path.DelayP50 - path.LateP50 - delay; path.DelayKnown && (off < -within || off > within) {
-			t.Errorf("%s: held for %v (%v of it late), want %v without the lateness", name, path.DelayP50, path.LateP50, delay)
+		if path.DelayP50NS == nil {
+			continue
+		}
+		held, late := time.Duration(*path.DelayP50NS), time.Duration(*path.LateP50NS)
+		if off := held - late - delay; off < -within || off > within {
+			t.Errorf("%s: held for %v (%v of it late), want %v without the lateness", name, held, late, delay)
 		}
 	}
-	if !linked || stats.Up.Sent < 20 || stats.Down.Sent < 20 || stats.Up.Overrun+stats.Down.Overrun != 0 {
-		t.Errorf("%+v, %v: want the frames of 20 echoes and none dropped", stats, linked)
+	if stats.Up.Sent < 20 || stats.Down.Sent < 20 || stats.Up.Overrun+stats.Down.Overrun != 0 {
+		t.Errorf("%+v: want the frames of 20 echoes and none dropped", stats)
 	}
 }
 
 // Frames are carried in the order they came and whole: a stream arrives as it
 // was sent.
 func TestAStreamArrivesWhole(t *testing.T) {
-	n := newNetwork(t, bothWays(Path{Delay: time.Millisecond}))
+	n := newNetwork(t, bothWays(record.Way{DelayNS: int64(time.Millisecond)}))
 	listener := listenAt(t, n)
 	go echo(listener) // ends with the connection or the listener
 	conn := dialFrom(t, n, listener.Addr().String())
@@ -106,7 +112,7 @@ func TestAStreamArrivesWhole(t *testing.T) {
 // are lost as was asked for.
 func TestALossIsAShareOfTheFrames(t *testing.T) {
 	const loss = 0.1
-	n := newNetwork(t, bothWays(Path{Delay: 100 * time.Microsecond, Loss: loss}))
+	n := newNetwork(t, bothWays(record.Way{DelayNS: int64(100 * time.Microsecond), Loss: loss}))
 	listener := listenAt(t, n)
 	go echo(listener) // ends with the connection or the listener
 	conn := dialFrom(t, n, listener.Addr().String())
@@ -118,7 +124,7 @@ func TestALossIsAShareOfTheFrames(t *testing.T) {
 	if _, err := io.ReadFull(conn, make([]byte, length)); err != nil {
 		t.Fatal(err)
 	}
-	stats, _ := n.Stop()
+	stats := n.Stop()
 	share := float64(stats.Up.Lost+stats.Down.Lost) / float64(stats.Up.Frames+stats.Down.Frames)
 	t.Logf("%+v", stats)
 	if share < loss/2 || share > 2*loss {
@@ -129,7 +135,7 @@ func TestALossIsAShareOfTheFrames(t *testing.T) {
 func TestANetworkLeavesNothingBehind(t *testing.T) {
 	threads, descriptors := runtime.NumGoroutine(), openDescriptors(t)
 	for range 3 {
-		n, err := New(bothWays(Path{Delay: time.Millisecond}))
+		n, err := New(bothWays(record.Way{DelayNS: int64(time.Millisecond)}))
 		if err != nil {
 			t.Skip(err)
 		}

@@ -14,7 +14,6 @@ import (
 // surroundings are the network of a trial and the machine's limits in it.
 type surroundings struct {
 	network *link.Network // nil: the machine's own
-	seed    uint64        // of its link
 	have    host.Limits
 	stage   Stage // nil: the ends run on this machine
 }
@@ -31,12 +30,11 @@ func (t *trial) surround(ctx context.Context) (*surroundings, error) {
 	if address := t.target(); address != "" {
 		return nil, fmt.Errorf("the server at %s cannot be in the trial's own network: leave out `network`, or do not name a server", address)
 	}
-	made := settings(asked, t.lab.seed(t.planned.Repeat))
-	network, err := link.New(made)
+	network, err := link.New(settings(asked, t.lab.seed(t.planned.Repeat)))
 	if err != nil {
 		return nil, fmt.Errorf("make the trial's network: %w", err)
 	}
-	s := &surroundings{network: network, seed: made.Seed}
+	s := &surroundings{network: network}
 	if err := network.InClient(func() { s.have = host.ReadLimits() }); err != nil {
 		return nil, errors.Join(err, network.Close())
 	}
@@ -76,11 +74,7 @@ func (s *surroundings) linked() *record.Link {
 	if s.network == nil {
 		return nil
 	}
-	counts, linked := s.network.Stop()
-	if !linked {
-		return nil
-	}
-	return recordedLink(counts, s.seed)
+	return s.network.Stop()
 }
 
 func (s *surroundings) close() error {
