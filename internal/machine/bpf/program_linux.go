@@ -1,3 +1,12 @@
+// Package bpf runs small programs in the kernel that watch a server and its client:
+// written here in assembler, so that neither a compiler nor kernel headers are needed.
+//
+// A [Program] begins with [Ends.Filter], which lets only the two watched processes
+// through, and runs on a raw tracepoint. What it finds goes into memory that it shares
+// with wirelab ([Shared]) or into a ring of events ([Events]).
+//
+// It needs root, or CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_EVENTS. An error for
+// a refused program wraps [host.ErrUnsupported] and says what is needed.
 package bpf
 
 import (
@@ -5,11 +14,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"sync"
+	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
-
+	"golang.org/x/sys/unix"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -24,8 +37,8 @@ type Program struct {
 type Loaded []loaded
 
 type loaded struct {
-	program *ebpf.Program
-	on      string
+	*ebpf.Program
+	on string
 }
 
 // Load has the kernel check programs. They do not run yet.
@@ -57,7 +70,7 @@ func Load(programs ...Program) (_ Loaded, err error) {
 func (l Loaded) Run() (Running, error) {
 	var running Running
 	for _, p := range l {
-		attached, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.on, Program: p.program})
+		attached, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.on, Program: p.Program})
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: this kernel has no tracepoint %s%s", host.ErrUnsupported, p.on, since[p.on])
 		} else if err != nil {
@@ -75,12 +88,7 @@ func (l Loaded) Run() (Running, error) {
 var since = map[string]string{"sk_data_ready": "; Linux 6.3 has it"}
 
 // Close lets go of them; those that run go on.
-func (l Loaded) Close() (err error) {
-	for _, p := range l {
-		err = errors.Join(err, p.program.Close())
-	}
-	return err
-}
+func (l Loaded) Close() error { return closeAll(l) }
 
 // Running are programs that the kernel runs.
 type Running []io.Closer
@@ -96,9 +104,217 @@ func Start(programs ...Program) (Running, error) {
 }
 
 // Close stops the programs.
-func (r Running) Close() (err error) {
-	for _, program := range r {
-		err = errors.Join(err, program.Close())
+func (r Running) Close() error { return closeAll(r) }
+
+func closeAll[T io.Closer](all []T) (err error) {
+	for _, one := range slices.Backward(all) {
+		err = errors.Join(err, one.Close())
 	}
 	return err
+}
+
+// A Session makes what programs need, and closes all of it together. After the first error it
+// makes nothing more, and returns zero values.
+type Session struct {
+	made []io.Closer
+	err  error
+}
+
+func keep[T io.Closer](s *Session, make func() (T, error)) (made T) {
+	if s.err != nil {
+		return made
+	}
+	if made, s.err = make(); s.err == nil {
+		s.made = append(s.made, made)
+	}
+	return made
+}
+
+// Ends watches nothing yet.
+func (s *Session) Ends() *Ends { return keep(s, newEnds) }
+
+// Shared makes zeroed memory.
+func (s *Session) Shared(name string, bytes int) *Shared {
+	return keep(s, func() (*Shared, error) { return newShared(name, bytes) })
+}
+
+// Table makes a table of threads.
+func (s *Session) Table(name string, bytesEach int) *Table {
+	return &Table{s.Shared(name, mostThreads*bytesEach), int32(bytesEach)}
+}
+
+// Events makes a ring of a size that is a power of two.
+func (s *Session) Events(bytes int) *Events {
+	return keep(s, func() (*Events, error) { return newEvents(bytes) })
+}
+
+// Stacks has room for some thousands of different ones.
+func (s *Session) Stacks() *Stacks { return keep(s, newStacks) }
+
+// Load has the kernel check programs, as the function Load does.
+func (s *Session) Load(programs ...Program) Loaded {
+	return keep(s, func() (Loaded, error) { return Load(programs...) })
+}
+
+// Start loads programs and runs them until Close.
+func (s *Session) Start(programs ...Program) {
+	keep(s, func() (Running, error) { return Start(programs...) })
+}
+
+// Err returns the first error.
+func (s *Session) Err() error { return s.err }
+
+// Close stops the programs, and frees what was made.
+func (s *Session) Close() error { return closeAll(s.made) }
+
+// The ends of a wire, as programs number them.
+const (
+	Server = iota
+	Client
+	ends
+)
+
+// Ends holds the processes that programs watch. There may be none yet when the programs
+// start.
+type Ends struct {
+	watched *Shared
+	// device and inode identify this process's PID namespace, in which the kernel numbers
+	// processes. They are 0 for the first namespace, whose numbers cost less to get.
+	device, inode uint64
+}
+
+func newEnds() (*Ends, error) {
+	watched, err := newShared("ends", ends*4)
+	if err != nil {
+		return nil, err
+	}
+	e := &Ends{watched: watched}
+	var namespace syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/pid", &namespace); err != nil {
+		return nil, errors.Join(fmt.Errorf("find the namespace of processes: %w", err), watched.Close())
+	}
+	const first = 0xEFFFFFFC // PROC_PID_INIT_INO of include/linux/proc_ns.h
+	if namespace.Ino != first {
+		const minorBits = 20 // MINORBITS of include/linux/kdev_t.h
+		e.device = uint64(unix.Major(namespace.Dev))<<minorBits | uint64(unix.Minor(namespace.Dev))
+		e.inode = namespace.Ino
+	}
+	return e, nil
+}
+
+// Watch puts a process at an end, in place of the one before.
+func (e *Ends) Watch(end, pid int) error { return e.watched.Put32(4*end, uint32(pid)) }
+
+// Close lets go of them.
+func (e *Ends) Close() error { return e.watched.Close() }
+
+// Registers that the filter sets; calls of the kernel keep them.
+const (
+	Context = asm.R6
+	End     = asm.R7 // Server or Client
+	Thread  = asm.R8 // in the first namespace of processes
+	Spare   = asm.R9 // for the program
+)
+
+// Out is the label at which every program ends.
+const Out = "out"
+
+// NextThread begins a program on sched_switch: it goes on with the thread that gets the CPU, and ends the
+// program if that is a CPU's idle one. pid is the offset of that field in task_struct.
+func NextThread(pid int32) asm.Instructions {
+	return slices.Concat(asm.Instructions{
+		asm.Mov.Reg(Context, asm.R1),
+		asm.LoadMem(asm.R4, Context, 16, asm.DWord), // the third argument of sched_switch
+	}, ReadKernel(asm.R4, pid, 4, 8), asm.Instructions{
+		asm.LoadMem(Thread, asm.RFP, -8, asm.Word),
+		asm.JEq.Imm(Thread, 0, Out),
+	})
+}
+
+// Filter begins a program: it goes on with the registers set where a watched process is
+// running, and ends the program where not.
+func (e *Ends) Filter() asm.Instructions { return e.FilterOr(Out) }
+
+// FilterOr goes to a label where another process is running. The end is not set there.
+func (e *Ends) FilterOr(other string) asm.Instructions {
+	const onStack = -8
+	program := asm.Instructions{
+		asm.Mov.Reg(Context, asm.R1),
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg32(Thread, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+	}
+	if e.inode != 0 {
+		program = append(program,
+			asm.LoadImm(asm.R1, int64(e.device), asm.DWord),
+			asm.LoadImm(asm.R2, int64(e.inode), asm.DWord),
+			asm.Mov.Reg(asm.R3, asm.RFP),
+			asm.Add.Imm(asm.R3, onStack),
+			asm.Mov.Imm(asm.R4, 8), // struct bpf_pidns_info
+			asm.FnGetNsCurrentPidTgid.Call(),
+			asm.JNE.Imm(asm.R0, 0, other),
+			asm.LoadMem(asm.R0, asm.RFP, onStack+4, asm.Word),
+		)
+	}
+	return append(program,
+		e.watched.Pointer(asm.R1, 0),
+		asm.Mov.Imm(End, Server),
+		asm.LoadMem(asm.R2, asm.R1, 4*Server, asm.Word),
+		asm.JEq.Reg(asm.R0, asm.R2, "watched"),
+		asm.Mov.Imm(End, Client),
+		asm.LoadMem(asm.R2, asm.R1, 4*Client, asm.Word),
+		asm.JNE.Reg(asm.R0, asm.R2, other),
+		asm.Mov.Reg(asm.R0, asm.R0).WithSymbol("watched"),
+	)
+}
+
+var kernelTypes = sync.OnceValues(btf.LoadKernelSpec)
+
+// Offset returns the offset of a field in a structure of the running kernel.
+func Offset(structure, field string) (int32, error) {
+	types, err := kernelTypes()
+	if err != nil {
+		return 0, fmt.Errorf("find %s.%s: %w: %w; it takes a kernel with CONFIG_DEBUG_INFO_BTF", structure, field, host.ErrUnsupported, err)
+	}
+	var found *btf.Struct
+	if err := types.TypeByName(structure, &found); err != nil {
+		return 0, fmt.Errorf("find the kernel's %s: %w: %w", structure, host.ErrUnsupported, err)
+	}
+	bits, err := offsetIn(found, field)
+	return int32(bits / 8), err
+}
+
+// offsetIn looks into anonymous members, too.
+func offsetIn(s btf.Type, field string) (bits btf.Bits, _ error) {
+	var members []btf.Member
+	switch s := btf.UnderlyingType(s).(type) {
+	case *btf.Struct:
+		members = s.Members
+	case *btf.Union:
+		members = s.Members
+	}
+	for _, m := range members {
+		if m.Name == field {
+			return m.Offset, nil
+		}
+		if m.Name == "" {
+			if inside, err := offsetIn(m.Type, field); err == nil {
+				return m.Offset + inside, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("find the field %s in %s: %w: this kernel's has none", field, s.TypeName(), host.ErrUnsupported)
+}
+
+// ReadKernel copies bytes of a structure of the kernel, whose address is in a register, to the
+// program's stack, below bytes from its end.
+func ReadKernel(address asm.Register, offset int32, bytes int32, below int32) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R3, address),
+		asm.Add.Imm(asm.R3, offset),
+		asm.Mov.Reg(asm.R1, asm.RFP),
+		asm.Add.Imm(asm.R1, -below),
+		asm.Mov.Imm(asm.R2, bytes),
+		asm.FnProbeReadKernel.Call(),
+	}
 }

@@ -32,7 +32,7 @@ func TestAKernelWithoutATracepoint(t *testing.T) {
 
 // TestEventsAreCounted: what finds no room is counted as lost.
 func TestEventsAreCounted(t *testing.T) {
-	events, err := NewEvents(4096)
+	events, err := newEvents(4096)
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
 	}

@@ -1,11 +1,13 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/machine/symbol"
 )
 
 // Readings holds counters that only grow. They are read periodically, since the window is known
@@ -19,8 +21,7 @@ type Readings struct {
 	failed error
 
 	period time.Duration
-	stop   chan struct{}
-	done   chan struct{}
+	ticks  ticker
 }
 
 type reading struct {
@@ -30,9 +31,12 @@ type reading struct {
 
 // TakeReadings reads a number of counters at once, and then periodically until Stop.
 func TakeReadings(columns int, period time.Duration, read func(into []uint64) error) *Readings {
-	r := &Readings{read: read, columns: columns, period: period, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Readings{read: read, columns: columns, period: period}
 	r.Mark()
-	go r.run()
+	r.ticks = tick(period, func() time.Duration {
+		r.Mark()
+		return r.thin()
+	})
 	return r
 }
 
@@ -40,36 +44,19 @@ func TakeReadings(columns int, period time.Duration, read func(into []uint64) er
 // the period doubles.
 const mostReadings = 256
 
-func (r *Readings) run() {
-	defer close(r.done)
-	ticks := time.NewTicker(r.period)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-r.stop:
-			return
-		case <-ticks.C:
-			r.Mark()
-			if r.thin() {
-				ticks.Reset(r.period)
-			}
-		}
-	}
-}
-
-// thin drops every second reading when there are too many, and keeps their memory.
-func (r *Readings) thin() bool {
+// thin drops every second reading when there are too many, and keeps their memory. It returns the
+// time to the next one.
+func (r *Readings) thin() time.Duration {
 	r.guard.Lock()
 	defer r.guard.Unlock()
-	if len(r.taken) < mostReadings {
-		return false
+	if len(r.taken) >= mostReadings {
+		for i := range mostReadings / 2 {
+			r.taken[i], r.taken[2*i] = r.taken[2*i], r.taken[i]
+		}
+		r.taken = r.taken[:mostReadings/2]
+		r.period *= 2
 	}
-	for i := range mostReadings / 2 {
-		r.taken[i], r.taken[2*i] = r.taken[2*i], r.taken[i]
-	}
-	r.taken = r.taken[:mostReadings/2]
-	r.period *= 2
-	return true
+	return r.period
 }
 
 // Mark takes a reading now, which separates exactly the counts before and after it.
@@ -93,8 +80,7 @@ func (r *Readings) Mark() {
 
 // Stop takes a last reading.
 func (r *Readings) Stop() {
-	close(r.stop)
-	<-r.done
+	r.ticks.stop()
 	r.Mark()
 }
 
@@ -135,3 +121,92 @@ func (r *Readings) at(instant int64) []float64 {
 	}
 	return values
 }
+
+// A ticker calls a function periodically.
+type ticker struct{ stopping, stopped chan struct{} }
+
+// tick starts a ticker. The function returns the time until its next call.
+func tick(period time.Duration, call func() (next time.Duration)) ticker {
+	t := ticker{stopping: make(chan struct{}), stopped: make(chan struct{})}
+	go func() { // ends with stop
+		defer close(t.stopped)
+		ticks := time.NewTicker(period)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-t.stopping:
+				return
+			case <-ticks.C:
+				if next := call(); next != period {
+					period = next
+					ticks.Reset(period)
+				}
+			}
+		}
+	}()
+	return t
+}
+
+// stop returns when no call runs any more.
+func (t ticker) stop() {
+	close(t.stopping)
+	<-t.stopped
+}
+
+// A Collector empties buffers that the kernel fills, periodically until Stop. It also looks up the
+// programs of the watched processes, since these may end at any time.
+type Collector struct {
+	empty func(pids [2]int) error
+	ticks ticker
+
+	guard    sync.Mutex
+	pids     [2]int // by End; 0: none yet
+	programs [2]*symbol.Process
+	failed   error
+}
+
+// Collect starts a collector. It calls empty once at a time, and no more after it failed.
+func Collect(period time.Duration, empty func(pids [2]int) error) *Collector {
+	c := &Collector{empty: empty}
+	c.ticks = tick(period, func() time.Duration {
+		c.collect()
+		return period
+	})
+	return c
+}
+
+func (c *Collector) collect() {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	for end, pid := range c.pids {
+		if program, err := symbol.Of(pid); pid != 0 && err == nil {
+			c.programs[end] = program
+		}
+	}
+	if c.failed == nil {
+		c.failed = c.empty(c.pids)
+	}
+}
+
+// Process sets the process at an end by calling begin, which may be nil. Nothing is emptied
+// meanwhile.
+func (c *Collector) Process(end End, pid int, begin func() error) error {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	c.pids[end] = pid
+	if begin == nil {
+		return nil
+	}
+	return begin()
+}
+
+// Stop empties the buffers for the last time, and returns the programs of the processes, or nil if
+// they were not found.
+func (c *Collector) Stop() ([2]*symbol.Process, error) {
+	c.ticks.stop()
+	c.collect()
+	return c.programs, c.failed
+}
+
+// ErrTooMuch means that a trial had more to see than is kept.
+var ErrTooMuch = errors.New("more than is kept: give the load a shorter duration or fewer requests")

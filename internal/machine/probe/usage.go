@@ -1,6 +1,10 @@
 package probe
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
 // A Usage is one reading of a process. [Usage.Since] and [Series.Between] return the difference
 // of two readings: counters are subtracted, gauges keep their last value.
@@ -135,9 +139,10 @@ func heldBy(u *Usage) Held {
 // A column is one figure of a Usage besides its instant. Subtraction, interpolation and
 // the JSON form all use this one list.
 type column struct {
-	name  string
-	gauge bool
-	of    func(*Usage) *int64
+	name   string
+	gauge  bool
+	metric string // its name in package runtime/metrics, if it has one
+	of     func(*Usage) *int64
 }
 
 var columns = append([]column{
@@ -155,12 +160,86 @@ var columns = append([]column{
 	{name: "throttled_ns", of: func(u *Usage) *int64 { return &u.ThrottledNS }},
 	{name: "throttled_periods", of: func(u *Usage) *int64 { return &u.ThrottledPeriods }},
 	{name: "suspended_ns", of: func(u *Usage) *int64 { return &u.SuspendedNS }},
-	{name: "heap_live_bytes", gauge: true, of: func(u *Usage) *int64 { return &u.Go.HeapLiveBytes }},
-	{name: "goroutines", gauge: true, of: func(u *Usage) *int64 { return &u.Go.Goroutines }},
-	{name: "allocated_bytes", of: func(u *Usage) *int64 { return &u.Go.AllocatedBytes }},
-	{name: "allocated_objects", of: func(u *Usage) *int64 { return &u.Go.AllocatedObjects }},
-	{name: "gc_cycles", of: func(u *Usage) *int64 { return &u.Go.GCCycles }},
-	{name: "gc_ns", of: func(u *Usage) *int64 { return &u.Go.GCNS }},
-	{name: "gc_assist_ns", of: func(u *Usage) *int64 { return &u.Go.GCAssistNS }},
+	{name: "heap_live_bytes", gauge: true, metric: "/gc/heap/live:bytes", of: func(u *Usage) *int64 { return &u.Go.HeapLiveBytes }},
+	{name: "goroutines", gauge: true, metric: "/sched/goroutines:goroutines", of: func(u *Usage) *int64 { return &u.Go.Goroutines }},
+	{name: "allocated_bytes", metric: "/gc/heap/allocs:bytes", of: func(u *Usage) *int64 { return &u.Go.AllocatedBytes }},
+	{name: "allocated_objects", metric: "/gc/heap/allocs:objects", of: func(u *Usage) *int64 { return &u.Go.AllocatedObjects }},
+	{name: "gc_cycles", metric: "/gc/cycles/total:gc-cycles", of: func(u *Usage) *int64 { return &u.Go.GCCycles }},
+	{name: "gc_ns", metric: "/cpu/classes/gc/total:cpu-seconds", of: func(u *Usage) *int64 { return &u.Go.GCNS }},
+	{name: "gc_assist_ns", metric: "/cpu/classes/gc/mark/assist:cpu-seconds", of: func(u *Usage) *int64 { return &u.Go.GCAssistNS }},
 	{name: "gc_percent", gauge: true, of: func(u *Usage) *int64 { return &u.Go.GCPercent }},
 }, waitColumns()...)
+
+// Waits is a histogram of waiting times: bucket 0 holds those under 256 ns,
+// then two buckets an octave, the last for 4.3 s and more. A quantile of it is
+// right to a quarter of its value.
+type Waits [waitBuckets]int64
+
+const waitBuckets = 50
+
+// waitBound returns the lower bound of a bucket. The bounds are a subset of the Go
+// runtime's, so that each of its buckets falls into one of these.
+func waitBound(bucket int) time.Duration {
+	if bucket == 0 {
+		return 0
+	}
+	const step = 128 * time.Nanosecond
+	octave, half := (bucket-1)/2, (bucket-1)%2
+	return step * time.Duration((2+half)<<octave)
+}
+
+// waitBucket finds the bucket of a wait.
+func waitBucket(wait time.Duration) int {
+	bucket := 0
+	for bucket+1 < waitBuckets && waitBound(bucket+1) <= wait {
+		bucket++
+	}
+	return bucket
+}
+
+// Total counts the waits.
+func (w Waits) Total() int64 {
+	var total int64
+	for _, count := range w {
+		total += count
+	}
+	return total
+}
+
+// Quantile returns the wait that a share q, 0 to 1, of all waits is below, assuming
+// that they spread evenly within a bucket; false if there are none.
+func (w Waits) Quantile(q float64) (time.Duration, bool) {
+	total := w.Total()
+	if total <= 0 {
+		return 0, false
+	}
+	rank := math.Max(0, math.Min(1, q)) * float64(total)
+	last := 0
+	for bucket, count := range w {
+		if count == 0 {
+			continue
+		}
+		last = bucket
+		if rank > float64(count) {
+			rank -= float64(count)
+			continue
+		}
+		if bucket == waitBuckets-1 {
+			break
+		}
+		low, high := waitBound(bucket), waitBound(bucket+1)
+		return low + time.Duration(rank/float64(count)*float64(high-low)), true
+	}
+	return waitBound(last), true
+}
+
+func waitColumns() []column {
+	list := make([]column, waitBuckets)
+	for bucket := range list {
+		list[bucket] = column{
+			name: fmt.Sprintf("run_wait_%d", waitBound(bucket).Nanoseconds()),
+			of:   func(u *Usage) *int64 { return &u.Go.RunWait[bucket] },
+		}
+	}
+	return list
+}

@@ -14,22 +14,11 @@ import (
 
 // starts are the probes. Each takes the best way that the machine allows.
 var starts = map[string]func() (probe.Watch, error){
-	record.ProbeCounters: watch(counters.Start),
+	record.ProbeCounters: counters.Start,
 	record.ProbeSyscalls: syscalls.Start,
-	record.ProbeCPU:      watch(cpusamples.Start),
-	record.ProbeOffCPU:   watch(offcpu.Start),
+	record.ProbeCPU:      cpusamples.Start,
+	record.ProbeOffCPU:   offcpu.Start,
 	record.ProbeLife:     life.Start,
-}
-
-// watch makes no watch where there is an error.
-func watch[W probe.Watch](start func() (W, error)) func() (probe.Watch, error) {
-	return func() (probe.Watch, error) {
-		w, err := start()
-		if err != nil {
-			return nil, err
-		}
-		return w, nil
-	}
 }
 
 // Start starts a probe. Its error wraps host.ErrUnsupported where the machine does not allow

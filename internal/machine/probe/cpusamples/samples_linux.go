@@ -1,3 +1,9 @@
+// Package cpusamples takes the call stacks of a server and its client that are on a CPU,
+// in user space and in the kernel in one stack, at a steady rate. It has two ways:
+//
+//  1. of the CPUs, whatever runs on them, with the kernel's functions: as root, or with
+//     CAP_PERFMON;
+//  2. of the processes' threads, in user space only, which an ordinary user may do.
 package cpusamples
 
 import (
@@ -60,7 +66,7 @@ func (s *samples) add(one perfevent.Sample) {
 
 // Start samples all CPUs, or where that is refused the threads of the processes. It fails
 // with host.ErrUnsupported where that is refused, too.
-func Start() (*Watch, error) {
+func Start() (probe.Watch, error) {
 	w := &Watch{}
 	var err error
 	if w.of, err = perfevent.StartSampler(perSecond, runtime.NumCPU()); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf/asm"
-
+	"golang.org/x/sys/unix"
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/machine/bpf"
 	"wirelab.dev/internal/machine/host"
@@ -30,10 +30,9 @@ const (
 	mostEvents = 4 << 20
 )
 
-// A thread has a place in a table: its number, its end, whether the system call that it is
-// in reads, and since when. Two threads whose numbers differ by a multiple of threads share a place.
 const (
-	threads     = 4096
+	// threadBytes is the place of a thread: its number, its end, whether the system call that it
+	// is in reads, and since when.
 	threadBytes = 24
 	ports       = 1 << 16
 	portBytes   = 4
@@ -44,12 +43,13 @@ var _ probe.PortWatch = (*Watch)(nil)
 
 // Watch looks on at both ends.
 type Watch struct {
-	ends   *bpf.Ends
-	table  *bpf.Shared
-	calls  *bpf.Shared // a word for each system call: 1 if it sends, 2 if it receives
-	known  *bpf.Shared // a word for each port: 1 if a socket of an end has it
-	events *bpf.Events
-	loaded bpf.Loaded
+	session bpf.Session
+	ends    *bpf.Ends
+	table   *bpf.Table
+	calls   *bpf.Shared // a word for each system call: 1 if it sends, 2 if it receives
+	known   *bpf.Shared // a word for each port: 1 if a socket of an end has it
+	events  *bpf.Events
+	loaded  bpf.Loaded
 
 	seen   []event
 	came   []arrival
@@ -69,7 +69,7 @@ type arrival struct {
 func Start() (probe.Watch, error) {
 	watch, err := start()
 	if errors.Is(err, host.ErrUnsupported) {
-		return startCoarse(err), nil
+		return StartCoarse(err), nil
 	}
 	if err != nil {
 		return nil, err
@@ -78,32 +78,27 @@ func Start() (probe.Watch, error) {
 }
 
 // start starts to look on.
-func start() (_ *Watch, err error) {
+func start() (*Watch, error) {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.close())
-		}
-	}()
-	var pid, local, remote int32
-	for _, field := range []struct {
-		offset *int32
-		in, of string
-	}{{&pid, "pid", "task_struct"}, {&local, "skc_num", "sock_common"}, {&remote, "skc_dport", "sock_common"}} {
-		if *field.offset, err = bpf.Offset(field.of, field.in); err != nil {
-			return nil, err
-		}
+	w.ends, w.events, w.table = w.session.Ends(), w.session.Events(ringBytes), w.session.Table("threads", threadBytes)
+	w.calls, w.known = w.session.Shared("calls", kinds*4), w.session.Shared("ports", ports*portBytes)
+	running, err := w.load()
+	if err != nil {
+		return nil, errors.Join(err, w.session.Close())
 	}
-	if w.ends, err = bpf.NewEnds(); err != nil {
+	go w.turns(running)
+	return w, nil
+}
+
+// load has the kernel check the programs, and starts their first turn, so that they are known to work.
+func (w *Watch) load() (bpf.Running, error) {
+	if err := w.session.Err(); err != nil {
 		return nil, err
 	}
-	if w.table, err = bpf.NewShared("threads", threads*threadBytes); err != nil {
-		return nil, err
-	}
-	if w.calls, err = bpf.NewShared("calls", kinds*4); err != nil {
-		return nil, err
-	}
-	if w.known, err = bpf.NewShared("ports", ports*portBytes); err != nil {
+	pid, err1 := bpf.Offset("task_struct", "pid")
+	local, err2 := bpf.Offset("sock_common", "skc_num")
+	remote, err3 := bpf.Offset("sock_common", "skc_dport")
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
 	for kind, numbers := range map[uint32][]int{sends: sending, receives: receiving} {
@@ -113,23 +108,16 @@ func start() (_ *Watch, err error) {
 			}
 		}
 	}
-	if w.events, err = bpf.NewEvents(ringBytes); err != nil {
-		return nil, err
-	}
-	if w.loaded, err = bpf.Load(
+	w.loaded = w.session.Load(
 		bpf.Program{Name: "enter", On: "sys_enter", Code: w.enter()},
 		bpf.Program{Name: "exit", On: "sys_exit", Code: w.exit()},
 		bpf.Program{Name: "arrive", On: "sk_data_ready", Code: w.arrive(local, remote)},
 		bpf.Program{Name: "run", On: "sched_switch", Code: w.runs(pid)},
-	); err != nil {
+	)
+	if err := w.session.Err(); err != nil {
 		return nil, err
 	}
-	running, err := w.loaded.Run() // the first turn, so that it is known to work
-	if err != nil {
-		return nil, err
-	}
-	go w.turns(running)
-	return w, nil
+	return w.loaded.Run()
 }
 
 const (
@@ -159,7 +147,7 @@ var none = asm.Instructions{
 
 // enter notes the thread, and system calls that send or receive.
 func (w *Watch) enter() asm.Instructions {
-	return slices.Concat(w.ends.Filter(), w.place(bpf.Spare), asm.Instructions{
+	return slices.Concat(w.ends.Filter(), w.table.Place(bpf.Spare), asm.Instructions{
 		asm.StoreMem(bpf.Spare, 0, bpf.Thread, asm.Word),
 		asm.StoreMem(bpf.Spare, 4, bpf.End, asm.Word),
 		asm.StoreImm(bpf.Spare, 8, 0, asm.Word),
@@ -182,9 +170,7 @@ func (w *Watch) enter() asm.Instructions {
 
 // exit notes system calls that have received something.
 func (w *Watch) exit() asm.Instructions {
-	return slices.Concat(w.ends.Filter(), w.place(bpf.Spare), asm.Instructions{
-		asm.LoadMem(asm.R1, bpf.Spare, 0, asm.Word),
-		asm.JNE.Reg(asm.R1, bpf.Thread, bpf.Out),
+	return slices.Concat(w.ends.Filter(), w.table.Find(bpf.Spare), asm.Instructions{
 		asm.LoadMem(asm.R1, bpf.Spare, 8, asm.Word),
 		asm.JNE.Imm(asm.R1, receives, bpf.Out),
 		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // what it returns, the second argument of sys_exit
@@ -236,28 +222,9 @@ func (w *Watch) Listens(port int) error { return w.known.Put32(portBytes*port, 1
 
 // runs notes that a thread gets a CPU, if it is one that made system calls.
 func (w *Watch) runs(pid int32) asm.Instructions {
-	return slices.Concat(asm.Instructions{
-		asm.Mov.Reg(bpf.Context, asm.R1),
-		asm.LoadMem(asm.R4, bpf.Context, 16, asm.DWord), // the third argument of sched_switch
-	}, bpf.ReadKernel(asm.R4, pid, 4, 8), asm.Instructions{
-		asm.LoadMem(bpf.Thread, asm.RFP, -8, asm.Word),
-		asm.JEq.Imm(bpf.Thread, 0, bpf.Out), // a CPU's idle thread
-	}, w.place(bpf.Spare), asm.Instructions{
-		asm.LoadMem(asm.R1, bpf.Spare, 0, asm.Word),
-		asm.JNE.Reg(asm.R1, bpf.Thread, bpf.Out),
+	return slices.Concat(bpf.NextThread(pid), w.table.Find(bpf.Spare), asm.Instructions{
 		asm.LoadMem(bpf.End, bpf.Spare, 4, asm.Word),
 	}, none, w.emit(threadRuns))
-}
-
-// place loads the address of the thread's place in the table.
-func (w *Watch) place(into asm.Register) asm.Instructions {
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R2, bpf.Thread),
-		asm.And.Imm(asm.R2, threads-1),
-		asm.Mul.Imm(asm.R2, threadBytes),
-		w.table.Pointer(into, 0),
-		asm.Add.Reg(into, asm.R2),
-	}
 }
 
 // turns runs the programs by turns until Stop.
@@ -346,7 +313,7 @@ func (w *Watch) Process(end probe.End, pid int) error { return w.ends.Watch(int(
 func (w *Watch) Stop(m probe.Measured) (findings probe.Findings, _ error) {
 	close(w.stop)
 	<-w.done
-	if err := errors.Join(w.failed, w.close()); err != nil {
+	if err := errors.Join(w.failed, w.session.Close()); err != nil {
 		return findings, fmt.Errorf("look on at calls: %w", err)
 	}
 	w.settle(m.Port)
@@ -375,18 +342,8 @@ func (w *Watch) settle(port int) {
 	}
 }
 
-func (w *Watch) close() error {
-	err := w.loaded.Close()
-	if w.events != nil {
-		err = errors.Join(err, w.events.Close())
-	}
-	for _, shared := range []*bpf.Shared{w.table, w.calls, w.known} {
-		if shared != nil {
-			err = errors.Join(err, shared.Close())
-		}
-	}
-	if w.ends != nil {
-		err = errors.Join(err, w.ends.Close())
-	}
-	return err
-}
+// System calls that send to sockets, and that receive from them.
+var (
+	sending   = []int{unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_SENDFILE, unix.SYS_SPLICE}
+	receiving = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG}
+)

@@ -1,6 +1,22 @@
+// Package life divides single calls into stages, with one call in flight: when the request was
+// written, when it reached the server's socket, when a thread of the server got a CPU, when the
+// thread had read it, when the handler ran, and the same on the way back.
+//
+//	call begins ─ write ─ at the server's socket ─ server runs ─ reads ─ has read ─ handler
+//	                                                                                   │
+//	call ends ─ has read ─ reads ─ client runs ─ at the client's socket ─ write ─ handler ends
+//
+// Programs in the kernel note the instants of system calls, of arriving data and of threads
+// that get a CPU; the processes themselves note the instants of calls and handlers. All use
+// CLOCK_MONOTONIC. The programs run by turns, so that the calls in between show their cost;
+// if calls are slow, they run all the time.
+//
+// tell combines the instants. It is arithmetic alone, and also works without the kernel's
+// instants, with three stages in place of thirteen.
 package life
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 
@@ -186,3 +202,34 @@ func (m *mean) value() *float64 {
 	}
 	return new(float64(m.sum) / float64(m.count))
 }
+
+// Coarse measures three stages of a call from the notes of the processes themselves. It works on
+// every machine, and costs nothing.
+type Coarse struct{ coverage probe.Coverage }
+
+// StartCoarse returns a Coarse; why is the reason for measuring no more stages.
+func StartCoarse(why error) *Coarse {
+	return &Coarse{probe.Coverage{
+		Method:  "the processes' own notes",
+		Missing: []string{fmt.Sprintf("the stages outside of the handler: %v", why)},
+	}}
+}
+
+// Coverage returns how it works.
+func (c *Coarse) Coverage() probe.Coverage { return c.coverage }
+
+// Process does nothing: the processes know what to note.
+func (*Coarse) Process(probe.End, int) error { return nil }
+
+// Stop returns the stages of the calls.
+func (c *Coarse) Stop(m probe.Measured) (findings probe.Findings, _ error) {
+	findings.Life = tellCoarsely(m.Calls, m.Handled)
+	findings.Life.Method, findings.Life.Missing = c.coverage.Method, c.coverage.Missing
+	if len(m.Calls) > 0 && len(m.Handled) == 0 {
+		findings.Life.Missing = append(findings.Life.Missing, noHandlers)
+	}
+	return findings, nil
+}
+
+// noHandlers is the reason if no call can be divided into stages.
+const noHandlers = "every call: the server notes no handlers; wirelab's own workers do"

@@ -1,3 +1,9 @@
+// Package offcpu takes the call stacks of a server and its client that are off the CPU,
+// and for how long: programs in the kernel look on as threads are switched.
+//
+// A thread that is off its CPU sleeps, waits for something, or was put aside for others. It
+// is the kernel's threads that are seen: a goroutine that waits for another is not among
+// them, since its thread goes on with a third, or sleeps for want of one.
 package offcpu
 
 import (
@@ -24,21 +30,17 @@ const (
 	mostWaits = 1 << 21
 )
 
-// A thread that is off its CPU has a place in a table: its number, its end, since when, and
-// its stacks. Two threads whose numbers differ by a multiple of threads share a place, and
-// only the later one is seen.
-const (
-	threads     = 4096
-	threadBytes = 32
-)
+// threadBytes is the place of a thread that is off its CPU: its number, its end, since when, and
+// its stacks. Of two threads that share a place only the later one is seen.
+const threadBytes = 32
 
 // Watch looks on at both ends.
 type Watch struct {
+	session bpf.Session
 	ends    *bpf.Ends
-	off     *bpf.Shared
+	off     *bpf.Table
 	stacks  *bpf.Stacks
 	events  *bpf.Events
-	running bpf.Running
 
 	waits [2][]wait
 	*probe.Collector
@@ -51,34 +53,21 @@ type wait struct {
 }
 
 // Start starts the programs.
-func Start() (_ *Watch, err error) {
-	w := &Watch{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.close())
-		}
-	}()
+func Start() (probe.Watch, error) {
 	pid, err := bpf.Offset("task_struct", "pid")
 	if err != nil {
 		return nil, err
 	}
-	if w.ends, err = bpf.NewEnds(); err != nil {
-		return nil, err
+	w := &Watch{}
+	w.ends, w.off, w.stacks, w.events = w.session.Ends(), w.session.Table("off", threadBytes), w.session.Stacks(), w.session.Events(ringBytes)
+	if w.session.Err() == nil {
+		w.session.Start(
+			bpf.Program{Name: "leave", On: "sched_switch", Code: w.leave()},
+			bpf.Program{Name: "come", On: "sched_switch", Code: w.come(pid)},
+		)
 	}
-	if w.off, err = bpf.NewShared("off", threads*threadBytes); err != nil {
-		return nil, err
-	}
-	if w.stacks, err = bpf.NewStacks(); err != nil {
-		return nil, err
-	}
-	if w.events, err = bpf.NewEvents(ringBytes); err != nil {
-		return nil, err
-	}
-	if w.running, err = bpf.Start(
-		bpf.Program{Name: "leave", On: "sched_switch", Code: w.leave()},
-		bpf.Program{Name: "come", On: "sched_switch", Code: w.come(pid)},
-	); err != nil {
-		return nil, err
+	if err := w.session.Err(); err != nil {
+		return nil, errors.Join(err, w.session.Close())
 	}
 	w.Collector = probe.Collect(drainEach, w.drain)
 	return w, nil
@@ -87,7 +76,7 @@ func Start() (_ *Watch, err error) {
 // leave notes that the thread that runs is about to leave its CPU.
 func (w *Watch) leave() asm.Instructions {
 	const place = bpf.Spare
-	return slices.Concat(w.ends.Filter(), w.place(place, bpf.Thread), asm.Instructions{
+	return slices.Concat(w.ends.Filter(), w.off.Place(place), asm.Instructions{
 		asm.StoreMem(place, 4, bpf.End, asm.Word),
 	}, w.stacks.Take(true), asm.Instructions{
 		asm.StoreMem(place, 16, asm.R0, asm.Word),
@@ -105,15 +94,7 @@ func (w *Watch) come(pid int32) asm.Instructions {
 		place = bpf.Spare
 		event = 32 // below the end of the stack
 	)
-	return slices.Concat(asm.Instructions{
-		asm.Mov.Reg(bpf.Context, asm.R1),
-		asm.LoadMem(asm.R4, bpf.Context, 16, asm.DWord), // the third argument of sched_switch
-	}, bpf.ReadKernel(asm.R4, pid, 4, 8), asm.Instructions{
-		asm.LoadMem(bpf.Thread, asm.RFP, -8, asm.Word),
-		asm.JEq.Imm(bpf.Thread, 0, bpf.Out), // a CPU's idle thread
-	}, w.place(place, bpf.Thread), asm.Instructions{
-		asm.LoadMem(asm.R1, place, 0, asm.Word),
-		asm.JNE.Reg(asm.R1, bpf.Thread, bpf.Out),
+	return slices.Concat(bpf.NextThread(pid), w.off.Find(place), asm.Instructions{
 		asm.StoreImm(place, 0, 0, asm.Word),
 		asm.LoadMem(asm.R1, place, 8, asm.DWord),
 		asm.StoreMem(asm.RFP, -event, asm.R1, asm.DWord),
@@ -124,17 +105,6 @@ func (w *Watch) come(pid int32) asm.Instructions {
 		asm.FnKtimeGetNs.Call(),
 		asm.StoreMem(asm.RFP, -event+8, asm.R0, asm.DWord),
 	}, w.events.Emit(event, eventBytes))
-}
-
-// place loads the address of a thread's place in the table.
-func (w *Watch) place(into, thread asm.Register) asm.Instructions {
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R2, thread),
-		asm.And.Imm(asm.R2, threads-1),
-		asm.Mul.Imm(asm.R2, threadBytes),
-		w.off.Pointer(into, 0),
-		asm.Add.Reg(into, asm.R2),
-	}
 }
 
 // drain keeps the events.
@@ -199,7 +169,10 @@ func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error)
 	if err != nil {
 		findings = probe.Findings{}
 	}
-	return findings, errors.Join(err, w.close())
+	if closing := w.session.Close(); closing != nil {
+		err = errors.Join(err, fmt.Errorf("stop looking on at switches: %w", closing))
+	}
+	return findings, err
 }
 
 // add adds the parts of the waits that lie in the window.
@@ -228,26 +201,6 @@ func (w *Watch) add(to *probe.Stacks, waits []wait, window probe.Span) error {
 			return err
 		}
 		to.Add(user, to.Under("__traceiter_", kernel), length)
-	}
-	return nil
-}
-
-func (w *Watch) close() error {
-	err := w.running.Close()
-	if w.events != nil {
-		err = errors.Join(err, w.events.Close())
-	}
-	if w.stacks != nil {
-		err = errors.Join(err, w.stacks.Close())
-	}
-	if w.off != nil {
-		err = errors.Join(err, w.off.Close())
-	}
-	if w.ends != nil {
-		err = errors.Join(err, w.ends.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("stop looking on at switches: %w", err)
 	}
 	return nil
 }

@@ -1,3 +1,4 @@
+// Package probetest starts processes with few rights, in which probes see less.
 package probetest
 
 import (

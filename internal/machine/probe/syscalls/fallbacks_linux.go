@@ -6,22 +6,104 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/perfevent"
 	"wirelab.dev/internal/machine/probe"
 )
 
+// A fallback counts less than Census, and says so.
+type fallback struct{ coverage probe.Coverage }
+
+// Coverage returns how it counts.
+func (f *fallback) Coverage() probe.Coverage { return f.coverage }
+
+func (f *fallback) lacks(what string, why error) {
+	f.coverage.Missing = append(f.coverage.Missing, fmt.Sprintf("%s: %v", what, why))
+}
+
+// traced are the calls that matter most to a wire. Each costs something at every switch of
+// a thread.
+var traced = []string{
+	"read", "write", "writev", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg",
+	"futex", "epoll_pwait", "epoll_wait", "ppoll", "nanosleep", "sched_yield",
+}
+
+const enter = "syscalls/sys_enter_"
+
+// Tracepoints counts with an event of the kernel for each name.
+type Tracepoints struct {
+	fallback
+	traced []perfevent.Event
+	ends   [2]*probe.Events
+}
+
+// startTracepoints fails with host.ErrUnsupported where the kernel refuses.
+func startTracepoints() (*Tracepoints, error) {
+	t := &Tracepoints{fallback: fallback{probe.Coverage{Method: "perf events on the tracepoints of " + strings.Join(traced, ", ")}}}
+	var problem error
+	for _, name := range traced {
+		event, err := perfevent.OfTracepoint(enter + name)
+		if err != nil { // some architectures do not have all
+			problem = err
+			continue
+		}
+		t.traced = append(t.traced, event)
+	}
+	if len(t.traced) == 0 {
+		return nil, problem
+	}
+	own, err := perfevent.Open(t.traced[0], os.Getpid())
+	if err != nil {
+		return nil, fmt.Errorf("count at a tracepoint: %w", err)
+	}
+	return t, own.Close()
+}
+
+// Process sets the process at an end.
+func (t *Tracepoints) Process(end probe.End, pid int) (err error) {
+	if t.ends[end] != nil {
+		if err := t.ends[end].Discard(); err != nil {
+			return err
+		}
+	}
+	t.ends[end], err = probe.CountEvents(pid, t.traced)
+	return err
+}
+
+// Stop returns the counts of the window.
+func (t *Tracepoints) Stop(window probe.Measured) (findings probe.Findings, all error) {
+	for at, events := range t.ends {
+		if events == nil {
+			continue
+		}
+		counts, err := events.Stop(window.Span)
+		if err != nil {
+			all = errors.Join(all, err)
+			continue
+		}
+		seen := findings.Of(probe.End(at))
+		seen.Method = t.coverage.Method
+		seen.Missing = slices.Concat(t.coverage.Missing, events.Missing)
+		for _, c := range counts {
+			addCalls(seen, record.Syscall{Name: strings.TrimPrefix(c.Name, enter)}, c.Count)
+		}
+	}
+	return findings, all
+}
+
+
 // Procfs takes the sums that the kernel keeps of each process.
 type Procfs struct {
-	coverage probe.Coverage
-	ends     [2]*probe.Readings
+	fallback
+	ends [2]*probe.Readings
 }
 
 // sums lists the lines of /proc/PID/io and the calls that they count: proc_pid_io(5). Calls that
@@ -38,14 +120,7 @@ func startProcfs() (*Procfs, error) {
 	if _, err := readSums(os.Getpid()); err != nil {
 		return nil, fmt.Errorf("%w: %w; it takes a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
 	}
-	return &Procfs{coverage: probe.Coverage{Method: "/proc/PID/io: reads and writes in all, sendto and recvmsg not among them"}}, nil
-}
-
-// Coverage returns how it counts.
-func (p *Procfs) Coverage() probe.Coverage { return p.coverage }
-
-func (p *Procfs) lacks(format string, why error) {
-	p.coverage.Missing = append(p.coverage.Missing, fmt.Errorf(format, why).Error())
+	return &Procfs{fallback: fallback{probe.Coverage{Method: "/proc/PID/io: reads and writes in all, sendto and recvmsg not among them"}}}, nil
 }
 
 // Process sets the process at an end.
@@ -82,11 +157,8 @@ func (p *Procfs) Stop(window probe.Measured) (findings probe.Findings, all error
 		seen := findings.Of(probe.End(at))
 		seen.Method, seen.Missing = p.coverage.Method, slices.Clone(p.coverage.Missing)
 		for i, sum := range sums {
-			if count := int64(math.Round(grown[i])); count > 0 {
-				seen.Syscalls = append(seen.Syscalls, record.Syscall{Name: sum.name, Count: count})
-			}
+			addCalls(seen, record.Syscall{Name: sum.name}, grown[i])
 		}
-		sortCalls(seen.Syscalls)
 	}
 	return findings, all
 }
