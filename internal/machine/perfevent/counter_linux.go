@@ -1,3 +1,6 @@
+// Package perfevent opens events of the kernel's perf subsystem, perf_event_open(2): a
+// [Counter] counts for all threads of a process, and a [Sampler] takes call stacks on the
+// CPUs. An error for a refused event wraps [host.ErrUnsupported] and says what is needed.
 package perfevent
 
 import (
@@ -101,7 +104,7 @@ func unsupported(err error) error {
 // start.
 type Counter struct {
 	Event   Event
-	threads map[int]int // file descriptors
+	threads []int // file descriptors
 }
 
 // A Count holds what a counter has counted.
@@ -114,46 +117,47 @@ type Count struct {
 
 // Open starts to count for a process.
 func Open(event Event, pid int) (*Counter, error) {
-	c := &Counter{Event: event, threads: map[int]int{}}
-	for added := true; added; { // a thread may start another before it is seen
-		added = false
-		found, err := threadsOf(pid)
-		if err != nil {
-			return nil, errors.Join(err, c.Close())
+	c := &Counter{Event: event}
+	attributes := unix.PerfEventAttr{
+		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Type: event.kind, Config: event.config, Bits: event.bits | unix.PerfBitInherit,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+	}
+	err := eachThread(pid, func(thread int) error {
+		fd, err := unix.PerfEventOpen(&attributes, thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err == nil {
+			c.threads = append(c.threads, fd)
 		}
-		for _, thread := range found {
-			if _, has := c.threads[thread]; has {
-				continue
-			}
-			fd, err := unix.PerfEventOpen(&unix.PerfEventAttr{
-				Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-				Type: event.kind, Config: event.config, Bits: event.bits | unix.PerfBitInherit,
-				Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
-			}, thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
-			if errors.Is(err, unix.ESRCH) {
-				continue // it ended meanwhile
-			}
-			if err != nil {
-				return nil, errors.Join(unsupported(err), c.Close())
-			}
-			c.threads[thread], added = fd, true
-		}
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-func threadsOf(pid int) ([]int, error) {
-	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	if err != nil {
-		return nil, fmt.Errorf("find the threads of process %d: %w", pid, err)
-	}
-	var threads []int
-	for _, entry := range entries {
-		if thread, err := strconv.Atoi(entry.Name()); err == nil {
-			threads = append(threads, thread)
+// eachThread calls a function once for each thread of a process, until there is no new one: a
+// thread may start another before it is seen. A thread that has ended meanwhile is no error.
+func eachThread(pid int, call func(thread int) error) error {
+	called := map[int]bool{}
+	for before := -1; before < len(called); {
+		before = len(called)
+		entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+		if err != nil {
+			return fmt.Errorf("find the threads of process %d: %w", pid, err)
+		}
+		for _, entry := range entries {
+			thread, err := strconv.Atoi(entry.Name())
+			if err != nil || called[thread] {
+				continue
+			}
+			called[thread] = true
+			if err := call(thread); err != nil && !errors.Is(err, unix.ESRCH) {
+				return unsupported(err)
+			}
 		}
 	}
-	return threads, nil
+	return nil
 }
 
 // Read returns what it has counted so far.

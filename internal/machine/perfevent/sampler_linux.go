@@ -48,22 +48,8 @@ func StartSampler(perSecond int, cpus int) (*Sampler, error) {
 func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 	s := &Sampler{}
 	byCPU := make([]*ring, cpus)
-	sampled := map[int]bool{}
-	for added := true; added; { // a thread may start another before it is seen
-		added = false
-		threads, err := threadsOf(pid)
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		for _, thread := range threads {
-			if sampled[thread] {
-				continue
-			}
-			sampled[thread], added = true, true
-			if err := s.addThread(perSecond, thread, byCPU); err != nil {
-				return nil, errors.Join(unsupported(err), s.Close())
-			}
-		}
+	if err := eachThread(pid, func(thread int) error { return s.addThread(perSecond, thread, byCPU) }); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

@@ -70,10 +70,10 @@ func TestFunctionsOfAFile(t *testing.T) {
 		t.Fatal(mappings, err)
 	}
 	m, pc := mappings[0], uint64(outer())
-	if got := open("/proc/self/exe").functions(pc - m.start + m.offset); !slices.Equal(got, []string{"wirelab.dev/internal/machine/symbol.outer"}) {
+	if got := open("/proc/self/exe")(pc - m.start + m.offset); !slices.Equal(got, []string{"wirelab.dev/internal/machine/symbol.outer"}) {
 		t.Errorf("outer is named %v", got)
 	}
-	if got := open("/dev/null").functions(0); got != nil {
+	if got := open("/dev/null")(0); got != nil {
 		t.Errorf("a file without symbols names %v", got)
 	}
 }

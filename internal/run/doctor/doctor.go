@@ -3,15 +3,26 @@
 package doctor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/machine/probe"
+	probes "wirelab.dev/internal/machine/probe/catalog"
+	"wirelab.dev/internal/machine/probe/price"
 	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/congestion"
 )
 
@@ -96,4 +107,120 @@ func measureEngine(ctx context.Context) Engine {
 	f.LateP50NS, f.LateP99NS = int64(r.Late.Quantile(0.5)), int64(r.Late.Quantile(0.99))
 	f.Queued = float64(r.Pacing.Queued) / float64(max(1, r.Requests))
 	return f
+}
+
+// findNetworks says whether trials can have networks of their own, and what links in them
+// cost here; nil where there are none.
+func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
+	f := host.Finding{Name: "networks of a trial's own", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
+	measure := link.MeasureCost
+	if link.Check() != nil {
+		if why := plan.WhyNoUserNamespace(ctx); why != "" {
+			f.Status, f.Detail, f.Remedy = host.Missing, "`network` and --link fail", why
+			return []host.Finding{f}, nil
+		}
+		f.Detail += ", in a user namespace, where wirelab runs itself again when they are asked for"
+		measure = measureCostInUserNamespace
+	}
+	cost, err := measure(ctx)
+	if err != nil {
+		failed := host.Finding{Name: emulatedLinks, Status: host.Limited, Detail: "what they cost is not known", Remedy: err.Error()}
+		return []host.Finding{f, failed}, nil
+	}
+	return []host.Finding{f, judgeCost(cost)}, &cost
+}
+
+const emulatedLinks = "emulated links"
+
+// mostLate divides the delay of a link: a trial is valid if P99 is late by less than the result.
+const mostLate = 10
+
+// judgeCost says what emulation adds to a round trip, and which delays are kept.
+func judgeCost(c link.Cost) host.Finding {
+	f := host.Finding{Name: emulatedLinks, Status: host.OK}
+	f.Detail = fmt.Sprintf("a link that does nothing adds %s to a round trip (%s, over a bare pair of interfaces %s)",
+		units.Time(float64(c.FramesNS-c.DirectNS)), units.Time(float64(c.FramesNS)), units.Time(float64(c.DirectNS)))
+	if c.LateP99NS == 0 {
+		return f
+	}
+	f.Detail += fmt.Sprintf("; a delay of %v was late by %s in the median and %s at P99",
+		link.CostDelay, units.Time(float64(c.LateP50NS)), units.Time(float64(c.LateP99NS)))
+	if kept := mostLate * c.LateP99NS; kept > link.CostDelay {
+		f.Status = host.Limited
+		f.Remedy = fmt.Sprintf("stop other work, or ask for delays of %s or more: a trial is invalid where P99 is late by more than a tenth", units.Time(float64(kept)))
+	}
+	return f
+}
+
+// LinkCostCommand is the hidden command that prints link.MeasureCost as JSON.
+const LinkCostCommand = "link-cost"
+
+// PrintLinkCost measures what emulated links cost here, and prints it as JSON.
+func PrintLinkCost(ctx context.Context, out io.Writer) error {
+	cost, err := link.MeasureCost(ctx)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(cost)
+}
+
+func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error) {
+	program, err := plan.InUserNamespace(ctx, LinkCostCommand)
+	if err != nil {
+		return cost, err
+	}
+	var out, said bytes.Buffer
+	program.Stdout, program.Stderr = &out, &said
+	if err := plan.RunToEnd(program); err != nil {
+		return cost, fmt.Errorf("measure links in a user namespace: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+	}
+	if err := json.Unmarshal(out.Bytes(), &cost); err != nil {
+		return cost, fmt.Errorf("read what %s printed: %w", LinkCostCommand, err)
+	}
+	return cost, nil
+}
+
+// A Probe says what a probe sees on this machine, and what that costs.
+type Probe struct {
+	Name    string      `json:"name"`
+	Status  host.Status `json:"status"`
+	Method  string      `json:"method,omitempty"`
+	Missing []string    `json:"missing,omitempty"` // each with the reason and a cure
+	// Price is absent where nothing looks on from outside.
+	Price *price.Prices `json:"price,omitempty"`
+}
+
+// examineProbes tries all of them, in about a second.
+func examineProbes(ctx context.Context) []Probe {
+	var all []Probe
+	for _, name := range record.Probes {
+		if ctx.Err() != nil {
+			break
+		}
+		all = append(all, examineProbe(name))
+	}
+	return all
+}
+
+func examineProbe(name string) Probe {
+	coverage, err := probes.Coverage(name)
+	found := Probe{Name: name, Status: host.OK, Method: coverage.Method, Missing: coverage.Missing}
+	switch {
+	case err != nil:
+		found.Status, found.Missing = host.Missing, []string{err.Error()}
+		return found
+	case len(coverage.Missing) > 0:
+		found.Status = host.Limited
+	}
+	if !probes.IsOutside(name) {
+		return found
+	}
+	prices, err := price.Measure(func() (probe.Watch, error) { return probes.Start(name) })
+	switch {
+	case err == nil:
+		found.Price = &prices
+	case !errors.Is(err, host.ErrUnsupported): // otherwise a worker does its work
+		found.Missing = append(found.Missing, "its price: "+err.Error())
+	}
+	return found
 }

@@ -33,7 +33,7 @@ const (
 	endBytes     = kinds * kindBytes
 	tableBytes   = 2 * endBytes
 	columns      = tableBytes / 8
-	threadBytes  = 16   // thread, kind, instant
+	threadBytes  = 16 // thread, kind, instant
 	readingsEach = 20 * time.Millisecond
 )
 

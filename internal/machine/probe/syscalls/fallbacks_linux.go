@@ -99,7 +99,6 @@ func (t *Tracepoints) Stop(window probe.Measured) (findings probe.Findings, all 
 	return findings, all
 }
 
-
 // Procfs takes the sums that the kernel keeps of each process.
 type Procfs struct {
 	fallback

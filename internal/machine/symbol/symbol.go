@@ -1,8 +1,15 @@
+// Package symbol names the functions that program counters of other processes and of the
+// kernel lie in.
+//
+// For processes that run this very program the Go runtime is asked, which also knows inlined
+// functions. For other programs the symbols of their files are used: Go's own table, or ELF's.
+// A counter without a known function is named after its file.
 package symbol
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"debug/gosym"
 	"errors"
@@ -10,11 +17,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ianlancetaylor/demangle"
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/machine/host"
 )
 
 // A Frame is a function of a call stack.
@@ -26,7 +37,7 @@ type Frame struct {
 // Process names the program counters of a process, which may have ended meanwhile.
 type Process struct {
 	mappings []mapping
-	objects  map[string]*object // of files that were asked for
+	objects  map[string]object // of files that were asked for
 	named    map[uint64][]Frame
 }
 
@@ -45,7 +56,7 @@ func Of(pid int) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
 	}
-	p := &Process{objects: map[string]*object{}, named: map[uint64][]Frame{}}
+	p := &Process{objects: map[string]object{}, named: map[uint64][]Frame{}}
 	program, err := os.Stat(folder + "/exe")
 	if err != nil {
 		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
@@ -112,18 +123,14 @@ func (p *Process) find(pc uint64) []Frame {
 	if !m.program {
 		in = filepath.Base(m.path)
 	}
-	functions := p.object(m).functions(pc - m.start + m.offset)
+	functions := p.object(m)(pc - m.start + m.offset)
 	if len(functions) == 0 {
 		return []Frame{{Function: "[" + strings.Trim(filepath.Base(m.path), "[]") + "]", In: in}}
 	}
-	frames := make([]Frame, len(functions))
-	for i, function := range functions {
-		frames[i] = Frame{Function: function, In: in}
-	}
-	return frames
+	return lists.Map(functions, func(function string) Frame { return Frame{Function: function, In: in} })
 }
 
-func (p *Process) object(m *mapping) *object {
+func (p *Process) object(m *mapping) object {
 	found := p.objects[m.path]
 	if found == nil {
 		if m.own {
@@ -136,16 +143,14 @@ func (p *Process) object(m *mapping) *object {
 	return found
 }
 
-// An object is a file's functions by their place in the file.
-type object struct {
-	functions func(offset uint64) []string
-}
+// An object returns the functions at a place of a file.
+type object func(offset uint64) []string
 
 // ownProgram asks the Go runtime of the program that runs here.
-func ownProgram() *object {
+func ownProgram() object {
 	text, _ := os.ReadFile("/proc/self/maps")
 	mappings, _ := parseMappings(text)
-	return &object{func(offset uint64) (names []string) {
+	return func(offset uint64) (names []string) {
 		for _, m := range mappings {
 			if offset < m.offset || offset-m.offset >= m.end-m.start {
 				continue
@@ -163,12 +168,12 @@ func ownProgram() *object {
 			return names // the program is mapped before its libraries
 		}
 		return nil
-	}}
+	}
 }
 
 // open reads a file's symbols. Without any it returns an object that knows none.
-func open(path string) *object {
-	unknown := &object{func(uint64) []string { return nil }}
+func open(path string) object {
+	unknown := func(uint64) []string { return nil }
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return unknown // such as [vdso]
@@ -190,7 +195,7 @@ func open(path string) *object {
 	if name = goNames(file); name == nil {
 		name = elfNames(file)
 	}
-	return &object{func(offset uint64) []string {
+	return func(offset uint64) []string {
 		at, mapped := address(offset)
 		if !mapped {
 			return nil
@@ -199,7 +204,7 @@ func open(path string) *object {
 			return []string{found}
 		}
 		return nil
-	}}
+	}
 }
 
 // goNames looks functions up in the table of a Go program; nil if it is none.
@@ -247,4 +252,62 @@ func elfNames(file *elf.File) func(uint64) string {
 		}
 		return demangle.Filter(found.Name, demangle.NoParams, demangle.NoTemplateParams)
 	}
+}
+
+// Kernel holds the functions of the running kernel.
+type Kernel struct{ functions []kernelFunction } // by their starts
+
+type kernelFunction struct {
+	start uint64
+	name  string
+}
+
+// OfKernel reads them once.
+var OfKernel = sync.OnceValues(func() (*Kernel, error) {
+	file, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return nil, fmt.Errorf("name the kernel's functions: %w: %w", host.ErrUnsupported, err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	return parseKernel(bufio.NewScanner(file))
+})
+
+var errHidden = fmt.Errorf("name the kernel's functions: %w: their addresses are hidden; sysctl kernel.kptr_restrict=0, or run as root", host.ErrUnsupported)
+
+// parseKernel reads lines such as `ffffffff81000000 T _stext [module]`.
+func parseKernel(lines *bufio.Scanner) (*Kernel, error) {
+	k := &Kernel{}
+	for lines.Scan() {
+		fields := bytes.Fields(lines.Bytes())
+		if len(fields) < 3 || len(fields[1]) != 1 || !bytes.ContainsAny(fields[1], "tTwW") {
+			continue
+		}
+		start, err := strconv.ParseUint(string(fields[0]), 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("parse /proc/kallsyms: %w", err)
+		}
+		if start > 0 {
+			k.functions = append(k.functions, kernelFunction{start, string(fields[2])})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read /proc/kallsyms: %w", err)
+	}
+	if len(k.functions) == 0 {
+		return nil, errHidden
+	}
+	slices.SortStableFunc(k.functions, func(a, b kernelFunction) int { return cmp.Compare(a.start, b.start) })
+	return k, nil
+}
+
+// Name returns the function that a program counter lies in.
+func (k *Kernel) Name(pc uint64) string {
+	if k == nil {
+		return "" // hidden
+	}
+	after := sort.Search(len(k.functions), func(i int) bool { return k.functions[i].start > pc })
+	if after == 0 {
+		return ""
+	}
+	return k.functions[after-1].name
 }
