@@ -67,7 +67,6 @@ var outgrown = []string{
 	"internal/base/expect",
 	"internal/data/claim",
 	"internal/data/scenario",
-	"internal/run/lab",
 	"internal/wire/schema",
 	"internal/wire/stack/connectstack",
 	"internal/wire/stack/fake",

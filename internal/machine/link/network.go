@@ -92,10 +92,10 @@ func (n *Network) InClient(do func()) error {
 	})
 }
 
-// Stop ends the link, once, and returns what it did; nil without a link. What keeps the kernel
+// Stop ends the link, once, and returns what it did; nil without a link or a network. What keeps the kernel
 // from telling, Close returns.
 func (n *Network) Stop() *record.Link {
-	if n.carrier == nil {
+	if n == nil || n.carrier == nil {
 		return nil
 	}
 	up, down, err := n.carrier.stop()
@@ -112,8 +112,11 @@ func (n *Network) Stop() *record.Link {
 	return did
 }
 
-// Close closes the network. It goes on until the processes in it have ended.
+// Close closes the network, unless it is nil. It goes on until the processes in it have ended.
 func (n *Network) Close() error {
+	if n == nil {
+		return nil
+	}
 	errs := []error{n.uncounted}
 	if n.carrier != nil {
 		errs = append(errs, n.carrier.close())

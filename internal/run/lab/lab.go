@@ -17,7 +17,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"wirelab.dev/internal/data/live"
@@ -25,30 +24,13 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack/catalog"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
-
-// Order is the plan as a manifest holds it.
-func Order(plan []scenario.Planned) []record.PlannedTrial {
-	order := make([]record.PlannedTrial, len(plan))
-	for i, t := range plan {
-		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: recordedCell(t.Cell).Key()}
-	}
-	return order
-}
-
-// Cells returns the cells that the records of a plan will have, in its order. It leaves out
-// cells that are only profiled.
-func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
-	var cells []record.Cell
-	for _, p := range plan {
-		if p.Cell.Probe == "" {
-			cells = append(cells, (&trial{lab: l, planned: p}).cell())
-		}
-	}
-	return cells
-}
 
 // A Lab runs trials.
 type Lab struct {
@@ -91,6 +73,9 @@ type Lab struct {
 // priority is the nice value of workers: the highest priority.
 const priority = -20
 
+// drainAtMost limits the wait for calls that outlast the window.
+const drainAtMost = 10 * time.Second
+
 // New makes a lab on this machine whose workers are the given program.
 func New(worker []string) *Lab {
 	// Workers inherit it. One that cannot be raised shows, if it matters, as
@@ -98,6 +83,27 @@ func New(worker []string) *Lab {
 	_, _ = host.RaiseFileLimit()
 	topology := host.Describe().Topology
 	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority, Patience: UsualPatience, drain: drainAtMost}
+}
+
+// Order is the plan as a manifest holds it.
+func Order(plan []scenario.Planned) []record.PlannedTrial {
+	order := make([]record.PlannedTrial, len(plan))
+	for i, t := range plan {
+		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: recordedCell(t.Cell).Key()}
+	}
+	return order
+}
+
+// Cells returns the cells that the records of a plan will have, in its order. It leaves out
+// cells that are only profiled.
+func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
+	var cells []record.Cell
+	for _, p := range plan {
+		if p.Cell.Probe == "" {
+			cells = append(cells, (&trial{lab: l, planned: p}).cell())
+		}
+	}
+	return cells
 }
 
 // Run runs the trials of the plan that are not done yet, and appends a record as each
@@ -112,56 +118,103 @@ func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run)
 	return e.run(ctx)
 }
 
-// launch starts a worker, on this machine or on the stage.
-func (t *trial) launch(ctx context.Context, launch worker.Launch) (worker.End, error) {
-	if t.lab.Staging != nil {
-		t.lab.Staging(launch.Spec.Role, &launch)
-	}
-	if t.in.stage != nil {
-		return t.in.stage.Start(ctx, launch)
-	}
-	process, err := worker.Start(launch)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
-	}
-	return process, nil
-}
-
 func (l *Lab) observe(e live.Event) {
 	for _, observer := range l.Observers {
 		observer(e)
 	}
 }
 
-// trial runs one trial. If a worker fails, the record has a failure; an error means that
-// the run cannot go on.
-func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
-	t := &trial{lab: l, number: number, planned: planned, directory: run.Dir}
-	if planned.Cell.Samples {
-		t.samplesFile = run.SamplesFile(number)
+// seed returns the seed of a trial's client and link. It is the same for all cells of a
+// repeat, so that compared cells get the same requests at the same times.
+func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }
+
+// lessons holds the longest warm-up that a trial was found to need, by cell: of trials whose
+// window opened too early, as the judge reads their course. Steady courses add nothing, so
+// that later trials are no longer than necessary.
+type lessons map[record.Cell]time.Duration
+
+func (l *Lab) learn(r *record.Record) {
+	needed, more := check.WarmUpNeeded(r, check.Default())
+	if !more || needed <= l.learnt[r.Cell] {
+		return
 	}
-	started := time.Now()
-	r := t.record(started)
-	t.learnt = l.learnt[r.Cell]
-	err := t.measure(ctx, r)
-	if cause := context.Cause(ctx); cause != nil {
-		return nil, cause
+	if l.learnt == nil {
+		l.learnt = lessons{}
 	}
+	l.learnt[r.Cell] = needed
+}
+
+// trial is one trial while it runs.
+type trial struct {
+	lab         *Lab
+	number      int
+	planned     scenario.Planned
+	directory   string
+	samplesFile string        // relative to directory; empty: not kept
+	learnt      time.Duration // the warm-up that earlier trials of the cell were seen to need
+	in          *surroundings
+	watch       probe.Watch // nil: the trial has no probe that looks on from outside
+	inWorker    error       // why the workers themselves do what such a probe would
+}
+
+// record returns the trial's record with its set-up only.
+func (t *trial) record(started time.Time) *record.Record {
+	r := &record.Record{
+		Version: record.Version, Trial: t.number, Repeat: t.planned.Repeat, Started: started,
+		Probe: string(t.planned.Cell.Probe), Cell: t.cell(),
+	}
+	if work, known := workloads.Work(t.planned.Cell.Workload); known {
+		r.WorkNS = (*int64)(&work)
+	}
+	return r
+}
+
+// cell returns the cell in the form of the record.
+func (t *trial) cell() record.Cell {
+	cell := recordedCell(t.planned.Cell)
+	cell.Connection = t.connection().String()
+	cell.Load = recordedLoad(t.planned.Cell, t.inFlight())
+	cell.Target = t.target()
+	if t.lab.Fleet != nil {
+		cell.Agents = t.lab.Fleet.Agents(cell.Clients)
+	}
+	return cell
+}
+
+// connection returns the cell's mode, or the stack's default.
+func (t *trial) connection() scenario.Connection {
+	cell := t.planned.Cell
+	s, err := catalog.Find(cell.Variant.Stack)
 	if err != nil {
-		r.Failure = err.Error()
-		if errors.Is(err, errCannotGoOn) {
-			return nil, err
-		}
+		return cell.Connection // the worker will say that there is no such stack
 	}
-	r.TookNS = int64(time.Since(started))
-	r.Checks = check.Judge(r, check.Default())
-	l.learn(r)
-	return r, nil
+	return catalog.ConnectionOf(s, cell.Variant, cell.Connection)
+}
+
+// target returns the foreign server to use, if any.
+func (t *trial) target() string {
+	variant := t.planned.Cell.Variant
+	if address, ok := t.lab.Targets[variant.String()]; ok {
+		return address
+	}
+	return t.lab.Targets[variant.Stack]
+}
+
+// inFlight returns the variant's limit; the variant was checked with the scenario.
+func (t *trial) inFlight() int {
+	limit, _ := catalog.InFlight(t.planned.Cell.Variant)
+	return limit
+}
+
+// isService reports whether the trial calls a service of the user's own.
+func (t *trial) isService() bool { return t.planned.Cell.Variant.Stack == service.Stack }
+
+// warmUpAtLeast returns the least warm-up of the trial: the scenario's, or the one that earlier
+// trials of the cell needed, up to the longest that the scenario allows.
+func (t *trial) warmUpAtLeast() time.Duration {
+	w := t.planned.Cell.WarmUp
+	return min(max(time.Duration(w.AtLeast), t.learnt), max(time.Duration(w.AtMost), time.Duration(w.AtLeast)))
 }
 
 // errCannotGoOn is wrapped by errors that every further trial would meet too.
 var errCannotGoOn = errors.New("the run cannot go on")
-
-// seed returns the seed of a trial's client and link. It is the same for all cells of a
-// repeat, so that compared cells get the same requests at the same times.
-func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }

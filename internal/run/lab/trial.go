@@ -3,97 +3,53 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"time"
 
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack/catalog"
-	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
+
+// trial runs one trial. If a worker fails, the record has a failure; an error means that
+// the run cannot go on.
+func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
+	t := &trial{lab: l, number: number, planned: planned, directory: run.Dir}
+	if planned.Cell.Samples {
+		t.samplesFile = run.SamplesFile(number)
+	}
+	started := time.Now()
+	r := t.record(started)
+	t.learnt = l.learnt[r.Cell]
+	err := t.measure(ctx, r)
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	if err != nil {
+		r.Failure = err.Error()
+		if errors.Is(err, errCannotGoOn) {
+			return nil, err
+		}
+	}
+	r.TookNS = int64(time.Since(started))
+	r.Checks = check.Judge(r, check.Default())
+	l.learn(r)
+	return r, nil
+}
 
 const (
 	// serverPatience limits the start of a server.
 	serverPatience = 20 * time.Second
 	// clientSilence limits the time between two events of a client.
 	clientSilence = 30 * time.Second
-	// drainAtMost limits the wait for calls that outlast the window.
-	drainAtMost = 10 * time.Second
 )
-
-// trial is one trial while it runs.
-type trial struct {
-	lab         *Lab
-	number      int
-	planned     scenario.Planned
-	directory   string
-	samplesFile string        // relative to directory; empty: not kept
-	learnt      time.Duration // the warm-up that earlier trials of the cell were seen to need
-	in          *surroundings
-	watch       probe.Watch // nil: the trial has no probe that looks on from outside
-	inWorker    error       // why the workers themselves do what such a probe would
-}
-
-// record returns the trial's record with its set-up only.
-func (t *trial) record(started time.Time) *record.Record {
-	r := &record.Record{
-		Version: record.Version,
-		Trial:   t.number,
-		Repeat:  t.planned.Repeat,
-		Started: started,
-		Probe:   string(t.planned.Cell.Probe),
-		Cell:    t.cell(),
-	}
-	if work, known := workloads.Work(t.planned.Cell.Workload); known {
-		r.WorkNS = (*int64)(&work)
-	}
-	return r
-}
-
-// cell returns the cell in the form of the record.
-func (t *trial) cell() record.Cell {
-	cell := recordedCell(t.planned.Cell)
-	cell.Connection = t.connection().String()
-	cell.Load = recordedLoad(t.planned.Cell, t.inFlight())
-	cell.Target = t.target()
-	if t.lab.Fleet != nil {
-		cell.Agents = t.lab.Fleet.Agents(cell.Clients)
-	}
-	return cell
-}
-
-// recordedCell returns the part of a record's cell that follows from the scenario alone: all
-// but the connection, the load and the target.
-func recordedCell(cell scenario.Cell) record.Cell {
-	return record.Cell{
-		Part:    cell.Part,
-		Stack:   cell.Variant.Stack,
-		Variant: cell.Variant.String(),
-		Place:   record.Place{Workload: cell.Workload, Payload: record.Payload{RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response)}, Clients: cell.Clients},
-		Network: recordedNetwork(cell.Network),
-	}
-}
-
-// connection returns the cell's mode, or the stack's default.
-func (t *trial) connection() scenario.Connection {
-	cell := t.planned.Cell
-	s, err := catalog.Find(cell.Variant.Stack)
-	if err != nil {
-		return cell.Connection // the worker will say that there is no such stack
-	}
-	return catalog.ConnectionOf(s, cell.Variant, cell.Connection)
-}
-
-// target returns the foreign server to use, if any.
-func (t *trial) target() string {
-	variant := t.planned.Cell.Variant
-	if address, ok := t.lab.Targets[variant.String()]; ok {
-		return address
-	}
-	return t.lab.Targets[variant.Stack]
-}
 
 // measure runs the two processes around one window and fills in the record.
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
@@ -103,7 +59,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	if t.in, err = t.surround(ctx); err != nil {
 		return err
 	}
-	defer func() { _ = t.in.close() }() // its error comes too late to matter
+	defer func() { _ = t.in.network.Close() }() // its error comes too late to matter
 	r.Limits = t.demand().limits(t.in.have)
 	if err := t.startWatch(); err != nil {
 		return err
@@ -116,7 +72,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	drops := countDrops(server.pid())
 	calling, client, watched, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
-	r.Link = t.in.linked()
+	r.Link = t.in.network.Stop()
 	serverResult, serverErr := server.stop(ctx)
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err
@@ -135,9 +91,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	r.Client.Allocations, r.Server.Allocations = result.Allocations, serverResult.Allocations
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
 	switch {
-	case server.process != nil:
-		t.applyServer(r, serverResult.Usage, result)
-	case server.outside != nil:
+	case server.process != nil || server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
 	case !t.isService(): // the report of a service says so anyway
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
@@ -183,8 +137,183 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 	}
 }
 
-// inFlight returns the variant's limit; the variant was checked with the scenario.
-func (t *trial) inFlight() int {
-	limit, _ := catalog.InFlight(t.planned.Cell.Variant)
-	return limit
+// launch starts a worker, on this machine or on the stage.
+func (t *trial) launch(ctx context.Context, launch worker.Launch) (worker.End, error) {
+	if t.lab.Staging != nil {
+		t.lab.Staging(launch.Spec.Role, &launch)
+	}
+	if t.in.stage != nil {
+		return t.in.stage.Start(ctx, launch)
+	}
+	process, err := worker.Start(launch)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+	}
+	return process, nil
+}
+
+func (t *trial) demand() demand {
+	cell := t.planned.Cell
+	return demand{
+		clients: cell.Clients, connection: t.connection(), load: cell.Load,
+		warmUp: time.Duration(cell.WarmUp.AtMost), delay: cell.Network.RoundTrip() / 2, naive: catalog.Naive(cell.Variant), apart: t.lab.Fleet != nil,
+	}
+}
+
+// surround makes the network of the cell.
+func (t *trial) surround(ctx context.Context) (*surroundings, error) {
+	asked := t.planned.Cell.Network
+	if t.lab.Fleet != nil {
+		return t.onStage(ctx)
+	}
+	if asked == (scenario.Network{}) {
+		return &surroundings{have: host.ReadLimits()}, nil
+	}
+	if address := t.target(); address != "" {
+		return nil, fmt.Errorf("the server at %s cannot be in the trial's own network: leave out `network`, or do not name a server", address)
+	}
+	network, err := link.New(settings(asked, t.lab.seed(t.planned.Repeat)))
+	if err != nil {
+		return nil, fmt.Errorf("make the trial's network: %w", err)
+	}
+	s := &surroundings{network: network}
+	if err := network.InClient(func() { s.have = host.ReadLimits() }); err != nil {
+		return nil, errors.Join(err, network.Close())
+	}
+	return s, nil
+}
+
+// onStage takes the agents of a trial.
+func (t *trial) onStage(ctx context.Context) (*surroundings, error) {
+	if t.planned.Cell.Network != (scenario.Network{}) {
+		return nil, errors.New("a fleet's machines have their own network, and no link is emulated between them: leave out `network` and --link")
+	}
+	if t.planned.Cell.Probe != "" {
+		return nil, fmt.Errorf("probe %s: probes look on from the machine that the ends run on: leave it out, or measure without a fleet", t.planned.Cell.Probe)
+	}
+	stage, err := t.lab.Fleet.Stage(ctx, t.planned.Cell.Clients)
+	if errors.Is(err, ErrTooFewAgents) {
+		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &surroundings{stage: stage, have: stage.Limits()}, nil
+}
+
+// surroundings returns where a process of the trial is started.
+func (t *trial) surroundings(cpus []int, enter func(*link.Network) error) host.Surroundings {
+	in := host.Surroundings{CPUs: cpus, Nice: t.lab.Nice}
+	if t.in.network != nil {
+		in.Enter = func() error { return enter(t.in.network) }
+	}
+	return in
+}
+
+// placed returns the CPUs of both ends; nil: unknown, as with several clients.
+func (t *trial) placed(s *server) (client, server []int) {
+	switch {
+	case t.in.stage == nil && s.process == nil:
+		return t.lab.Placement.Client, nil
+	case t.in.stage == nil:
+		return t.lab.Placement.Client, t.lab.Placement.Server
+	case s.machine != nil:
+		return nil, s.machine.CPUs
+	}
+	return nil, nil
+}
+
+// fillFleet describes the machines, and what each client did.
+func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serving worker.ServerResult, parts []worker.Part) error {
+	machines := []*worker.Machine{s.machine}
+	for _, p := range parts {
+		machines = append(machines, p.Result.Machine)
+	}
+	worker.WithoutSiblings(machines...)
+	r.Host = record.HostState{}
+	if m := s.machine; m != nil {
+		r.Host = m.State
+		fillNoise(&r.Host, serving.Noise)
+	}
+	r.Fleet = &record.Fleet{}
+	first := parts[0].Result.Client.BeginNS
+	for _, p := range parts {
+		first = min(first, p.Result.Client.BeginNS)
+	}
+	for _, p := range parts {
+		one, err := t.fleetClient(p, first)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Agent, err)
+		}
+		r.Fleet.Clients = append(r.Fleet.Clients, one)
+		r.Fleet.OpenedApartNS = max(r.Fleet.OpenedApartNS, one.BeginNS)
+	}
+	if m := s.machine; m != nil {
+		w := window{first, first + r.WindowNS}
+		if w.unwatched(m.Watched) == "" {
+			r.Server.Gaps = w.gaps(m.Watched)
+		}
+	}
+	if err := t.in.stage.End(ctx, r); err != nil {
+		return err
+	}
+	for i := range r.Fleet.Clients {
+		if path := &r.Fleet.Clients[i].SamplesFile; *path != "" {
+			var err error
+			if *path, err = filepath.Rel(t.directory, *path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fleetClient returns the record of one client and of its machine.
+func (t *trial) fleetClient(p worker.Part, first int64) (record.FleetClient, error) {
+	c := p.Result.Client
+	own := &record.Record{Cell: t.cell(), WindowNS: c.EndNS - c.BeginNS}
+	fill(own, c)
+	own.Client.Version, own.Client.GoMaxProcs = p.Ready.Runtime, p.Ready.GoMaxProcs
+	if m := p.Result.Machine; m != nil {
+		own.Client.CPUs, own.Host = m.CPUs, m.State
+		if w := (window{c.BeginNS, c.EndNS}); len(m.Watched) > 0 && w.unwatched(m.Watched) == "" {
+			own.Client.Gaps = w.gaps(m.Watched)
+		}
+	}
+	applyUsage(&own.Client, c.Usage, own.WindowNS)
+	applyAllowance(&own.Client, c.Allowance)
+	fillNoise(&own.Host, c.Noise)
+	if c.Usage != nil {
+		own.Host.SuspendedNS = &c.Usage.SuspendedNS
+	}
+	times := c.Service
+	if c.Response != nil {
+		times = *c.Response
+	}
+	p50, p99, err := quantiles(times)
+	if err != nil {
+		return record.FleetClient{}, err
+	}
+	connections := own.Connections
+	connections.Connect, connections.Handshake, connections.FirstByte = nil, nil, nil
+	one := record.FleetClient{
+		Agent: record.Agent{Name: p.Agent}, Clients: p.Clients,
+		BeginNS: c.BeginNS - first, WindowNS: own.WindowNS,
+		Requests: c.Requests, Completed: c.Completed, Straddling: c.Straddling,
+		StraddlingNS: c.StraddlingNS, BacklogNS: c.BacklogNS, InFlight: c.InFlight, Active: c.Active,
+		ServiceNS: c.Service.Sum, P50NS: p50, P99NS: p99, MaxNS: times.Max,
+		WarmUp: c.WarmUp, Pacing: c.Pacing, Process: own.Client, Connections: connections, Engine: own.Engine, Host: own.Host,
+	}
+	for _, f := range c.Failures {
+		one.Failed += f.Count
+	}
+	return one, nil
+}
+
+func quantiles(d latency.Distribution) (p50, p99 int64, err error) {
+	h, err := d.Decode()
+	if err != nil {
+		return 0, 0, err
+	}
+	return int64(h.Quantile(0.5)), int64(h.Quantile(0.99)), nil
 }

@@ -9,7 +9,37 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/conn"
 )
+
+// recordedCell returns the part of a record's cell that follows from the scenario alone: all
+// but the connection, the load and the target.
+func recordedCell(cell scenario.Cell) record.Cell {
+	return record.Cell{
+		Part: cell.Part, Stack: cell.Variant.Stack, Variant: cell.Variant.String(),
+		Place:   record.Place{Workload: cell.Workload, Payload: record.Payload{RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response)}, Clients: cell.Clients},
+		Network: recordedNetwork(cell.Network),
+	}
+}
+
+// recordedLoad returns the cell's load; the in-flight limit is an option of every
+// variant, and carried out by the load engine.
+func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
+	l := cell.Load
+	recorded := record.Load{
+		Model: string(l.Model), DurationNS: int64(l.Duration),
+		RatePerSecond: l.Rate, RampTo: l.To, Arrivals: string(l.Arrivals), InFlightLimit: inFlight,
+	}
+	switch l.Model {
+	case scenario.Burst:
+		recorded.Burst = l.Requests
+	case scenario.Search:
+		recorded.Goal = l.Goal.String()
+	default:
+		recorded.RequestsPerClient, recorded.TotalRequests = l.Requests, l.Total
+	}
+	return recorded
+}
 
 // fill copies the client's measurement into the record.
 func fill(r *record.Record, c *worker.ClientResult) {
@@ -85,8 +115,7 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 		p.SchedP99NS = (*int64)(&p99)
 	}
 	if cpus := len(p.CPUs); cpus > 0 && windowNS > 0 {
-		busy := float64(u.CPU()) / float64(windowNS) / float64(cpus)
-		p.Busy = &busy
+		p.Busy = new(float64(u.CPU()) / float64(windowNS) / float64(cpus))
 	}
 }
 
@@ -140,4 +169,84 @@ func greater[T int64 | float64](known *T, value T) *T {
 		return known
 	}
 	return &value
+}
+
+// traffic converts the traffic of the client's connections. Figures that its transport
+// does not have are absent.
+func traffic(t *worker.Traffic) *record.Traffic {
+	if t == nil {
+		return nil
+	}
+	r := &record.Traffic{
+		Transport: t.Transport, SpanNS: t.SpanNS,
+		SentBytes: t.SentBytes, ReceivedBytes: t.ReceivedBytes,
+		SentPackets: &t.SentPackets, ReceivedPackets: &t.ReceivedPackets,
+		Retransmits: &t.Retransmits,
+	}
+	if rtt := t.RTT(); rtt > 0 {
+		r.RTTNS, r.MinRTTNS = (*int64)(&rtt), measured(int64(t.MinRTT))
+	}
+	if t.Handshakes > 0 {
+		r.HandshakeSentBytes, r.HandshakeReceivedBytes = &t.HandshakeSentBytes, &t.HandshakeReceivedBytes
+	}
+	if t.Transport == "tcp" {
+		r.SentPureAcks, r.ReceivedPureAcks = &t.SentPureAcks, &t.ReceivedPureAcks
+		r.BusyNS, r.BlockedNS = (*int64)(&t.Busy), (*int64)(&t.Blocked)
+		r.SendCalls = measured(t.SendCalls)
+		return r
+	}
+	r.SendCalls, r.ReceiveCalls, r.Offload = &t.SendCalls, &t.ReceiveCalls, "none"
+	if t.GSO {
+		r.Offload = "gso"
+	}
+	return r
+}
+
+// wire divides what a census counted between the layers.
+func wire(c *worker.Census) *record.Wire {
+	if c == nil || c.Calls == 0 || c.Traffic.SentBytes == 0 {
+		return nil // neither the kernel nor QUIC carried anything
+	}
+	t := c.Traffic
+	w := &record.Wire{
+		Calls: c.Calls,
+		Request: layers{
+			messages: c.MessageSentBytes, payload: t.SentBytes, records: c.RecordsSent, streams: c.StreamSentBytes,
+			packets: t.SentPackets - t.SentPureAcks, acks: t.SentPureAcks, ackBytes: c.AckSentBytes,
+		}.share(c),
+		Response: layers{
+			messages: c.MessageReceivedBytes, payload: t.ReceivedBytes, records: c.RecordsReceived, streams: c.StreamReceivedBytes,
+			packets: t.ReceivedPackets - t.ReceivedPureAcks, acks: t.ReceivedPureAcks, ackBytes: c.AckReceivedBytes,
+		}.share(c),
+		FirstSentBytes: float64(c.First.SentBytes), FirstReceivedBytes: float64(c.First.ReceivedBytes),
+	}
+	if h := c.Handshakes; h.Count > 0 {
+		w.HandshakeSentBytes = float64(h.SentBytes) / float64(h.Count)
+		w.HandshakeReceivedBytes = float64(h.ReceivedBytes) / float64(h.Count)
+	}
+	return w
+}
+
+// layers holds the sums of one direction.
+type layers struct {
+	messages, payload int64
+	records           int64 // TLS over TCP
+	streams, ackBytes int64 // QUIC: of its streams, of packets that only acknowledge
+	packets, acks     int64 // with payload, and without
+}
+
+// share returns the bytes of one call in each layer.
+func (l layers) share(c *worker.Census) record.WireBytes {
+	each := func(sum int64) float64 { return float64(sum) / float64(c.Calls) }
+	security := l.records * conn.RecordBytes
+	if c.Traffic.Transport == "udp" {
+		security = l.payload - l.ackBytes - l.streams
+	}
+	return record.WireBytes{
+		MessageBytes:   each(l.messages),
+		ProtocolBytes:  each(l.payload - l.ackBytes - security - l.messages),
+		SecurityBytes:  new(each(security)),
+		TransportBytes: new(each(l.packets * c.Traffic.HeaderBytes)),
+		AckBytes:       new(each(l.ackBytes + l.acks*c.Traffic.HeaderBytes)),
+	}
 }

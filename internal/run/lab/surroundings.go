@@ -1,15 +1,92 @@
 package lab
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
-	"wirelab.dev/internal/wire/stack/catalog"
 )
+
+// A Fleet runs the ends of trials with agents on other machines.
+type Fleet interface {
+	// Stage takes agents for a trial whose client has that number of callers, and compares
+	// their clocks with this machine's.
+	Stage(ctx context.Context, callers int) (Stage, error)
+	// Agents returns the number of agents that share that number of callers.
+	Agents(callers int) int
+}
+
+// ErrTooFewAgents is wrapped by the error of a stage that every further trial would meet, too.
+var ErrTooFewAgents = errors.New("too few agents")
+
+// A Stage starts the ends of a trial.
+type Stage interface {
+	// Address returns the address for a server to listen at.
+	Address() string
+	// Limits returns the lowest limits of the machines that have clients.
+	Limits() host.Limits
+	// Start starts an end, as worker.Start does. A client may be one of several machines
+	// together: its result then has parts. Instants of results are on this machine's clock.
+	Start(ctx context.Context, l worker.Launch) (worker.End, error)
+	// End compares the clocks again, and fills in who the agents were, and the paths of their
+	// samples.
+	End(ctx context.Context, r *record.Record) error
+}
+
+// surroundings are the network of a trial and the machine's limits in it.
+type surroundings struct {
+	network *link.Network // nil: the machine's own
+	have    host.Limits
+	stage   Stage // nil: the ends run on this machine
+}
+
+// listenAddress returns the address that the trial's server listens at.
+func (s *surroundings) listenAddress() string {
+	switch {
+	case s.stage != nil:
+		return s.stage.Address()
+	case s.network != nil:
+		return s.network.Address + ":0"
+	}
+	return "127.0.0.1:0"
+}
+
+// settings returns a scenario's network as settings of package link. A network without a seed
+// gets the trial's.
+func settings(n scenario.Network, seed uint64) link.Settings {
+	up, down := n.Ways()
+	return link.Settings{
+		Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse, Emulated: n.Emulated,
+		Up: way(up), Down: way(down), MTU: n.MTU, Seed: cmp.Or(n.Seed, seed),
+	}
+}
+
+// recordedNetwork returns the cell's network in the form of records.
+func recordedNetwork(n scenario.Network) record.Network {
+	recorded := record.Network{Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse}
+	if n.Linked() {
+		up, down := n.Ways()
+		recorded.DelayNS = int64(n.RoundTrip() / 2)
+		recorded.Link, recorded.Up, recorded.Down = n.String(), way(up), way(down)
+	}
+	return recorded
+}
+
+func way(p scenario.Path) record.Way {
+	return record.Way{
+		DelayNS: int64(p.Delay), JitterNS: int64(p.Jitter),
+		Loss: float64(p.Loss), BurstLoss: float64(p.BurstLoss.Share), BurstPackets: p.BurstLoss.Packets,
+		Reorder: float64(p.Reorder), Duplicate: float64(p.Duplicate), Rate: int64(p.Rate), QueueBytes: int(p.Queue),
+	}
+}
 
 // fastestOpening is more connections per second than any client opens on
 // loopback: a bare TCP loop on two CPUs makes 13,000.
@@ -24,14 +101,6 @@ type demand struct {
 	delay      time.Duration
 	naive      bool
 	apart      bool // the client is on another machine
-}
-
-func (t *trial) demand() demand {
-	cell := t.planned.Cell
-	return demand{
-		clients: cell.Clients, connection: t.connection(), load: cell.Load,
-		warmUp: time.Duration(cell.WarmUp.AtMost), delay: cell.Network.RoundTrip() / 2, naive: catalog.Naive(cell.Variant), apart: t.lab.Fleet != nil,
-	}
 }
 
 // ports returns how many ports the connections hold at most, if a closed one keeps its

@@ -1,0 +1,232 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/link"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack/catalog"
+)
+
+// server is the trial's server: a worker, or a given address.
+type server struct {
+	process worker.End // nil for a given address
+	address string
+	trust   secure.Trust
+	// congestion is the congestion control of its sockets, as far as it is known.
+	congestion string
+	// outside reads the cost of a peer, or of a service at a given address. It is nil for
+	// wirelab's own worker, which reads its own cost, and for a service on another machine.
+	outside *worker.Outsider
+	spent   time.Duration   // by a service at a given address, while it was seen
+	machine *worker.Machine // of a server on another, once it has stopped
+}
+
+// startServer starts the server and waits until it listens.
+func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, error) {
+	if address := t.target(); address != "" {
+		given := &server{address: address, trust: t.lab.Trust}
+		if t.isService() {
+			given.outside = t.findService(address)
+		}
+		return given, nil
+	}
+	process, err := t.launch(ctx, worker.Launch{
+		Name:    "server " + r.Cell.Variant,
+		Command: t.program(catalog.ServerPeer),
+		Spec:    t.serverSpec(),
+		In:      t.surroundings(t.lab.Placement.Server, (*link.Network).EnterServer),
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.Warnings = append(r.Warnings, process.Warnings()...)
+	ctx, cancel := context.WithTimeoutCause(ctx, serverPatience, fmt.Errorf("it was not ready within %v", serverPatience))
+	defer cancel()
+	ready, err := process.Ready(ctx)
+	if err != nil {
+		process.Kill()
+		return nil, err
+	}
+	if err := t.watchProcess(probe.Server, ready.PID); err != nil {
+		process.Kill()
+		return nil, err
+	}
+	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
+	r.Settings = tuning.At(tuning.Server, ready.Settings)
+	listening := &server{process: process, address: ready.Address, congestion: ready.Congestion, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}
+	if err := t.watchPort(listening); err != nil {
+		process.Kill()
+		return nil, err
+	}
+	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign && t.in.stage == nil { // agents look themselves
+		listening.outside = worker.OutsideOf(ready.PID)
+	}
+	return listening, nil
+}
+
+// stop ends the server and returns what it measured of itself: nothing for a given
+// address. A server that died during the trial is an error here.
+func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
+	var nothing worker.ServerResult
+	seen := s.outside.LookBack()
+	if s.process == nil {
+		if seen.Usage != nil {
+			s.spent = seen.Usage.CPU()
+		}
+		return worker.ServerResult{Usage: seen.Usage, Allowance: seen.Allowance}, nil
+	}
+	if ctx.Err() != nil {
+		s.process.Kill()
+		return nothing, context.Cause(ctx)
+	}
+	if err := s.process.Stop(); err != nil {
+		return nothing, err
+	}
+	result, err := s.process.Result(ctx)
+	if err != nil || result.Server == nil {
+		return nothing, err
+	}
+	told := *result.Server
+	s.machine = result.Machine
+	seen.AddToServer(&told)
+	return told, nil
+}
+
+// pid returns the server's process number. If it is unknown, as that of a given address, pid
+// returns wirelab's own, which is in the same network.
+func (s *server) pid() int {
+	switch {
+	case s.process != nil:
+		return s.process.PID() // 0 on another machine
+	case s.outside != nil:
+		return s.outside.PID
+	}
+	return os.Getpid()
+}
+
+// port returns the port that the server listens on.
+func (s *server) port() int {
+	_, text, err := net.SplitHostPort(s.address)
+	if err != nil {
+		return 0
+	}
+	port, _ := strconv.Atoi(text)
+	return port
+}
+
+// cpu returns the CPU time of a server that has stopped, as far as it is known.
+func (s *server) cpu() time.Duration {
+	if s.process == nil {
+		return s.spent
+	}
+	return s.process.CPU()
+}
+
+// program returns the program of an end of the trial; peerOf returns the end's peer.
+func (t *trial) program(peerOf func(scenario.Variant) (peer.Peer, bool)) []string {
+	if p, foreign := peerOf(t.planned.Cell.Variant); foreign {
+		return t.lab.Peers[p.Name]
+	}
+	if limit := catalog.SmallObject(t.planned.Cell.Variant); limit != 0 {
+		return t.lab.Rebuilt[limit]
+	}
+	return t.lab.Worker
+}
+
+// serverSpec returns the spec of the trial's server.
+func (t *trial) serverSpec() worker.Spec {
+	spec := t.spec(worker.ServerRole, t.in.listenAddress())
+	if p, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign {
+		spec.Stack = catalog.ForPeer(t.planned.Cell.Variant, p, peer.Server).String()
+	}
+	return spec
+}
+
+func (t *trial) spec(role worker.Role, address string) worker.Spec {
+	cell := t.planned.Cell
+	return worker.Spec{
+		Contract: worker.Contract, Role: role, Stack: cell.Variant.String(),
+		Workload: worker.Workload{
+			Name: cell.Workload, Definition: cell.Definition,
+			RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response),
+		},
+		Address: address, Probe: string(cell.Probe),
+		// Only the probe of CPU time can be in the worker in place of outside.
+		ProfileCPU: t.inWorker != nil,
+	}
+}
+
+// findService finds the processes of a service of the user's own, if it is on this machine.
+func (t *trial) findService(address string) *worker.Outsider {
+	definition, err := service.Parse(t.planned.Cell.Definition)
+	if err != nil {
+		return nil // the client's worker will say so
+	}
+	network := definition.Network
+	if definition.Wire == service.HTTP3 || definition.Wire == service.GRPCH3 {
+		network = "udp"
+	}
+	if network != "unix" && !isOwnAddress(address) {
+		return nil
+	}
+	pids := host.Listeners(network, address)
+	if len(pids) == 0 {
+		return nil
+	}
+	return worker.Outside(pids[0], func() (probe.Usage, error) { return usageOf(pids) })
+}
+
+// isOwnAddress reports whether an address belongs to this machine.
+func isOwnAddress(address string) bool {
+	name, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(name)
+	if err != nil || ip == nil {
+		return false
+	}
+	if ip.IsLoopback() {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range own {
+		if network, is := a.(*net.IPNet); is && network.IP.Equal(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// usageOf returns what some processes used together. One that has ended is left out.
+func usageOf(pids []int) (sum probe.Usage, err error) {
+	alive := false
+	for _, pid := range pids {
+		one, wrong := probe.OfProcess(pid)
+		if wrong != nil {
+			err = wrong
+			continue
+		}
+		alive, sum = true, sum.Plus(one)
+	}
+	if !alive {
+		return sum, err
+	}
+	sum.AtNS = clock.Now()
+	return sum, nil
+}
