@@ -145,26 +145,15 @@ func parseThrottled(stat []byte) Throttled {
 	var t Throttled
 	for line := range bytes.Lines(stat) {
 		name, figure, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-		var into *int64
-		unit := int64(1)
+		value, _ := strconv.ParseInt(string(figure), 10, 64)
 		switch string(name) {
 		case "nr_throttled":
-			into = &t.Periods
+			t.Periods = value
 		case "throttled_time":
-			into = &t.TimeNS
+			t.TimeNS = value
 		case "throttled_usec":
-			into, unit = &t.TimeNS, 1000
-		default:
-			continue
+			t.TimeNS = 1000 * value
 		}
-		value := int64(0)
-		for _, digit := range figure {
-			if digit < '0' || digit > '9' {
-				break
-			}
-			value = 10*value + int64(digit-'0')
-		}
-		*into = value * unit
 	}
 	return t
 }

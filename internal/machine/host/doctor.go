@@ -137,7 +137,7 @@ func Doctor(ctx context.Context) []Finding {
 
 func (e examination) placement() Finding {
 	placement := Place(e.info.Topology, Want{})
-	if err := OnDisposableThread(func() error { return pinThread(placement.Server) }); err != nil {
+	if err := OnDisposableThread(func() error { return PinThread(placement.Server) }); err != nil {
 		return missing("allow sched_setaffinity, on Linux", "%v", err)
 	}
 	finding := ok("server on CPU %s, clients on %s, of %d allowed CPUs on %d cores",
@@ -164,17 +164,13 @@ func (e examination) quota() Finding {
 
 // neighbours looks whether the processes that disturb a trial can be named.
 func (e examination) neighbours() Finding {
-	others := 0
-	for pid := range TakeCensus() {
-		if pid != os.Getpid() {
-			others++
-		}
-	}
-	if others == 0 {
+	others := TakeCensus()
+	delete(others, os.Getpid())
+	if len(others) == 0 {
 		return limited("mount /proc without hidepid; in a container, share the machine's process namespace",
 			"no other process is visible: what disturbs a trial is measured, and not named")
 	}
-	return ok("%d other processes are visible, and named if they disturb a trial", others)
+	return ok("%d other processes are visible, and named if they disturb a trial", len(others))
 }
 
 func (e examination) priority() Finding {

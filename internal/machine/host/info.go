@@ -97,7 +97,7 @@ func Describe() Info { return describe(os.DirFS("/")) }
 func describe(root fs.FS) Info {
 	from := &facts{root: root}
 	info := Info{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(), Go: describeGo()}
-	allowed, err := allowedCPUs()
+	allowed, err := AllowedCPUs()
 	if err != nil {
 		from.miss("CPU affinity", err)
 	}

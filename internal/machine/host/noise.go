@@ -186,7 +186,7 @@ type Noise struct {
 // the time of the process's other threads.
 func Calibrate(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
-		cpus, _ = allowedCPUs() // on an error there is nothing to pin to either
+		cpus, _ = AllowedCPUs() // on an error there is nothing to pin to either
 	}
 	var noise Noise
 	var elapsed, spun time.Duration
@@ -228,7 +228,7 @@ type busyLoop struct{ elapsed, used, largestGap time.Duration }
 
 // run pins the calling thread, which is not used afterwards, and loops for d.
 func (l *busyLoop) run(cpu int, d time.Duration) error {
-	if err := pinThread([]int{cpu}); err != nil {
+	if err := PinThread([]int{cpu}); err != nil {
 		return err
 	}
 	before, start := threadCPU(), time.Now()

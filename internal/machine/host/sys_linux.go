@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowedCPUs asks for the calling thread, which in Go stands for the process
+// AllowedCPUs asks for the calling thread, which in Go stands for the process
 // as long as only disposable threads are pinned.
-func allowedCPUs() ([]int, error) {
+func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("read CPU affinity: %w", err)
@@ -30,7 +30,8 @@ func allowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-func pinThread(cpus []int) error {
+// PinThread binds the calling thread, which is to end after its work, to CPUs.
+func PinThread(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)

@@ -13,9 +13,11 @@ func needsLinux(what string) error {
 	return fmt.Errorf("%s: %w: it takes Linux, this is %s", what, ErrUnsupported, runtime.GOOS)
 }
 
-func allowedCPUs() ([]int, error) { return nil, needsLinux("read CPU affinity") }
+// AllowedCPUs is for Linux.
+func AllowedCPUs() ([]int, error) { return nil, needsLinux("read CPU affinity") }
 
-func pinThread([]int) error { return needsLinux("set CPU affinity") }
+// PinThread is for Linux.
+func PinThread([]int) error { return needsLinux("set CPU affinity") }
 
 func reniceThread(int) error { return needsLinux("set priority") }
 

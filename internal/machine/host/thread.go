@@ -61,7 +61,7 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 // used for other work afterwards.
 func setUpThread(cpus []int, nice int) (warnings []string) {
 	if len(cpus) > 0 {
-		if err := pinThread(cpus); err != nil {
+		if err := PinThread(cpus); err != nil {
 			warnings = append(warnings, fmt.Sprintf("not pinned to CPUs %v: %v", cpus, err))
 		}
 	}

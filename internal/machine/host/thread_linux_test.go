@@ -52,7 +52,7 @@ func playing(t *testing.T, role string) *exec.Cmd {
 }
 
 func TestStartPinned(t *testing.T) {
-	before, err := allowedCPUs()
+	before, err := AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestStartPinned(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the child did not live to its own end: %v", err)
 	}
-	after, err := allowedCPUs()
+	after, err := AllowedCPUs()
 	if err != nil || len(after) != len(before) {
 		t.Errorf("the test's own CPUs changed from %v to %v (%v)", before, after, err)
 	}
@@ -201,7 +201,7 @@ func awaitBurning(t *testing.T, pid int) {
 }
 
 func TestCalibrateSeesANeighbour(t *testing.T) {
-	allowed, err := allowedCPUs()
+	allowed, err := AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}

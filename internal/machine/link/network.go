@@ -35,6 +35,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"strings"
@@ -64,9 +65,6 @@ type carrier interface {
 // New makes a network. If the machine refuses, the error wraps
 // host.ErrUnsupported.
 func New(s Settings) (*Network, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
 	if s.linked() {
 		return newLink(s)
 	}
@@ -201,3 +199,62 @@ func whatForbids(root fs.FS) string {
 	}
 	return "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN, or use a kernel with CONFIG_USER_NS"
 }
+
+// Settings describe a network. A zero value leaves the kernel's default for a new
+// namespace, unless the field says otherwise. Without a link, both ends use the
+// loopback of one namespace. They are not checked again: a scenario refuses what no link can do.
+type Settings struct {
+	// Ports is the number of local ports for connections to one server.
+	Ports int
+	// TimeWaitReuse lets a loopback connection take over the ports of a closed one
+	// after a second, which is Linux's default. Without it, they stay in use for a
+	// minute.
+	TimeWaitReuse bool
+	// Emulated makes a link that goes through an emulator even where Up and Down
+	// are zero, so that the emulator's own cost can be measured.
+	Emulated bool
+	// Up is the way from client to server, Down the way back. Bursts of losses are E. N. Gilbert's
+	// ("Capacity of a Burst-Noise Channel", 1960): after each packet the link turns bad, or good
+	// again, with a fixed probability, and packets that come while it is bad are lost.
+	Up, Down record.Way
+	// MTU is the longest IP packet of a link, in bytes. 0: 1500. An MTU alone makes a
+	// link that does nothing else: a bare pair of interfaces.
+	MTU int
+	// Seed decides the fate of each packet, by its number in each direction: the same
+	// seed loses and delays the same ones.
+	Seed uint64
+}
+
+// Bounds of the queue of a path that names none. An emulator could not hold more than
+// the upper one.
+const (
+	leastDefaultQueue = 32 << 10
+	mostDefaultQueue  = 8 << 20
+)
+
+// queueBytes returns the queue of a path: if it names none, what the rate carries in 100 ms.
+func queueBytes(p record.Way) int {
+	if p.QueueBytes > 0 {
+		return p.QueueBytes
+	}
+	const bitsIn100ms = 8 * 10
+	return int(min(max(p.Rate/bitsIn100ms, leastDefaultQueue), mostDefaultQueue))
+}
+
+// linked reports whether the settings ask for a link between two namespaces.
+func (s Settings) linked() bool { return s.Emulated || s.MTU != 0 || acts(s.Up) || acts(s.Down) }
+
+// acts reports whether the path does anything to a packet.
+func acts(p record.Way) bool {
+	p.QueueBytes, p.BurstPackets = 0, 0
+	return p != record.Way{}
+}
+
+// DefaultMTU is that of Ethernet.
+const DefaultMTU = 1500
+
+// mtu returns the MTU with its default filled in.
+func (s Settings) mtu() int { return cmp.Or(s.MTU, DefaultMTU) }
+
+// headerBytes is the length of an Ethernet header (ETH_HLEN of linux/if_ether.h).
+const headerBytes = 14

@@ -76,27 +76,20 @@ func readProcess(proc fs.FS, pid int) (Usage, error) {
 // which may itself hold any character, is field 2.
 func parseStat(stat string) (Usage, error) {
 	const (
-		tick        = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
-		firstField  = 3
-		minorFaults = 10 - firstField
-		majorFaults = 12 - firstField
-		user        = 14 - firstField
-		system      = 15 - firstField
+		tick       = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
+		firstField = 3
 	)
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	var usage Usage
 	for field, into := range map[int]*int64{
-		minorFaults: &usage.MinorFaults,
-		majorFaults: &usage.MajorFaults,
-		user:        &usage.UserNS,
-		system:      &usage.SystemNS,
+		10: &usage.MinorFaults, 12: &usage.MajorFaults, 14: &usage.UserNS, 15: &usage.SystemNS,
 	} {
-		if field >= len(fields) {
+		if field-firstField >= len(fields) {
 			return Usage{}, fmt.Errorf("parse stat: %d fields: want 50 or more", len(fields)+firstField-1)
 		}
-		value, err := strconv.ParseInt(fields[field], 10, 64)
+		value, err := strconv.ParseInt(fields[field-firstField], 10, 64)
 		if err != nil {
-			return Usage{}, fmt.Errorf("parse stat: field %d: %w", field+firstField, err)
+			return Usage{}, fmt.Errorf("parse stat: field %d: %w", field, err)
 		}
 		*into = value
 	}
@@ -124,13 +117,9 @@ func statusFigure(status []byte, label string) (figure int64, found bool) {
 		return 0, false
 	}
 	text := bytes.TrimLeft(status[at+len(label):], " \t")
-	digits := 0
-	for digits < len(text) && '0' <= text[digits] && text[digits] <= '9' {
-		digits++
+	if end := bytes.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		text = text[:end]
 	}
-	figure, err := strconv.ParseInt(string(text[:digits]), 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	return figure, true
+	figure, err := strconv.ParseInt(string(text), 10, 64)
+	return figure, err == nil
 }

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"wirelab.dev/internal/machine/host"
 )
 
 // resourceUsage reads the kernel's account of the calling process, but for its
@@ -73,10 +75,8 @@ func suspended() (int64, error) {
 // becomeSentinel pins the calling thread, which is not used afterwards, and asks for
 // timers that are not put off to save wakings (PR_SET_TIMERSLACK).
 func becomeSentinel(cpu int) error {
-	var set unix.CPUSet
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("set CPU affinity: %w", err)
+	if err := host.PinThread([]int{cpu}); err != nil {
+		return err
 	}
 	return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 }

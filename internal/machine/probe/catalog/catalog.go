@@ -20,12 +20,14 @@ func IsOutside(name string) bool {
 // its work themselves, if they are written in Go.
 var ErrInWorker = errors.New("only Go workers themselves can tell")
 
-// inWorker adds ErrInWorker to the error of a probe for which it is so.
-func inWorker(name string, err error) error {
+// Start starts a probe. Its error wraps host.ErrUnsupported where the machine does not allow it in
+// any way, and ErrInWorker where workers can do without.
+func Start(name string) (probe.Watch, error) {
+	w, err := start(name)
 	if name == record.ProbeCPU && errors.Is(err, host.ErrUnsupported) {
-		return fmt.Errorf("%w: %w", ErrInWorker, err)
+		err = fmt.Errorf("%w: %w", ErrInWorker, err)
 	}
-	return err
+	return w, err
 }
 
 // Coverage returns how a probe works on this machine. Its error wraps host.ErrUnsupported if it

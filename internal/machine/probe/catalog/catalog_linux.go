@@ -21,13 +21,9 @@ var starts = map[string]func() (probe.Watch, error){
 	record.ProbeLife:     life.Start,
 }
 
-// Start starts a probe. Its error wraps host.ErrUnsupported where the machine does not allow
-// it in any way, and ErrInWorker where workers can do without.
-func Start(name string) (probe.Watch, error) {
-	start := starts[name]
-	if start == nil {
-		return nil, fmt.Errorf("there is no probe %q", name)
+func start(name string) (probe.Watch, error) {
+	if start, known := starts[name]; known {
+		return start()
 	}
-	w, err := start()
-	return w, inWorker(name, err)
+	return nil, fmt.Errorf("there is no probe %q", name)
 }

@@ -12,12 +12,11 @@ import (
 	"wirelab.dev/internal/machine/probe/life"
 )
 
-// Start starts a probe that needs no kernel support. Its error wraps host.ErrUnsupported, and
-// ErrInWorker where workers can do without the probe.
-func Start(name string) (probe.Watch, error) {
+// start starts a probe that needs no kernel support.
+func start(name string) (probe.Watch, error) {
 	err := fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
 	if name == record.ProbeLife {
 		return life.StartCoarse(err), nil
 	}
-	return nil, inWorker(name, err)
+	return nil, err
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"wirelab.dev/internal/data/record"
@@ -95,15 +96,16 @@ func (w *Watch) drain(pids [2]int) error {
 			}
 		}
 	}
-	for _, sampler := range []*perfevent.Sampler{w.of, w.threads[0], w.threads[1]} {
-		if sampler == nil {
-			continue
-		}
+	for _, sampler := range w.samplers() {
 		if err := sampler.Drain(keep); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *Watch) samplers() []*perfevent.Sampler {
+	return slices.DeleteFunc([]*perfevent.Sampler{w.of, w.threads[0], w.threads[1]}, func(s *perfevent.Sampler) bool { return s == nil })
 }
 
 // Coverage returns how it works.
@@ -142,11 +144,9 @@ func (w *Watch) Process(end probe.End, pid int) error {
 func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error) {
 	programs, err := w.Collector.Stop()
 	var lost int64
-	for _, sampler := range []*perfevent.Sampler{w.of, w.threads[0], w.threads[1]} {
-		if sampler != nil {
-			lost += sampler.Lost()
-			err = errors.Join(err, sampler.Close())
-		}
+	for _, sampler := range w.samplers() {
+		lost += sampler.Lost()
+		err = errors.Join(err, sampler.Close())
 	}
 	if err != nil {
 		return findings, err

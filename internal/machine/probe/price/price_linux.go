@@ -31,11 +31,15 @@ func Measure(start func() (probe.Watch, error)) (p Prices, err error) {
 }
 
 func measure(start func() (probe.Watch, error)) (p Prices, err error) {
-	cpu, err := pinHere()
+	cpus, err := host.AllowedCPUs()
 	if err != nil {
 		return p, err
 	}
-	echo, err := startEcho(cpu)
+	last := cpus[len(cpus)-1:] // the first ones have more interrupts
+	if err := host.PinThread(last); err != nil {
+		return p, err
+	}
+	echo, err := startEcho(last)
 	if err != nil {
 		return p, err
 	}
@@ -69,29 +73,13 @@ func (e *echo) watched(start func() (probe.Watch, error), shortest *times) error
 	return err
 }
 
-// pinHere pins the thread to the last CPU that it may use: the first ones have more
-// interrupts.
-func pinHere() (unix.CPUSet, error) {
-	var allowed, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return one, fmt.Errorf("find the CPUs to measure on: %w", err)
-	}
-	for cpu := range len(allowed) * 64 {
-		if allowed.IsSet(cpu) {
-			one.Zero()
-			one.Set(cpu)
-		}
-	}
-	return one, unix.SchedSetaffinity(0, &one)
-}
-
 // An echo is a thread that sends back every byte it receives.
 type echo struct {
 	there, back [2]int // pipes
 	ended       chan error
 }
 
-func startEcho(cpu unix.CPUSet) (*echo, error) {
+func startEcho(cpus []int) (*echo, error) {
 	e := &echo{ended: make(chan error, 1)}
 	for _, pipe := range []*[2]int{&e.there, &e.back} {
 		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -100,7 +88,7 @@ func startEcho(cpu unix.CPUSet) (*echo, error) {
 	}
 	go func() { // ends when its pipe does
 		e.ended <- host.OnDisposableThread(func() error {
-			if err := unix.SchedSetaffinity(0, &cpu); err != nil {
+			if err := host.PinThread(cpus); err != nil {
 				return errors.Join(err, unix.Close(e.back[1]))
 			}
 			var one [1]byte
