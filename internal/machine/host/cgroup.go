@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// cpuGroups lists the folders of a process's control groups that can limit its CPU time,
-// its own and their ancestors. Version 1, version 2 and the hybrid of both are read.
-// process is a process number, or "self".
+// cpuGroups lists the folders of a process's control groups that can limit its CPU time, and their
+// ancestors, for version 1, version 2 and the hybrid of both. process is a process number, or
+// "self".
 //
-// Inside a container the path may be the host's and not exist below the mount. The walk
-// then ends at the mount's root, which is the container's own group.
+// Inside a container the path may be the host's. The walk then ends at the mount's root, which is
+// the container's own group.
 func cpuGroups(root fs.FS, process string) []string {
 	text, _ := readText(root, "proc/"+process+"/cgroup") // without procfs there are none
 	var folders []string
@@ -42,9 +42,8 @@ func cpuGroups(root fs.FS, process string) []string {
 	return folders
 }
 
-// ancestors walks from a group up to the mount's root and returns the folders that hold
-// the file. Of two mounts the first that has such a folder counts: the second may be
-// another name of the same.
+// ancestors returns the folders from a group to the mount's root that hold the file. The first
+// mount that has such a folder counts: another may be a second name of the same.
 func ancestors(root fs.FS, group, file string, mounts ...string) []string {
 	for _, mount := range mounts {
 		var folders []string
@@ -64,8 +63,8 @@ func ancestors(root fs.FS, group, file string, mounts ...string) []string {
 	return nil
 }
 
-// readQuota returns the CPU time that the control groups of a process grant, in CPUs, and
-// 0 for no limit. The tightest of its groups and their ancestors wins.
+// readQuota returns the CPU time that a process's control groups grant, in CPUs: that of the
+// tightest group, 0 without a limit.
 func readQuota(root fs.FS, process string) float64 {
 	quota := math.Inf(1)
 	for _, folder := range cpuGroups(root, process) {
@@ -98,19 +97,17 @@ func quotaOf(root fs.FS, folder string, files ...string) float64 {
 	return granted / period
 }
 
-// Throttle reads for how long the control groups of a process stopped it because its
-// quota was used up.
+// Throttle reads for how long control groups stopped a process because its quota was used up.
 type Throttle struct {
 	files []*os.File
 	text  [1 << 10]byte // cpu.stat has ten lines
 }
 
-// Throttled counts how often and for how long control groups were stopped since they were
-// made. A group that runs on several CPUs is stopped on each of them: the times add up.
+// Throttled counts how often and for how long control groups were stopped, added up over the CPUs
+// that they run on.
 type Throttled struct{ TimeNS, Periods int64 }
 
-// OpenThrottle opens the groups of a process. Their files stay open as long as the
-// Throttle is in use, because that makes a reading three times as fast.
+// OpenThrottle opens the groups of a process. Open files make a reading three times as fast.
 func OpenThrottle(pid int) *Throttle { return openThrottle("/", strconv.Itoa(pid)) }
 
 func openThrottle(root, process string) *Throttle {
@@ -161,8 +158,8 @@ func parseThrottled(stat []byte) Throttled {
 // quotaPeriod is the kernel's default.
 const quotaPeriod = 100 * time.Millisecond
 
-// NewQuotaGroup makes a control group that grants a number of CPUs, and returns its folder.
-// Removing the folder ends the group. Without such groups the error wraps ErrUnsupported.
+// NewQuotaGroup makes a control group that grants a number of CPUs, and returns its folder, whose
+// removal ends the group. Without such groups the error wraps ErrUnsupported.
 func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
 	period := int64(quotaPeriod / time.Microsecond)
@@ -185,8 +182,8 @@ func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	return "", fmt.Errorf("no control group grants CPU time here: %w", ErrUnsupported)
 }
 
-// QuotaGroupFolders returns the folders in which NewQuotaGroup makes a control group, one for each
-// version of control groups.
+// QuotaGroupFolders returns the folders of a group by NewQuotaGroup, one for each version of
+// control groups.
 func QuotaGroupFolders(name string) []string {
 	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
 }
@@ -206,8 +203,8 @@ type Allowance struct {
 	TracedBy int `json:"traced_by,omitempty"`
 }
 
-// Plus returns what two processes on machines of their own may use together. CPUs is empty, since
-// CPUs of different machines have the same numbers; there is no quota unless both have one.
+// Plus returns what processes on two machines may use together. CPUs is empty, since those of two
+// machines have the same numbers; there is no quota unless both have one.
 func (a Allowance) Plus(other Allowance) Allowance {
 	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy)}
 	if a.QuotaCPUs > 0 && other.QuotaCPUs > 0 {

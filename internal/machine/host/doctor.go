@@ -136,7 +136,7 @@ func Doctor(ctx context.Context) []Finding {
 }
 
 func (e examination) placement() Finding {
-	placement := Place(e.info.Topology, Want{})
+	placement := Place(e.info.Topology)
 	if err := OnDisposableThread(func() error { return PinThread(placement.Server) }); err != nil {
 		return missing("allow sched_setaffinity, on Linux", "%v", err)
 	}

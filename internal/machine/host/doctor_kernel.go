@@ -67,8 +67,8 @@ func tracepointID(root fs.FS) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// netem looks for the kernel's link emulator without adding one, because even
-// asking for it in a private namespace loads the module into the whole host.
+// netem looks for the kernel's link emulator without adding one, which would load the module into
+// the whole host.
 func (e examination) netem() Finding {
 	const build = "a kernel with CONFIG_NET_SCH_NETEM"
 	option, err := kernelOption(e.root, e.info.Kernel, "CONFIG_NET_SCH_NETEM")

@@ -35,13 +35,11 @@ import (
 	"wirelab.dev/internal/base/unsupported"
 )
 
-// ErrUnsupported is wrapped by every error that means "this machine cannot",
-// in contrast to "this failed". The text that wraps it says what would make
-// it possible. It is an errors.ErrUnsupported.
+// ErrUnsupported is wrapped by every error that means "this machine cannot", in contrast to "this
+// failed". The text that wraps it says what would make it possible.
 var ErrUnsupported error = unsupported.Error("not supported on this machine")
 
-// facts reads small kernel files below a root and remembers what it could not
-// read, so that a description is never cut short by one absent file.
+// facts reads small kernel files below a root, and remembers those that it could not read.
 type facts struct {
 	root    fs.FS
 	missing []string
@@ -99,8 +97,7 @@ func readInt(root fs.FS, path string, absent int) int {
 	return absent
 }
 
-// labelled returns the value of the first line "label: value" that has one, as in
-// /proc/cpuinfo, or "".
+// labelled returns the value of the first line "label: value" that has one, or "".
 func labelled(text, label string) string {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
@@ -111,8 +108,7 @@ func labelled(text, label string) string {
 	return ""
 }
 
-// chosen returns the bracketed word of a sysfs selector such as
-// "always [madvise] never".
+// chosen returns the bracketed word of a sysfs selector such as "always [madvise] never".
 func chosen(selector string) string {
 	_, after, found := strings.Cut(selector, "[")
 	if !found {
@@ -123,8 +119,7 @@ func chosen(selector string) string {
 }
 
 // ParseCPUList reads the kernel's list notation, "0-3,8,10-11"
-// (Documentation/admin-guide/kernel-parameters, "cpu lists"). It refuses a
-// list that names more CPUs than Linux can have.
+// (Documentation/admin-guide/kernel-parameters, "cpu lists"), of no more CPUs than Linux can have.
 func ParseCPUList(list string) ([]int, error) {
 	const mostCPUs = 8192 // the largest NR_CPUS that any architecture allows
 	cpus := []int{}

@@ -16,8 +16,7 @@ import (
 	"strings"
 )
 
-// Info describes the machine in a run's manifest. A field that could not be
-// read keeps its zero value and is named in Missing.
+// Info describes the machine in a run's manifest. Missing names the fields that could not be read.
 type Info struct {
 	OS             string            `json:"os"`
 	Arch           string            `json:"arch"`
@@ -41,8 +40,8 @@ type Info struct {
 	Missing        []string          `json:"missing,omitempty"`
 }
 
-// IsMachineOf reports whether another description may be of the same machine, with as much
-// of it to use. Kernel and Go may have been renewed in between.
+// IsMachineOf reports whether another description may be of the same machine, with as much of it
+// to use. Kernel and Go may differ.
 func (info *Info) IsMachineOf(other *Info) bool {
 	type lasting struct {
 		os, arch, model, virtualisation string
@@ -90,8 +89,7 @@ type FileLimit struct {
 	Hard uint64 `json:"hard"`
 }
 
-// Describe never fails: what cannot be read is left out and named in
-// Info.Missing. It changes nothing and takes a few milliseconds.
+// Describe never fails: Info.Missing names what cannot be read. It takes a few milliseconds.
 func Describe() Info { return describe(os.DirFS("/")) }
 
 func describe(root fs.FS) Info {
@@ -176,8 +174,8 @@ func describeGo() GoInfo {
 	}
 }
 
-// cpuModel finds the processor's name in /proc/cpuinfo. Arm kernels print
-// numbers only (MIDR_EL1), which still tell two machines apart.
+// cpuModel finds the processor's name. Arm kernels print numbers only (MIDR_EL1), which still tell
+// two machines apart.
 func cpuModel(cpuinfo string) string {
 	if model := labelled(cpuinfo, "model name"); model != "" {
 		return model
@@ -188,8 +186,8 @@ func cpuModel(cpuinfo string) string {
 	return ""
 }
 
-// mitigations returns the processor flaws that apply here and, in a few words,
-// what the kernel does about each; they change the price of a system call.
+// mitigations returns the processor flaws that apply here and what the kernel does about each;
+// they change the price of a system call.
 func mitigations(root fs.FS) map[string]string {
 	const folder = cpuFolder + "/vulnerabilities"
 	entries, err := fs.ReadDir(root, folder)
@@ -246,8 +244,7 @@ func containers(root fs.FS) []string {
 	return hints
 }
 
-// kernelOption finds one setting of the running kernel's build, such as
-// CONFIG_HZ, and "" for one that is not set.
+// kernelOption finds one setting of the running kernel's build, such as CONFIG_HZ; "": not set.
 func kernelOption(root fs.FS, release, name string) (string, error) {
 	config, err := openKernelConfig(root, release)
 	if err != nil {

@@ -9,17 +9,15 @@ import (
 	"time"
 )
 
-// Limits holds the machine's limits for connections, as seen from the calling
-// thread's network namespace. A limit that could not be read is zero.
+// Limits holds the machine's limits for connections, as seen from the calling thread's network
+// namespace; 0: could not be read.
 type Limits struct {
 	Files   int64 // descriptors a process
 	Ports   int64 // of one local address, for connections to one server
 	Backlog int64 // connections that may wait for a server to accept them
-	// TimeWait is the time that a closed connection on loopback keeps its
-	// ports.
+	// TimeWait is the time that a closed connection on loopback keeps its ports.
 	TimeWait time.Duration
-	// UDPReceive is the receive buffer, in bytes, that a UDP socket gets when it
-	// asks for WantUDPReceive.
+	// UDPReceive is the receive buffer, in bytes, of a UDP socket that asks for WantUDPReceive.
 	UDPReceive int64
 }
 
@@ -52,9 +50,8 @@ func readLimits(root fs.FS) Limits {
 	return limits
 }
 
-// timeWait returns how long a closed connection keeps its ports. tcp_tw_reuse
-// (ip-sysctl; 1: everywhere, 2: on loopback) lets a new connection take over those
-// of one in TIME_WAIT, and needs timestamps.
+// timeWait returns how long a closed connection keeps its ports. tcp_tw_reuse (ip-sysctl; 1:
+// everywhere, 2: on loopback) lets a new connection take them over, and needs timestamps.
 func timeWait(from *facts) time.Duration {
 	const ipv4 = "proc/sys/net/ipv4/"
 	if from.number(ipv4+"tcp_tw_reuse") > 0 && from.number(ipv4+"tcp_timestamps") > 0 {
@@ -63,8 +60,7 @@ func timeWait(from *facts) time.Duration {
 	return timeWaitDefault
 }
 
-// Drops counts what the kernel dropped because a queue was full, since the start
-// of a network namespace.
+// Drops counts what the kernel dropped in a network namespace because a queue was full.
 type Drops struct {
 	Accept int64 // connections that found a listening socket's backlog full
 	UDP    int64 // datagrams that found a socket's receive buffer full
@@ -88,8 +84,8 @@ func readDrops(root fs.FS, pid int) (Drops, error) {
 	return Drops{Accept: accept, UDP: udp}, err
 }
 
-// protocolCounter finds one counter of proc_pid_net(5)'s snmp and netstat: a
-// line of names, then a line of values, each after the protocol's name.
+// protocolCounter finds one counter of proc_pid_net(5)'s snmp and netstat: a line of names, then
+// one of values, each after the protocol's name.
 func protocolCounter(root fs.FS, file, protocol, name string) (int64, error) {
 	text, err := readText(root, file)
 	if err != nil {

@@ -15,12 +15,10 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Activity holds the CPU times of the whole machine since it started. See
-// [Activity.Since] for the times of a trial.
+// Activity holds the CPU times of the whole machine since it started.
 type Activity struct {
 	at time.Time
-	// busy, idle and stolen add up to the time of all CPUs. The kernel counts
-	// them in hundredths of a second, so that short trials come out coarse.
+	// busy, idle and stolen add up to the time of all CPUs, in hundredths of a second.
 	busy, idle, stolen time.Duration
 	// stalled is the time in which a runnable task, anywhere, had no CPU.
 	stalled     time.Duration
@@ -30,13 +28,12 @@ type Activity struct {
 // Neighbour holds the shares of CPU time, 0 to 1, that others used during a trial.
 type Neighbour struct {
 	StolenShare float64 // the hypervisor took it
-	// OthersBusyShare leaves out the caller's own time. Interrupt work done for the
-	// caller's traffic counts as others'.
+	// OthersBusyShare leaves out the caller's own time, but not interrupt work for its traffic.
 	OthersBusyShare float64
 	// Whole is the time of all CPUs. The other times are parts of it.
 	Whole time.Duration
-	// PressureShare is the part of the trial in which some task, the caller's
-	// included, waited for a CPU; nil where the kernel does not count it.
+	// PressureShare is the part of the trial in which some task waited for a CPU; nil: not
+	// counted.
 	PressureShare *float64
 }
 
@@ -80,9 +77,8 @@ func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
 
 func (a Activity) whole() time.Duration { return a.busy + a.idle + a.stolen }
 
-// parseStat reads the first line of /proc/stat, proc_stat(5): user nice system
-// idle iowait irq softirq steal guest guest_nice, where user and nice include
-// both kinds of guest. The tick is 1/100 s (USER_HZ) wherever Go runs.
+// parseStat reads the first line of /proc/stat, proc_stat(5): user nice system idle iowait irq
+// softirq steal. The tick is 1/100 s (USER_HZ) wherever Go runs.
 func parseStat(stat string) (Activity, error) {
 	const tick = 10 * time.Millisecond
 	line, _, _ := strings.Cut(stat, "\n")
@@ -137,8 +133,8 @@ func StartWatch() Watch {
 	return Watch{activity: activity, census: TakeCensus(), own: processCPU(), known: err == nil}
 }
 
-// Fill sets what others used since StartWatch. workers is the CPU time of this process's workers.
-// Fill returns the time of all CPUs, and the part of it that this process and its workers used.
+// Fill sets what others used since StartWatch; workers is the CPU time of this process's workers.
+// It returns the time of all CPUs, and the part that this process and its workers used.
 func (w Watch) Fill(h *record.HostState, workers time.Duration) (whole, own time.Duration) {
 	now, err := Snapshot()
 	if err != nil || !w.known {
@@ -168,22 +164,18 @@ func mostOf(took []Consumer, of time.Duration) []record.Neighbour {
 // A Noise holds the share of their CPUs that busy-looping threads lost to other programs.
 type Noise struct {
 	CPUs int // how many had such a thread
-	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to
-	// other processes: what the process's own threads took is left out.
+	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to other processes.
 	LostShare float64
-	// LargestGap is the longest time for which a thread did not run, whatever ran
-	// instead.
+	// LargestGap is the longest time for which a thread did not run, whatever ran instead.
 	LargestGap time.Duration
 	Warnings   []string
 }
 
-// Calibrate runs a busy loop for d on each of the CPUs; nil means all that the
-// process may use. It measures up to GOMAXPROCS CPUs at once, and then the next
-// ones. The result depends on the process's priority.
+// Calibrate runs a busy loop for d on each of the CPUs, GOMAXPROCS at once; nil means all that the
+// process may use. The result depends on the process's priority.
 //
-// A gap does not say who ran instead: in a new process with one CPU, Go's monitor
-// thread takes a tenth of it. So the lost share is computed from CPU times, without
-// the time of the process's other threads.
+// A gap does not say who ran instead: in a new process with one CPU, Go's monitor thread takes a
+// tenth of it. So the lost share is computed from CPU times.
 func Calibrate(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
 		cpus, _ = AllowedCPUs() // on an error there is nothing to pin to either

@@ -100,9 +100,8 @@ func (c Census) Family(ancestor int) []int {
 	return family
 }
 
-// Since returns the processes that took CPU time since an earlier census, most first. It
-// leaves out the process self with all of its descendants. What a process took that ended
-// in between counts for the parent that waited for it.
+// Since returns the processes that took CPU time since an earlier census, most first, without self
+// and its descendants. The time of a process that ended counts for the parent that waited for it.
 func (c Census) Since(earlier Census, self int) []Consumer {
 	var consumers []Consumer
 	for pid, now := range c {
@@ -123,8 +122,8 @@ func (c Census) Since(earlier Census, self int) []Consumer {
 	return consumers
 }
 
-// ended returns the earlier time of a process's children that have ended since. By now it is
-// counted in the time of the parent's children.
+// ended returns the earlier time of a process's children that have ended, and are now counted in
+// the time of the parent's children.
 func (c Census) ended(parent int, now Census) time.Duration {
 	var sum time.Duration
 	for pid, p := range c {
@@ -154,16 +153,13 @@ func (c Census) descends(pid, ancestor int) bool {
 	return false
 }
 
-// Listeners returns the processes that listen at a port of this machine, or at a unix
-// socket: a server may have several. It returns none where nothing can be seen, as of
-// processes of other users.
+// Listeners returns the processes that listen at a port of this machine, or at a unix socket. It
+// returns none where nothing can be seen, as of processes of other users.
 func Listeners(network, address string) []int {
 	return listeners(os.DirFS("/proc"), network, address)
 }
 
-// socketTables describes the kernel's lists of sockets: the column of the address and its ending,
-// the column of the state, and the state of a listening socket (proc_net_tcp.rst,
-// proc_net_unix(5)).
+// socketTables describes the kernel's lists of sockets (proc_net_tcp.rst, proc_net_unix(5)).
 var socketTables = map[string][]socketTable{
 	"tcp": {
 		{file: "net/tcp", address: 1, state: 3, listens: "0A", inode: 9},

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs asks for the calling thread, which in Go stands for the process
-// as long as only disposable threads are pinned.
+// AllowedCPUs asks for the calling thread, which stands for the process as long as only disposable
+// threads are pinned.
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -42,8 +42,7 @@ func PinThread(cpus []int) error {
 	return nil
 }
 
-// reniceThread changes one thread: Linux, unlike POSIX, keeps nice values by
-// thread (setpriority(2), "C library/kernel differences").
+// reniceThread changes one thread: Linux keeps nice values by thread (setpriority(2)).
 func reniceThread(nice int) error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
 		return fmt.Errorf("set priority: %w (%w): run as root, grant CAP_SYS_NICE, or raise RLIMIT_NICE to %d", err, ErrUnsupported, 20-nice)
@@ -53,8 +52,8 @@ func reniceThread(nice int) error {
 
 func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }
 
-// threadCPU and processCPU are exact to the moment, unlike getrusage, which
-// leaves out what a running thread has used since the last timer tick.
+// threadCPU and processCPU are exact, unlike getrusage, which leaves out the time since the last
+// timer tick.
 func threadCPU() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func processCPU() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
@@ -76,10 +75,9 @@ func startWithParent(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// reniceSession gives the same nice value to the autogroup of a session's
-// leader: where the scheduler groups tasks by session (sched(7), "The autogroup
-// feature"), the nice value of a process counts only among the processes of its
-// own session. Other schedulers have no such file, and there is nothing to do.
+// reniceSession gives the same nice value to the autogroup of a session's leader: where the
+// scheduler groups tasks by session (sched(7), "The autogroup feature"), the nice value of a
+// process counts only within its session. Other schedulers have no such file.
 func reniceSession(pid, nice int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0)
 	if err == nil || errors.Is(err, os.ErrNotExist) {
@@ -88,8 +86,8 @@ func reniceSession(pid, nice int) error {
 	return fmt.Errorf("set the session's priority: %w (%w): run as root or grant CAP_SYS_NICE", err, ErrUnsupported)
 }
 
-// awaitExit returns when the child has exited, and leaves it to be reaped. A
-// child that was reaped already, ECHILD, has exited too.
+// awaitExit returns when the child has exited, and leaves it to be reaped. ECHILD means that it
+// was.
 func awaitExit(pid int) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -103,9 +101,8 @@ func fileLimit() (FileLimit, error) {
 	return FileLimit{Soft: limit.Cur, Hard: limit.Max}, nil
 }
 
-// RaiseFileLimit raises the soft limit of descriptors to the hard one, for
-// this process and its children, and returns it. Go raises its own limit at
-// start, but hands the old one down; a worker in another language needs this.
+// RaiseFileLimit raises the soft limit of descriptors to the hard one, for this process and its
+// children, and returns it. Go raises its own limit at start, but hands the old one down.
 func RaiseFileLimit() (uint64, error) {
 	limit, err := fileLimit()
 	if err != nil {
@@ -149,8 +146,7 @@ func tryCounter(event counter) error {
 	return unix.Close(fd)
 }
 
-// tryBPF loads, and drops at once, a program that returns zero, of the kind
-// that would count system calls.
+// tryBPF loads, and drops at once, a program that returns zero, as one that counts system calls.
 func tryBPF() error {
 	// struct bpf_insn of linux/bpf.h: "r0 = 0" (BPF_ALU64|BPF_MOV|BPF_K) and
 	// "exit" (BPF_JMP|BPF_EXIT), eight bytes each.
@@ -182,9 +178,8 @@ func tryBPF() error {
 	return unix.Close(int(fd))
 }
 
-// tryUDPReceive returns the receive buffer that a socket gets which asks for so
-// many bytes in every way that it may. The kernel doubles what is asked for, for
-// its own bookkeeping (socket(7), SO_RCVBUF).
+// tryUDPReceive returns the receive buffer that a socket gets which asks for it in every way that
+// it may. The kernel doubles the size for its own bookkeeping (socket(7), SO_RCVBUF).
 func tryUDPReceive(bytes int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -200,9 +195,8 @@ func tryUDPReceive(bytes int) (int, error) {
 	return got / 2, nil
 }
 
-// tryUserNamespace asks for a child in a user and a network namespace of its
-// own. The child's program does not exist, so that nothing ever runs: an
-// answer of "no such file" means that the namespaces were granted.
+// tryUserNamespace asks for a child in a user and a network namespace of its own. Its program does
+// not exist, so nothing ever runs: "no such file" means that the namespaces were granted.
 func tryUserNamespace() error {
 	pid, err := syscall.ForkExec("/proc/self/no-such-program", nil, &syscall.ProcAttr{
 		Sys: &syscall.SysProcAttr{

@@ -18,16 +18,14 @@ type Surroundings struct {
 	Enter func() error
 }
 
-// StartPinned starts a command in the given surroundings. If the kernel refuses
-// the CPUs or the nice value, the command runs without them and a warning says so.
+// StartPinned starts a command in the given surroundings. If the kernel refuses the CPUs or the
+// nice value, the command runs without them and a warning says so.
 //
-// A child inherits CPUs, priority and namespaces from the thread that forks. So
-// StartPinned forks from a new thread, which the Go scheduler does not reuse. The
-// thread lives until the child exits, because the kernel kills the child
-// (PR_SET_PDEATHSIG) when that thread ends: a parent killed with SIGKILL leaves no
-// orphan. The child leads its own session: Ctrl-C at the terminal does not reach
-// it, and its priority counts against other sessions. The caller must Wait for the
-// command, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
+// A child inherits CPUs, priority and namespaces from the thread that forks: a new one, which
+// lives until the child exits, because the kernel kills the child (PR_SET_PDEATHSIG) when that
+// thread ends: a parent killed with SIGKILL leaves no orphan. The child leads its own session:
+// Ctrl-C at the terminal does not reach it, and its priority counts against other sessions. The
+// caller must Wait for the command, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
 func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) {
 	started := make(chan error, 1)
 	onNewThread(func() {
@@ -57,8 +55,8 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 	return warnings, nil
 }
 
-// setUpThread sets the calling thread's CPUs and priority. The thread must not be
-// used for other work afterwards.
+// setUpThread sets the CPUs and priority of the calling thread, which must do no other work
+// afterwards.
 func setUpThread(cpus []int, nice int) (warnings []string) {
 	if len(cpus) > 0 {
 		if err := PinThread(cpus); err != nil {
@@ -73,8 +71,8 @@ func setUpThread(cpus []int, nice int) (warnings []string) {
 	return warnings
 }
 
-// OnDisposableThread runs try on a new thread that ends afterwards, so that try
-// may change the thread's CPUs, priority or namespace.
+// OnDisposableThread runs try on a new thread that ends afterwards, so that try may change the
+// thread's CPUs, priority or namespace.
 func OnDisposableThread(try func() error) error {
 	result := make(chan error, 1)
 	onNewThread(func() { result <- try() })
@@ -102,7 +100,7 @@ func onNewThread(run func()) {
 }
 
 // LastingProgram returns a path by which this process can start its own program as long as it
-// lives. `go run` removes the program that it made, but the kernel keeps what runs.
+// lives: `go run` removes the program that it made, but the kernel keeps what runs.
 func LastingProgram() (string, error) {
 	own, err := os.Executable()
 	if err != nil {

@@ -17,19 +17,16 @@ type CPU struct {
 	Core    int `json:"core"`
 	// Siblings are the other CPUs of the same core.
 	Siblings []int `json:"siblings,omitempty"`
-	// Capacity is the kernel's relative speed, 1024 for the fastest CPU of the
-	// machine; 0 where the kernel does not say.
+	// Capacity is the kernel's relative speed, 1024 for the fastest CPU; 0 where it does not say.
 	Capacity   int  `json:"capacity,omitempty"`
 	Efficiency bool `json:"efficiency,omitempty"`
 }
 
-// A Topology holds what [Place] needs to know about a machine: its CPUs, and
-// which CPUs, and how much CPU time, this process may use.
+// A Topology holds what [Place] needs to know: the CPUs, and those that this process may use.
 type Topology struct {
 	CPUs    []CPU `json:"cpus"`
 	Allowed []int `json:"allowed"`
-	// QuotaCPUs is the CPU time that the control groups grant, counted in
-	// whole CPUs; 0 means no quota.
+	// QuotaCPUs is the CPU time that the control groups grant, in CPUs; 0: no quota.
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
 }
 
@@ -42,16 +39,15 @@ func (t Topology) Cores() int {
 	return len(seen)
 }
 
-// core names the physical core by its lowest CPU. The kernel's own core id is
-// unique within a package, or within a die, only.
+// core names the physical core by its lowest CPU: the kernel's own id is not unique.
 func (c CPU) core() int {
 	return slices.Min(append([]int{c.ID}, c.Siblings...))
 }
 
 const cpuFolder = "sys/devices/system/cpu"
 
-// readTopology describes every CPU that is online. If sysfs has no topology, each CPU
-// counts as a separate core in one package.
+// readTopology describes every CPU that is online. Without a topology in sysfs, each CPU counts as
+// a separate core in one package.
 func readTopology(from *facts, allowed []int) Topology {
 	online, err := ParseCPUList(from.text(cpuFolder + "/online"))
 	if err != nil || len(online) == 0 {
@@ -86,9 +82,8 @@ func readCPU(root fs.FS, id int) CPU {
 	}
 }
 
-// markEfficiency finds the slow cores of a hybrid processor. Intel lists them
-// as a second PMU; elsewhere a capacity under four fifths of the greatest
-// marks them, which leaves favoured cores (a few per cent apart) together.
+// markEfficiency finds the slow cores of a hybrid processor. Intel lists them as a second PMU;
+// elsewhere they have under four fifths of the greatest capacity, as favoured cores have not.
 func markEfficiency(root fs.FS, cpus []CPU) {
 	list, _ := readText(root, "sys/devices/cpu_atom/cpus")
 	slow, _ := ParseCPUList(list)
@@ -103,58 +98,46 @@ func markEfficiency(root fs.FS, cpus []CPU) {
 	}
 }
 
-// Want holds the number of CPUs that each side wants.
-type Want struct {
-	// Server is the number of CPUs of the server; 0 means one, as in the kernel
-	// study, so that the server is the limit and not the load.
-	Server int
-	// Client is the number of CPUs of the clients; 0 means all that are left.
-	Client int
-}
-
-// Placement lists each side's CPUs in rising order; Warnings say what could not be
-// granted. Server and Client are disjoint except on a machine with one CPU.
+// Placement lists each side's CPUs in rising order, disjoint except on a machine with one CPU, and
+// what could not be granted.
 type Placement struct {
 	Server   []int    `json:"server"`
 	Client   []int    `json:"client"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Place splits the allowed CPUs between server and clients. It prefers, in
-// this order: fast cores, one package, whole cores for the server. The server
-// takes the highest-numbered cores, because CPU 0 serves most interrupts.
-func Place(topology Topology, want Want) Placement {
-	p := placing{want: Want{Server: max(1, want.Server), Client: max(0, want.Client)}}
-	p.candidates = p.fast(drop(topology.CPUs, func(cpu CPU) bool { return !slices.Contains(topology.Allowed, cpu.ID) }))
-	p.candidates = p.onePackage(p.candidates)
-	if len(p.candidates) == 0 {
+// Place splits the allowed CPUs. The server gets one, so that it is the limit and not the load: of
+// a fast core, the highest-numbered, because CPU 0 serves most interrupts. The clients get the CPUs
+// of all other cores, of the same package and speed where that is possible.
+func Place(topology Topology) Placement {
+	p := &Placement{}
+	cpus := drop(topology.CPUs, func(cpu CPU) bool { return !slices.Contains(topology.Allowed, cpu.ID) })
+	cpus = p.onePackage(p.fast(cpus))
+	used := 1
+	switch len(cpus) {
+	case 0:
 		p.warn("no CPU is known to be allowed: nothing can be pinned")
-		return p.placement
+		return *p
+	case 1:
+		p.Server, p.Client = ids(cpus), ids(cpus)
+		p.warn("server and clients share CPU %d, the only one allowed: each slows the other down", cpus[0].ID)
+	default:
+		p.split(cpus)
+		used += len(p.Client)
 	}
-	if len(p.candidates) == 1 {
-		only := p.candidates[0].ID
-		p.warn("server and clients share CPU %d, the only one allowed: each slows the other down", only)
-		p.placement.Server, p.placement.Client = []int{only}, []int{only}
-	} else {
-		p.split()
+	if quota := topology.QuotaCPUs; quota > 0 && quota < float64(used) {
+		p.warn("a quota grants %.3g CPUs to the %d placed: the kernel will stop both sides for part of every period", quota, used)
 	}
-	p.checkQuota(topology.QuotaCPUs)
-	return p.placement
+	return *p
 }
 
-type placing struct {
-	want       Want
-	candidates []CPU
-	placement  Placement
-}
-
-func (p *placing) warn(format string, args ...any) {
-	p.placement.Warnings = append(p.placement.Warnings, fmt.Sprintf(format, args...))
+func (p *Placement) warn(format string, args ...any) {
+	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 }
 
 // fast leaves the efficiency cores out while two other CPUs remain.
-func (p *placing) fast(cpus []CPU) []CPU {
-	fast := drop(cpus, func(cpu CPU) bool { return cpu.Efficiency })
+func (p *Placement) fast(cpus []CPU) []CPU {
+	fast := drop(cpus, isSlow)
 	if len(fast) >= 2 || len(fast) == len(cpus) {
 		return fast
 	}
@@ -162,24 +145,17 @@ func (p *placing) fast(cpus []CPU) []CPU {
 	return cpus
 }
 
-// onePackage keeps both sides in the package with the most cores, so that a
-// trip between sockets is not part of what is measured.
-func (p *placing) onePackage(cpus []CPU) []CPU {
-	packages := map[int][]CPU{}
-	for _, cpu := range cpus {
-		packages[cpu.Package] = append(packages[cpu.Package], cpu)
-	}
+// onePackage keeps both sides in the package with the most cores: no trip between sockets is to be
+// measured.
+func (p *Placement) onePackage(cpus []CPU) []CPU {
+	packages := lists.GroupBy(cpus, func(cpu CPU) int { return cpu.Package })
 	if len(packages) < 2 {
 		return cpus
 	}
-	var largest []CPU
-	for _, members := range packages {
-		if c := cmp.Compare(countCores(members), countCores(largest)); c > 0 ||
-			c == 0 && members[0].Package < largest[0].Package {
-			largest = members
-		}
-	}
-	needed := p.want.Server + max(1, p.want.Client)
+	largest := slices.MaxFunc(packages, func(a, b []CPU) int {
+		return cmp.Or(cmp.Compare(countCores(a), countCores(b)), cmp.Compare(b[0].Package, a[0].Package))
+	})
+	const needed = 2
 	if countCores(largest) >= needed {
 		return largest
 	}
@@ -187,80 +163,24 @@ func (p *placing) onePackage(cpus []CPU) []CPU {
 	return cpus
 }
 
-// split gives the server the highest cores and the clients the rest.
-func (p *placing) split() {
-	order := slices.Clone(p.candidates)
-	slices.SortFunc(order, byServerPreference)
-	serverCount := min(p.want.Server, len(order)-1)
-	if serverCount < p.want.Server {
-		p.warn("the server has %d CPUs, not %d: one is kept for the clients", serverCount, p.want.Server)
+// split gives the server the first thread of the highest fast core, and the clients the other cores.
+func (p *Placement) split(cpus []CPU) {
+	candidates := drop(cpus, isSlow)
+	if len(candidates) == 0 {
+		candidates = cpus
 	}
-	server := order[len(order)-serverCount:]
-	if countCores(order) > serverCount {
-		server = takeSpread(order, serverCount)
-	}
-	clients := without(order, server)
-	apart := withoutSiblings(clients, server)
-	if len(apart) >= max(1, p.want.Client) || len(apart) == len(clients) {
-		clients = apart
-	} else {
+	server := slices.MaxFunc(candidates, func(a, b CPU) int {
+		return cmp.Or(cmp.Compare(a.core(), b.core()), cmp.Compare(b.ID, a.ID))
+	})
+	clients := drop(cpus, func(cpu CPU) bool { return cpu.core() == server.core() })
+	if len(clients) == 0 {
 		p.warn("server and clients share a physical core: too few other cores are allowed")
+		clients = drop(cpus, func(cpu CPU) bool { return cpu.ID == server.ID })
 	}
-	if p.want.Client > len(clients) {
-		p.warn("the clients have %d CPUs, not %d", len(clients), p.want.Client)
-	} else if p.want.Client > 0 {
-		clients = takeSpread(clients, p.want.Client)
-	}
-	p.placement.Server, p.placement.Client = ids(server), ids(clients)
+	p.Server, p.Client = []int{server.ID}, ids(clients)
 }
 
-// byServerPreference sorts the CPUs that the server prefers to the end: fast cores
-// after slow ones, then by core, the first thread of a core after its others.
-func byServerPreference(a, b CPU) int {
-	speed := func(cpu CPU) int {
-		if cpu.Efficiency {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(speed(a), speed(b)), cmp.Compare(a.core(), b.core()), cmp.Compare(b.ID, a.ID))
-}
-
-func (p *placing) checkQuota(quotaCPUs float64) {
-	used := len(p.placement.Server)
-	if len(p.candidates) > 1 {
-		used += len(p.placement.Client)
-	}
-	if quotaCPUs > 0 && quotaCPUs < float64(used) {
-		p.warn("a quota grants %.3g CPUs to the %d placed: the kernel will stop both sides for part of every period", quotaCPUs, used)
-	}
-}
-
-// takeSpread takes count CPUs from the end, from a new core each time while
-// there are any.
-func takeSpread(order []CPU, count int) []CPU {
-	var taken []CPU
-	for len(taken) < count {
-		rest := without(order, taken)
-		if spread := withoutSiblings(rest, taken); len(spread) > 0 {
-			rest = spread
-		}
-		taken = append(taken, rest[len(rest)-1])
-	}
-	return taken
-}
-
-func without(cpus, excluded []CPU) []CPU {
-	return drop(cpus, func(cpu CPU) bool {
-		return slices.ContainsFunc(excluded, func(other CPU) bool { return other.ID == cpu.ID })
-	})
-}
-
-func withoutSiblings(cpus, of []CPU) []CPU {
-	return drop(cpus, func(cpu CPU) bool {
-		return slices.ContainsFunc(of, func(other CPU) bool { return other.core() == cpu.core() })
-	})
-}
+func isSlow(cpu CPU) bool { return cpu.Efficiency }
 
 func drop(cpus []CPU, which func(CPU) bool) []CPU {
 	return slices.DeleteFunc(slices.Clone(cpus), which)

@@ -125,7 +125,7 @@ func FuzzParseStat(f *testing.F) {
 func FuzzStatusFigure(f *testing.F) {
 	f.Add([]byte("Name:\tx\nVmHWM:\t    2048 kB\n"))
 	f.Fuzz(func(t *testing.T, status []byte) {
-		if figure, found := statusFigure(status, "\nVmHWM:"); figure < 0 || !found && bytes.Contains(status, []byte("\nVmHWM: 1 ")) {
+		if figure, found := Figure(status, "\nVmHWM"); figure < 0 || !found && bytes.Contains(status, []byte("\nVmHWM: 1 ")) {
 			t.Errorf("%d, %v of %q", figure, found, status)
 		}
 	})

@@ -52,7 +52,7 @@ func Examine(ctx context.Context) Diagnosis {
 	networks, cost := findNetworks(ctx)
 	d.Findings, d.Links = append(append(d.Findings, networks...), findCongestion(networks[0])), cost
 	d.Probes, d.Engine = examineProbes(ctx), measureEngine(ctx)
-	d.Place = host.Place(d.Machine.Topology, host.Want{})
+	d.Place = host.Place(d.Machine.Topology)
 	return d
 }
 

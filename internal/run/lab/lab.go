@@ -82,7 +82,7 @@ func New(worker []string) *Lab {
 	// connections that fail, and by its name.
 	_, _ = host.RaiseFileLimit()
 	topology := host.Describe().Topology
-	return &Lab{Worker: worker, Placement: host.Place(topology, host.Want{}), Nice: priority, Patience: UsualPatience, drain: drainAtMost}
+	return &Lab{Worker: worker, Placement: host.Place(topology), Nice: priority, Patience: UsualPatience, drain: drainAtMost}
 }
 
 // Order is the plan as a manifest holds it.

@@ -6,15 +6,12 @@
 package counters
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -146,6 +143,10 @@ type migrations struct {
 	readings *probe.Readings
 }
 
+// schedMigrations is the label of the line `se.nr_migrations : 12`, proc_sched_show_task of the kernel's
+// kernel/sched/debug.c.
+const schedMigrations = "\nse.nr_migrations"
+
 // migrationsPeriod is long, since the kernel writes a page of text a thread.
 const migrationsPeriod = 200 * time.Millisecond
 
@@ -173,28 +174,17 @@ func (m *migrations) read(into []uint64) error {
 		if err != nil {
 			return fmt.Errorf("count migrations: %w", err)
 		}
-		if m.threads[file], err = parseMigrations(text); err != nil {
-			return err
+		count, known := probe.Figure(text, schedMigrations)
+		if !known {
+			return errors.New("the scheduler's file has no se.nr_migrations")
 		}
+		m.threads[file] = uint64(count)
 	}
 	into[0] = 0
 	for _, count := range m.threads {
 		into[0] += count
 	}
 	return nil
-}
-
-// parseMigrations reads the line `se.nr_migrations : 12`, proc_sched_show_task of the
-// kernel's kernel/sched/debug.c.
-func parseMigrations(text []byte) (uint64, error) {
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		name, value, found := bytes.Cut(lines.Bytes(), []byte(":"))
-		if found && string(bytes.TrimSpace(name)) == "se.nr_migrations" {
-			return strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64)
-		}
-	}
-	return 0, errors.New("the scheduler's file has no se.nr_migrations")
 }
 
 func (m *migrations) stop(window probe.Span) (float64, error) {

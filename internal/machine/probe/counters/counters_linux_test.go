@@ -104,11 +104,9 @@ func TestWhatIsMissingHasAReason(t *testing.T) {
 	}
 }
 
-func FuzzParseMigrations(f *testing.F) {
+func TestTheSchedulersCountIsRead(t *testing.T) {
 	text := []byte("program (1, #threads: 1)\nse.nr_migrations                             :                   12\n")
-	if count, err := parseMigrations(text); err != nil || count != 12 {
-		f.Fatal(count, err)
+	if count, known := probe.Figure(text, schedMigrations); !known || count != 12 {
+		t.Errorf("%d, %v: want 12", count, known)
 	}
-	f.Add(text)
-	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = parseMigrations(text) })
 }

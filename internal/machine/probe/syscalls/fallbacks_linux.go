@@ -1,14 +1,11 @@
 package syscalls
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -107,9 +104,9 @@ type Procfs struct {
 
 // sums lists the lines of /proc/PID/io and the calls that they count: proc_pid_io(5). Calls that
 // only sockets have, such as sendto, are in neither.
-var sums = []struct{ line, name string }{
-	{"syscr", "reads (read, readv, pread64 …)"},
-	{"syscw", "writes (write, writev, pwrite64 …)"},
+var sums = []struct{ label, name string }{
+	{"\nsyscr", "reads (read, readv, pread64 …)"},
+	{"\nsyscw", "writes (write, writev, pwrite64 …)"},
 }
 
 const sumsPeriod = 50 * time.Millisecond
@@ -167,26 +164,13 @@ func readSums(pid int) ([]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count reads and writes: %w", err)
 	}
-	return parseSums(text)
-}
-
-func parseSums(text []byte) ([]uint64, error) {
 	found := make([]uint64, len(sums))
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for seen := 0; lines.Scan(); {
-		name, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
-		for i, sum := range sums {
-			if sum.line != string(name) {
-				continue
-			}
-			var err error
-			if found[i], err = strconv.ParseUint(string(value), 10, 64); err != nil {
-				return nil, fmt.Errorf("parse %q: %w", lines.Text(), err)
-			}
-			if seen++; seen == len(sums) {
-				return found, nil
-			}
+	for i, sum := range sums {
+		count, known := probe.Figure(text, sum.label)
+		if !known {
+			return nil, errors.New("its io file lacks syscr or syscw")
 		}
+		found[i] = uint64(count)
 	}
-	return nil, errors.New("its io file lacks syscr or syscw")
+	return found, nil
 }
