@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -11,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
+
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/symbol"
 )
 
@@ -24,18 +27,29 @@ type Stacks struct {
 	kernel *symbol.Kernel // nil: its functions have no names
 }
 
-// NewStacks gathers the stacks of a process. It may be used where its error wraps
-// host.ErrUnsupported: the kernel's functions then have no names.
-func NewStacks(unit string, own *symbol.Process) (*Stacks, error) {
-	s := newStacks(unit)
-	var err error
-	s.own = own
-	s.kernel, err = symbol.OfKernel()
-	return s, err
+func newStacks() *Stacks {
+	return &Stacks{Record: record.Stacks{Unit: "ns"}, frames: map[record.Frame]int{}, stacks: map[string]int{}}
 }
 
-func newStacks(unit string) *Stacks {
-	return &Stacks{Record: record.Stacks{Unit: unit}, frames: map[record.Frame]int{}, stacks: map[string]int{}}
+// Gather returns the stacks of the ends whose programs were found, as add adds them, with how they
+// were seen. Where symbol.OfKernel is unsupported, the kernel's functions have no names.
+func Gather(programs [2]*symbol.Process, how Coverage, lost int64, add func(end int, to *Stacks) error) (findings Findings, err error) {
+	for end, program := range programs {
+		if program == nil {
+			continue
+		}
+		stacks := newStacks()
+		stacks.own = program
+		if stacks.kernel, err = symbol.OfKernel(); err != nil && !errors.Is(err, host.ErrUnsupported) {
+			return Findings{}, err
+		}
+		if err := add(end, stacks); err != nil {
+			return Findings{}, err
+		}
+		*findings.Of(End(end)) = record.Seen{Method: how.Method, Missing: slices.Clone(how.Missing), Stacks: stacks.done()}
+		stacks.Record.Lost = lost
+	}
+	return findings, nil
 }
 
 // Add adds a stack: its program counters, the innermost first.
@@ -46,7 +60,7 @@ func (s *Stacks) Add(user, kernel []uint64, weight int64) {
 	}
 	for i, pc := range user {
 		for _, frame := range s.own.Frames(pc, i == 0) {
-			stack = append(stack, s.frame(record.Frame{Function: frame.Function, In: frame.In}))
+			stack = append(stack, s.frame(frame))
 		}
 	}
 	s.add(stack, weight, 1)
@@ -91,8 +105,8 @@ func (s *Stacks) frame(frame record.Frame) int {
 	return at
 }
 
-// Done returns the stacks, the heaviest first.
-func (s *Stacks) Done() *record.Stacks {
+// done returns the stacks, the heaviest first.
+func (s *Stacks) done() *record.Stacks {
 	slices.SortStableFunc(s.Record.Stacks, func(a, b record.Stack) int { return cmp.Compare(b.Weight, a.Weight) })
 	return &s.Record
 }
@@ -129,7 +143,7 @@ func parseProfile(text []byte) (*record.Stacks, error) {
 	if len(parsed.SampleType) != 2 || parsed.SampleType[1].Unit != "nanoseconds" {
 		return nil, fmt.Errorf("parse a profile: its values are not those of CPU time")
 	}
-	stacks := newStacks("ns")
+	stacks := newStacks()
 	for _, sample := range parsed.Sample {
 		var frames []int
 		for _, location := range sample.Location {
@@ -141,7 +155,7 @@ func parseProfile(text []byte) (*record.Stacks, error) {
 		}
 		stacks.add(frames, sample.Value[1], sample.Value[0])
 	}
-	return stacks.Done(), nil
+	return stacks.done(), nil
 }
 
 // samplingBytes is the mean number of allocated bytes between two samples. A call of a

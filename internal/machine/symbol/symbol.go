@@ -25,20 +25,15 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 )
-
-// A Frame is a function of a call stack.
-type Frame struct {
-	Function string
-	In       string // a library's name, or empty for the program itself
-}
 
 // Process names the program counters of a process, which may have ended meanwhile.
 type Process struct {
 	mappings []mapping
 	objects  map[string]object // of files that were asked for
-	named    map[uint64][]Frame
+	named    map[uint64][]record.Frame
 }
 
 // A mapping is a part of a file that a process may run.
@@ -56,7 +51,7 @@ func Of(pid int) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
 	}
-	p := &Process{objects: map[string]object{}, named: map[uint64][]Frame{}}
+	p := &Process{objects: map[string]object{}, named: map[uint64][]record.Frame{}}
 	program, err := os.Stat(folder + "/exe")
 	if err != nil {
 		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
@@ -101,7 +96,7 @@ func parseMappings(text []byte) (all []mapping, _ error) {
 // Frames names the functions at a program counter, the innermost first: one, and those
 // that it was inlined into. A counter that is not the innermost of a stack is behind a
 // call, which may be the last instruction of its function.
-func (p *Process) Frames(pc uint64, innermost bool) []Frame {
+func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 	if !innermost {
 		pc--
 	}
@@ -113,7 +108,7 @@ func (p *Process) Frames(pc uint64, innermost bool) []Frame {
 	return frames
 }
 
-func (p *Process) find(pc uint64) []Frame {
+func (p *Process) find(pc uint64) []record.Frame {
 	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
 	if at == len(p.mappings) || pc < p.mappings[at].start {
 		return nil // a frame pointer that was none
@@ -125,9 +120,9 @@ func (p *Process) find(pc uint64) []Frame {
 	}
 	functions := p.object(m)(pc - m.start + m.offset)
 	if len(functions) == 0 {
-		return []Frame{{Function: "[" + strings.Trim(filepath.Base(m.path), "[]") + "]", In: in}}
+		return []record.Frame{{Function: "[" + strings.Trim(filepath.Base(m.path), "[]") + "]", In: in}}
 	}
-	return lists.Map(functions, func(function string) Frame { return Frame{Function: function, In: in} })
+	return lists.Map(functions, func(function string) record.Frame { return record.Frame{Function: function, In: in} })
 }
 
 func (p *Process) object(m *mapping) object {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -23,7 +24,7 @@ func TestOwnFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	pc := uint64(outer())
-	want := []Frame{{Function: "wirelab.dev/internal/machine/symbol.outer"}}
+	want := []record.Frame{{Function: "wirelab.dev/internal/machine/symbol.outer"}}
 	if got := p.Frames(pc, true); !slices.Equal(got, want) {
 		t.Errorf("the first instruction of outer is named %v", got)
 	}
@@ -53,7 +54,7 @@ func TestInlinedFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Frame{{Function: "wirelab.dev/internal/machine/symbol.inlined"}, {Function: "wirelab.dev/internal/machine/symbol.caller"}}
+	want := []record.Frame{{Function: "wirelab.dev/internal/machine/symbol.inlined"}, {Function: "wirelab.dev/internal/machine/symbol.caller"}}
 	if got := p.Frames(uint64(caller()), false); !slices.Equal(got, want) {
 		t.Errorf("it is named %v, want %v", got, want)
 	}

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/perfevent"
 	"wirelab.dev/internal/machine/probe"
@@ -141,7 +140,7 @@ func (w *Watch) Process(end probe.End, pid int) error {
 }
 
 // Stop returns the stacks of the window.
-func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error) {
+func (w *Watch) Stop(window probe.Measured) (probe.Findings, error) {
 	programs, err := w.Collector.Stop()
 	var lost int64
 	for _, sampler := range w.samplers() {
@@ -149,37 +148,19 @@ func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error)
 		err = errors.Join(err, sampler.Close())
 	}
 	if err != nil {
-		return findings, err
+		return probe.Findings{}, err
 	}
-	for end, program := range programs {
-		if program == nil {
-			continue
-		}
-		seen := findings.Of(probe.End(end))
-		if seen.Stacks, err = w.stacks(end, program, window.Span, seen); err != nil {
-			return findings, err
-		}
-		seen.Stacks.Lost = lost
-	}
-	return findings, nil
-}
-
-func (w *Watch) stacks(end int, program *symbol.Process, window probe.Span, seen *record.Seen) (*record.Stacks, error) {
-	rate := perSecond
+	rate := int64(perSecond)
 	if w.of == nil {
 		rate = threadsPerSecond
 	}
-	coverage := w.Coverage()
-	seen.Method, seen.Missing = coverage.Method, coverage.Missing
-	stacks, err := probe.NewStacks("ns", program)
-	if err != nil && !errors.Is(err, host.ErrUnsupported) { // those are among what is missing
-		return nil, err
-	}
-	kept := &w.kept[end]
-	for _, s := range kept.list {
-		if window.BeginNS <= s.AtNS && s.AtNS < window.EndNS {
-			stacks.Add(s.User, s.Kernel, kept.each*int64(time.Second)/int64(rate))
+	return probe.Gather(programs, w.Coverage(), lost, func(end int, to *probe.Stacks) error {
+		kept := &w.kept[end]
+		for _, s := range kept.list {
+			if window.BeginNS <= s.AtNS && s.AtNS < window.EndNS {
+				to.Add(s.User, s.Kernel, kept.each*int64(time.Second)/rate)
+			}
 		}
-	}
-	return stacks.Done(), nil
+		return nil
+	})
 }

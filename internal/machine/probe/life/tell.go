@@ -57,16 +57,16 @@ var coarse = []string{"request", "handler", "answer"}
 // calls are in order of time; on holds the spans in which no event is missing.
 func tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
 	life := &record.Life{Stages: Stages}
-	var traced, bare mean
+	var traced, bare []int64
 	for _, call := range calls {
 		begin, end := call[0], call[0]+call[1]
 		if !within(on, begin, end) {
 			if outside(on, begin, end) {
-				bare.add(call[1])
+				bare = append(bare, call[1])
 			}
 			continue
 		}
-		traced.add(call[1])
+		traced = append(traced, call[1])
 		handler, found := only(handled, begin, end)
 		if !found {
 			life.Untold++
@@ -79,7 +79,7 @@ func tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Li
 		}
 		life.Calls = append(life.Calls, steps(instants))
 	}
-	life.TracedNS, life.BareNS = traced.value(), bare.value()
+	life.TracedNS, life.BareNS = mean(traced), mean(bare)
 	return life
 }
 
@@ -189,18 +189,16 @@ func steps(instants []int64) []int64 {
 	return steps
 }
 
-type mean struct {
-	sum   int64
-	count int64
-}
-
-func (m *mean) add(value int64) { m.sum, m.count = m.sum+value, m.count+1 }
-
-func (m *mean) value() *float64 {
-	if m.count == 0 {
+// mean returns nil for no values.
+func mean(values []int64) *float64 {
+	if len(values) == 0 {
 		return nil
 	}
-	return new(float64(m.sum) / float64(m.count))
+	sum := int64(0)
+	for _, value := range values {
+		sum += value
+	}
+	return new(float64(sum) / float64(len(values)))
 }
 
 // Coarse measures three stages of a call from the notes of the processes themselves. It works on

@@ -16,8 +16,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"wirelab.dev/internal/machine/bpf"
-	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/machine/symbol"
 )
 
 // An event is a time off the CPU, as the program writes it: the instants of its begin and
@@ -147,27 +147,14 @@ func (w *Watch) Process(end probe.End, pid int) error {
 func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error) {
 	programs, err := w.Collector.Stop()
 	lost, lostErr := w.events.Lost()
-	err = errors.Join(err, lostErr)
-	for end, symbols := range programs {
-		if symbols == nil || err != nil {
-			continue
-		}
-		seen := findings.Of(probe.End(end))
-		seen.Method = w.Coverage().Method
-		var stacks *probe.Stacks
-		if stacks, err = probe.NewStacks("ns", symbols); errors.Is(err, host.ErrUnsupported) {
-			seen.Missing, err = append(seen.Missing, err.Error()), nil
-		}
-		if err == nil {
-			err = w.add(stacks, w.waits[end], window.Span)
-		}
-		if err == nil {
-			seen.Stacks = stacks.Done()
-			seen.Stacks.Lost = lost
-		}
+	how := w.Coverage()
+	if _, err := symbol.OfKernel(); err != nil {
+		how.Missing = []string{err.Error()}
 	}
-	if err != nil {
-		findings = probe.Findings{}
+	if err = errors.Join(err, lostErr); err == nil {
+		findings, err = probe.Gather(programs, how, lost, func(end int, to *probe.Stacks) error {
+			return w.add(to, w.waits[end], window.Span)
+		})
 	}
 	if closing := w.session.Close(); closing != nil {
 		err = errors.Join(err, fmt.Errorf("stop looking on at switches: %w", closing))
