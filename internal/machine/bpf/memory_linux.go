@@ -40,8 +40,8 @@ type Shared struct {
 }
 
 func newShared(name string, bytes int) (*Shared, error) {
-	// Kernels before 5.11 charge it to the locked memory of the process. If the limit may
-	// not be raised, making the map fails.
+	// Kernels before 5.11 charge it to the locked memory; if the limit stays, making the map
+	// fails.
 	_ = rlimit.RemoveMemlock()
 	const mmapable = 1 << 10 // BPF_F_MMAPABLE of include/uapi/linux/bpf.h
 	kernel, err := ebpf.NewMap(&ebpf.MapSpec{
@@ -143,8 +143,7 @@ func (e *Events) Emit(below int32, bytes int32) asm.Instructions {
 	}
 }
 
-// Drain hands over the events that have come since the last time. Each is valid until to
-// returns.
+// Drain hands over the events since the last time, each valid until to returns.
 func (e *Events) Drain(to func(event []byte)) error {
 	e.reader.SetDeadline(time.Unix(1, 0)) // long past: it does not wait
 	for {

@@ -174,8 +174,7 @@ const (
 	ends
 )
 
-// Ends holds the processes that programs watch. There may be none yet when the programs
-// start.
+// Ends holds the processes that programs watch. There may be none yet.
 type Ends struct {
 	watched *Shared
 	// device and inode identify this process's PID namespace, in which the kernel numbers
@@ -231,8 +230,7 @@ func NextThread(pid int32) asm.Instructions {
 	})
 }
 
-// Filter begins a program: it goes on with the registers set where a watched process is
-// running, and ends the program where not.
+// Filter begins a program, and ends it where no watched process is running.
 func (e *Ends) Filter() asm.Instructions { return e.FilterOr(Out) }
 
 // FilterOr goes to a label where another process is running. The end is not set there.

@@ -78,8 +78,7 @@ func readQuota(root fs.FS, process string) float64 {
 	return quota
 }
 
-// quotaOf divides the granted time by the period. What is absent, or no positive number,
-// sets no limit.
+// quotaOf divides the granted time by the period; +Inf without a limit.
 func quotaOf(root fs.FS, folder string, files ...string) float64 {
 	var fields []string
 	for _, file := range files {
@@ -103,8 +102,7 @@ type Throttle struct {
 	text  [1 << 10]byte // cpu.stat has ten lines
 }
 
-// Throttled counts how often and for how long control groups were stopped, added up over the CPUs
-// that they run on.
+// Throttled counts how often and how long control groups were stopped, over all their CPUs.
 type Throttled struct{ TimeNS, Periods int64 }
 
 // OpenThrottle opens the groups of a process. Open files make a reading three times as fast.
@@ -120,8 +118,7 @@ func openThrottle(root, process string) *Throttle {
 	return &t
 }
 
-// Read returns the sum over the groups: 0 without a quota. It costs 2 µs a group and
-// allocates nothing.
+// Read returns the sum over the groups; it costs 2 µs a group and allocates nothing.
 func (t *Throttle) Read() (Throttled, error) {
 	var sum Throttled
 	for _, file := range t.files {
@@ -182,8 +179,7 @@ func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	return "", fmt.Errorf("no control group grants CPU time here: %w", ErrUnsupported)
 }
 
-// QuotaGroupFolders returns the folders of a group by NewQuotaGroup, one for each version of
-// control groups.
+// QuotaGroupFolders returns the folders of a group, one per version of control groups.
 func QuotaGroupFolders(name string) []string {
 	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
 }

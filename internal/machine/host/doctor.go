@@ -49,8 +49,7 @@ type examination struct {
 	info Info
 }
 
-// checks are the examinations, in the order of the output. Each returns a finding
-// without its name.
+// checks are the examinations, in the order of the output.
 var checks = []struct {
 	name    string
 	examine func(examination) Finding
@@ -226,8 +225,7 @@ func (e examination) timers() Finding {
 	return finding
 }
 
-// noise runs a busy loop on every allowed CPU and measures what the hypervisor and
-// other processes take.
+// noise measures what the hypervisor and other processes take of all allowed CPUs.
 func (e examination) noise() Finding {
 	before, beforeErr := Snapshot()
 	noise := Calibrate(nil, 150*time.Millisecond)

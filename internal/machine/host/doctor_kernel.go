@@ -40,8 +40,7 @@ func (e examination) hardwareCounters() Finding {
 
 func (e examination) softwareCounters() Finding {
 	if err := tryCounter(counter{kind: softwareCounter}); err != nil {
-		// Counting user space only would show zero switches and migrations, which
-		// is worse than no figure.
+		// A count of user space only would show zero switches, which is worse than no figure.
 		return limited(counterRemedy, "from getrusage and procfs only: %v", err)
 	}
 	return ok("context switches, faults and migrations can be counted")
@@ -67,8 +66,7 @@ func tracepointID(root fs.FS) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// netem looks for the kernel's link emulator without adding one, which would load the module into
-// the whole host.
+// netem looks for the link emulator without adding one, which would load its module.
 func (e examination) netem() Finding {
 	const build = "a kernel with CONFIG_NET_SCH_NETEM"
 	option, err := kernelOption(e.root, e.info.Kernel, "CONFIG_NET_SCH_NETEM")

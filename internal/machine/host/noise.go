@@ -32,8 +32,7 @@ type Neighbour struct {
 	OthersBusyShare float64
 	// Whole is the time of all CPUs. The other times are parts of it.
 	Whole time.Duration
-	// PressureShare is the part of the trial in which some task waited for a CPU; nil: not
-	// counted.
+	// PressureShare is the part of the trial in which a task waited for a CPU; nil: not counted.
 	PressureShare *float64
 }
 
@@ -59,8 +58,7 @@ func snapshot(root fs.FS, now time.Time) (Activity, error) {
 	return activity, nil
 }
 
-// Since compares with an earlier snapshot. own is the CPU time that the
-// caller's processes used in between.
+// Since compares with an earlier snapshot; the caller's processes used own in between.
 func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
 	var neighbour Neighbour
 	if whole := a.whole() - earlier.whole(); whole > 0 {

@@ -122,8 +122,7 @@ func (c Census) Since(earlier Census, self int) []Consumer {
 	return consumers
 }
 
-// ended returns the earlier time of a process's children that have ended, and are now counted in
-// the time of the parent's children.
+// ended returns the earlier time of children that have ended: their parent has it now.
 func (c Census) ended(parent int, now Census) time.Duration {
 	var sum time.Duration
 	for pid, p := range c {

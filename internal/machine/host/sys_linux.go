@@ -52,8 +52,7 @@ func reniceThread(nice int) error {
 
 func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }
 
-// threadCPU and processCPU are exact, unlike getrusage, which leaves out the time since the last
-// timer tick.
+// threadCPU and processCPU are exact, unlike getrusage, which lags by up to a timer tick.
 func threadCPU() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func processCPU() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
@@ -86,8 +85,7 @@ func reniceSession(pid, nice int) error {
 	return fmt.Errorf("set the session's priority: %w (%w): run as root or grant CAP_SYS_NICE", err, ErrUnsupported)
 }
 
-// awaitExit returns when the child has exited, and leaves it to be reaped. ECHILD means that it
-// was.
+// awaitExit returns when the child has exited, and leaves it to be reaped.
 func awaitExit(pid int) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -108,8 +106,7 @@ func RaiseFileLimit() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The syscall package, unlike a raw prlimit, tells Go not to restore the
-	// old limit in children.
+	// The syscall package tells Go not to restore the old limit in children.
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit.Hard, Max: limit.Hard}); err != nil {
 		return limit.Soft, fmt.Errorf("raise descriptor limit from %d to %d: %w", limit.Soft, limit.Hard, err)
 	}
@@ -156,8 +153,7 @@ func tryBPF() error {
 	defer pinned.Unpin()
 	pinned.Pin(&program)
 	pinned.Pin(&license)
-	// The head of union bpf_attr for BPF_PROG_LOAD; the kernel reads the rest
-	// as zero.
+	// The head of union bpf_attr for BPF_PROG_LOAD; the rest reads as zero.
 	request := struct {
 		programType, instructions     uint32
 		firstInstruction, licenseText uint64

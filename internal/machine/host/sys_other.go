@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-func needsLinux(what string) error {
+// NeedsLinux returns an error for what takes Linux.
+func NeedsLinux(what string) error {
 	return fmt.Errorf("%s: %w: it takes Linux, this is %s", what, ErrUnsupported, runtime.GOOS)
 }
 
 // AllowedCPUs is for Linux.
-func AllowedCPUs() ([]int, error) { return nil, needsLinux("read CPU affinity") }
+func AllowedCPUs() ([]int, error) { return nil, NeedsLinux("read CPU affinity") }
 
 // PinThread is for Linux.
-func PinThread([]int) error { return needsLinux("set CPU affinity") }
+func PinThread([]int) error { return NeedsLinux("set CPU affinity") }
 
-func reniceThread(int) error { return needsLinux("set priority") }
+func reniceThread(int) error { return NeedsLinux("set priority") }
 
 // Nothing can be pinned here, and so nothing is calibrated.
 func onFirstThread() bool { return false } // which no namespace shows here
@@ -29,24 +30,22 @@ func processCPU() time.Duration { return 0 }
 
 func reniceSession(int, int) error { return nil } // there are none
 
-// startWithParent cannot do that here: a child outlives a parent that is killed, unless
-// it watches its standard input.
+// startWithParent cannot do that here: a child may outlive a parent that is killed.
 func startWithParent(cmd *exec.Cmd) error { return cmd.Start() }
 
 func awaitExit(int) {}
 
-func fileLimit() (FileLimit, error) { return FileLimit{}, needsLinux("read descriptor limit") }
+func fileLimit() (FileLimit, error) { return FileLimit{}, NeedsLinux("read descriptor limit") }
 
-// RaiseFileLimit is left to the Go runtime here, which raises its own limit at
-// start.
-func RaiseFileLimit() (uint64, error) { return 0, needsLinux("raise descriptor limit") }
+// RaiseFileLimit is left to the Go runtime here.
+func RaiseFileLimit() (uint64, error) { return 0, NeedsLinux("raise descriptor limit") }
 
-func tryRealTime() error { return needsLinux("real-time priority") }
+func tryRealTime() error { return NeedsLinux("real-time priority") }
 
-func tryCounter(counter) error { return needsLinux("performance counters") }
+func tryCounter(counter) error { return NeedsLinux("performance counters") }
 
-func tryBPF() error { return needsLinux("BPF") }
+func tryBPF() error { return NeedsLinux("BPF") }
 
-func tryUserNamespace() error { return needsLinux("user namespaces") }
+func tryUserNamespace() error { return NeedsLinux("user namespaces") }
 
-func tryUDPReceive(int) (int, error) { return 0, needsLinux("UDP receive buffer") }
+func tryUDPReceive(int) (int, error) { return 0, NeedsLinux("UDP receive buffer") }

@@ -13,8 +13,7 @@ import (
 type Surroundings struct {
 	CPUs []int // none: any
 	Nice int
-	// Enter, if not nil, moves the thread that starts the command into a network
-	// namespace. If it fails, the command is not started.
+	// Enter, if not nil, moves the thread that starts the command into a network namespace.
 	Enter func() error
 }
 
@@ -55,8 +54,7 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 	return warnings, nil
 }
 
-// setUpThread sets the CPUs and priority of the calling thread, which must do no other work
-// afterwards.
+// setUpThread changes the calling thread, which must do no other work afterwards.
 func setUpThread(cpus []int, nice int) (warnings []string) {
 	if len(cpus) > 0 {
 		if err := PinThread(cpus); err != nil {

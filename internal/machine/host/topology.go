@@ -145,8 +145,7 @@ func (p *Placement) fast(cpus []CPU) []CPU {
 	return cpus
 }
 
-// onePackage keeps both sides in the package with the most cores: no trip between sockets is to be
-// measured.
+// onePackage keeps both sides in the package with the most cores, if one has enough.
 func (p *Placement) onePackage(cpus []CPU) []CPU {
 	packages := lists.GroupBy(cpus, func(cpu CPU) int { return cpu.Package })
 	if len(packages) < 2 {

@@ -55,13 +55,11 @@ const (
 	mostOvertaking = 3
 	// mostAside bounds the frames that wait to be overtaken.
 	mostAside = 256
-	// leastPatience is the shortest time that a frame waits for others to overtake it.
-	// The longest is its path's delay.
+	// leastPatience is the shortest wait for others to overtake; the path's delay is the longest.
 	leastPatience = int64(time.Millisecond)
 )
 
-// newDiscipline makes one for a checked path. The direction, 0 or 1, keeps the fates
-// of the two ways apart.
+// newDiscipline makes one. The direction, 0 or 1, keeps the fates of the two ways apart.
 func newDiscipline(p record.Way, seed uint64, direction int) *discipline {
 	return &discipline{path: p, wire: newWire(p), seed: mix(seed) + uint64(direction)}
 }
@@ -112,8 +110,7 @@ func (d *discipline) arrive(sizeBytes int) lots {
 	return draws
 }
 
-// keepInLine appends a frame to the line, and behind it those aside that it is the
-// last to overtake.
+// keepInLine appends a frame, and behind it those aside that it is the last to overtake.
 func (d *discipline) keepInLine(frame departure) {
 	if len(d.line) == cap(d.line) && d.first > len(d.line)/2 {
 		d.line = slices.Delete(d.line, 0, d.first)
@@ -149,8 +146,7 @@ func (d *discipline) next() (due int64, ok bool) {
 	return 0, false
 }
 
-// depart returns the next frame that is due now, once; false if there is none. A frame
-// that comes twice is to be sent twice.
+// depart returns the next frame that is due now, once, even if it is to be sent twice.
 func (d *discipline) depart(now int64) (leaving departure, ok bool) {
 	due, ok := d.next()
 	if !ok || due > now {
@@ -198,8 +194,7 @@ func drawLots(seed, number uint64) lots {
 func (l lots) lost(d *discipline) bool {
 	inRun := d.bad
 	if share := d.path.BurstLoss; share > 0 {
-		// The share of time in the bad state, p/(p+r), is to be BurstLoss, and a
-		// stay in it is 1/r packets.
+		// The share of time in the bad state is p/(p+r), and a stay in it is 1/r packets.
 		ends := 1 / d.path.BurstPackets
 		begins := ends * share / (1 - share)
 		if d.bad {
@@ -289,8 +284,7 @@ func newWake(delay time.Duration) wake { return wake{delay: int64(delay), late: 
 
 // slept learns from a sleep that ended so much later than asked.
 func (w *wake) slept(late int64) {
-	// Up by nine for each one that is later, down by one for nine that are not: at
-	// rest one in ten is later.
+	// Up by nine for each that is later, down by one otherwise: at rest one in ten is later.
 	const step = int64(500 * time.Nanosecond)
 	if late > w.late {
 		w.late += 9 * step

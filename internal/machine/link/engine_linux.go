@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,8 +47,7 @@ func newLink(s Settings) (n *Network, err error) {
 	return n, err
 }
 
-// kernelHas reports whether the kernel has an engine. Missing rights show only when the
-// namespaces are made.
+// kernelHas reports whether the kernel has an engine.
 func kernelHas(engine Engine) bool {
 	switch engine {
 	case TBF:
@@ -77,14 +77,12 @@ func tryQueue(engine Engine, p record.Way) error {
 			return fmt.Errorf("find the loopback: %w", err)
 		}
 		if err := netlink.QdiscAdd(queueOf(engine, p, DefaultMTU, loopback)); err != nil {
-			return fmt.Errorf("add %s: %w (%w): it takes a kernel with CONFIG_NET_SCH_%s", engine, err, host.ErrUnsupported, configNames[engine])
+			return fmt.Errorf("add %s: %w (%w): it takes a kernel with CONFIG_NET_SCH_%s", engine, err, host.ErrUnsupported, strings.ToUpper(string(engine)))
 		}
 		return nil
 	})
 	return errors.Join(err, try.close())
 }
-
-var configNames = map[Engine]string{TBF: "TBF", Netem: "NETEM"}
 
 // queueOf returns the queueing discipline that does what a path asks for.
 func queueOf(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdisc {

@@ -93,8 +93,7 @@ func joinByFrames(between *namespace, two [2]end, s Settings) (carrier, error) {
 
 // close ends both directions, and then the rings.
 func (f *forwarder) close() error {
-	f.over.Store(true)
-	f.running.Wait()
+	f.end()
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(f.rings))
 	for _, d := range f.directions {
 		d.held.Close()
@@ -103,10 +102,14 @@ func (f *forwarder) close() error {
 	return errors.Join(f.rings[0].close(), f.rings[1].close())
 }
 
-// stop ends both directions and returns their counts.
-func (f *forwarder) stop() (up, down record.LinkWay, _ error) {
+func (f *forwarder) end() {
 	f.over.Store(true)
 	f.running.Wait()
+}
+
+// stop ends both directions and returns their counts.
+func (f *forwarder) stop() (up, down record.LinkWay, _ error) {
+	f.end()
 	return f.directions[0].count(), f.directions[1].count(), nil
 }
 

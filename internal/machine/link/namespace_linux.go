@@ -17,8 +17,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A namespace is a network namespace that lives as long as this, or a process in
-// it, does.
+// A namespace is a network namespace. It lives as long as this, or a process in it, does.
 type namespace struct{ file *os.File }
 
 // newNamespace makes one, with its loopback up and its sysctls set.
@@ -45,8 +44,7 @@ func newNamespace(s Settings) (*namespace, error) {
 // firstPort is the first port of Linux's own range of local ports.
 const firstPort = 32768
 
-// apply sets the calling thread's namespace up: /proc/sys/net shows a thread its
-// own.
+// apply sets up the calling thread's namespace, the one that /proc/sys/net shows.
 func (s Settings) apply() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err == nil {
@@ -68,8 +66,7 @@ func (s Settings) apply() error {
 			return err
 		}
 	}
-	// Interfaces to come have no IPv6: its neighbour discovery and the like would be
-	// frames that nobody sent.
+	// Interfaces have no IPv6: its neighbour discovery would be frames that nobody sent.
 	err = os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return explainRefusal("set net.ipv6.conf.default.disable_ipv6 to 1", err)
@@ -173,8 +170,7 @@ func ends(client, server *namespace) [2]end {
 
 const prefixBits = 24
 
-// createVeth makes the end's pair of interfaces, the outer one in the calling thread's
-// namespace.
+// createVeth makes the pair of interfaces, the outer one in the calling thread's namespace.
 func (e end) createVeth(mtu int) (outer netlink.Link, err error) {
 	pair := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: e.outer.name, HardwareAddr: e.outer.hardware, MTU: mtu, TxQLen: -1},

@@ -3,9 +3,7 @@
 package link
 
 import (
-	"fmt"
 	"os/exec"
-	"runtime"
 
 	"wirelab.dev/internal/machine/host"
 )
@@ -13,7 +11,7 @@ import (
 type namespace struct{}
 
 func newNamespace(Settings) (*namespace, error) {
-	return nil, fmt.Errorf("make a network namespace: %w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+	return nil, host.NeedsLinux("make a network namespace")
 }
 
 func (*namespace) enter() error          { return nil }

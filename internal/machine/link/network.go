@@ -62,8 +62,7 @@ type carrier interface {
 	close() error
 }
 
-// New makes a network. If the machine refuses, the error wraps
-// host.ErrUnsupported.
+// New makes a network. A refusal wraps host.ErrUnsupported.
 func New(s Settings) (*Network, error) {
 	if s.linked() {
 		return newLink(s)
@@ -75,8 +74,7 @@ func New(s Settings) (*Network, error) {
 	return &Network{Address: "127.0.0.1", server: only, client: only}, nil
 }
 
-// EnterServer moves the calling thread to the server's end. It must be locked
-// to its goroutine, and end with it.
+// EnterServer moves the calling thread, which must end with its goroutine, to the server's end.
 func (n *Network) EnterServer() error { return n.server.enter() }
 
 // EnterClient moves the calling thread to the client's end, as EnterServer does.
@@ -162,8 +160,7 @@ func (s Settings) choose(has func(Engine) bool) Engine {
 	return Frames
 }
 
-// Check makes a network and closes it. If this process may not make one, or the machine
-// cannot, the error wraps host.ErrUnsupported.
+// Check makes a network and closes it. A refusal wraps host.ErrUnsupported.
 func Check() error {
 	network, err := New(Settings{Emulated: true})
 	if err != nil {
@@ -172,8 +169,7 @@ func Check() error {
 	return network.Close()
 }
 
-// switches are the sysctls that keep ordinary users from user namespaces, with the value
-// that does.
+// switches are the sysctls, with their values, that keep ordinary users from user namespaces.
 var switches = []struct{ file, value, remedy string }{
 	{"user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
 	{"kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
@@ -206,9 +202,8 @@ func whatForbids(root fs.FS) string {
 type Settings struct {
 	// Ports is the number of local ports for connections to one server.
 	Ports int
-	// TimeWaitReuse lets a loopback connection take over the ports of a closed one
-	// after a second, which is Linux's default. Without it, they stay in use for a
-	// minute.
+	// TimeWaitReuse lets a loopback connection take over the ports of a closed one after a second,
+	// which is Linux's default, and not a minute.
 	TimeWaitReuse bool
 	// Emulated makes a link that goes through an emulator even where Up and Down
 	// are zero, so that the emulator's own cost can be measured.
@@ -225,8 +220,7 @@ type Settings struct {
 	Seed uint64
 }
 
-// Bounds of the queue of a path that names none. An emulator could not hold more than
-// the upper one.
+// Bounds of the queue of a path that names none. An emulator could not hold more.
 const (
 	leastDefaultQueue = 32 << 10
 	mostDefaultQueue  = 8 << 20
@@ -250,7 +244,7 @@ func acts(p record.Way) bool {
 	return p != record.Way{}
 }
 
-// DefaultMTU is that of Ethernet.
+// DefaultMTU is the longest packet of Ethernet.
 const DefaultMTU = 1500
 
 // mtu returns the MTU with its default filled in.

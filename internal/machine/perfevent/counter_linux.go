@@ -100,8 +100,7 @@ func unsupported(err error) error {
 	return err
 }
 
-// Counter counts an event for the threads that a process has, and for those that they
-// start.
+// Counter counts an event for a process's threads, and for those that they start.
 type Counter struct {
 	Event   Event
 	threads []int // file descriptors

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/perfevent"
@@ -28,15 +29,9 @@ const (
 // space only if the kernel's part is refused.
 func CountEvents(pid int, events []perfevent.Event) (*Events, error) {
 	e := &Events{}
-	refused := map[string][]string{}
-	var reasons []string
-	refuse := func(names string, err error) {
-		reason := err.Error()
-		if refused[reason] == nil {
-			reasons = append(reasons, reason)
-		}
-		refused[reason] = append(refused[reason], names)
-	}
+	type refusal struct{ name, reason string }
+	var refused []refusal
+	refuse := func(name string, err error) { refused = append(refused, refusal{name, err.Error()}) }
 	for _, event := range events {
 		counter, err := perfevent.Open(event, pid)
 		if err != nil && event.IsProcessors() {
@@ -56,8 +51,9 @@ func CountEvents(pid int, events []perfevent.Event) (*Events, error) {
 			e.counters = append(e.counters, counter)
 		}
 	}
-	for _, reason := range reasons {
-		e.Missing = append(e.Missing, fmt.Sprintf("%s: %s", strings.Join(refused[reason], ", "), reason))
+	for _, same := range lists.GroupBy(refused, func(r refusal) string { return r.reason }) {
+		names := lists.Map(same, func(r refusal) string { return r.name })
+		e.Missing = append(e.Missing, strings.Join(names, ", ")+": "+same[0].reason)
 	}
 	e.readings = TakeReadings(eventColumns*len(e.counters), eventsPeriod, e.read)
 	return e, nil

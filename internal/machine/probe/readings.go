@@ -10,8 +10,7 @@ import (
 	"wirelab.dev/internal/machine/symbol"
 )
 
-// Readings holds counters that only grow. They are read periodically, since the window is known
-// only when it is over.
+// Readings reads growing counters periodically: the window is known only when it is over.
 type Readings struct {
 	read    func(into []uint64) error
 	columns int
@@ -40,12 +39,10 @@ func TakeReadings(columns int, period time.Duration, read func(into []uint64) er
 	return r
 }
 
-// mostReadings limits the readings that are kept. At the limit every second one is dropped, and
-// the period doubles.
+// mostReadings limits the readings. Then every second one goes, and the period doubles.
 const mostReadings = 256
 
-// thin drops every second reading when there are too many, and keeps their memory. It returns the
-// time to the next one.
+// thin keeps the memory of what it drops. It returns the time to the next reading.
 func (r *Readings) thin() time.Duration {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -188,8 +185,7 @@ func (c *Collector) collect() {
 	}
 }
 
-// Process sets the process at an end by calling begin, which may be nil. Nothing is emptied
-// meanwhile.
+// Process sets the process at an end by calling begin, while nothing is emptied.
 func (c *Collector) Process(end End, pid int, begin func() error) error {
 	c.guard.Lock()
 	defer c.guard.Unlock()

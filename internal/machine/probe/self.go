@@ -262,8 +262,7 @@ func readProcess(proc fs.FS, pid int) (Usage, error) {
 	return usage, nil
 }
 
-// parseStat reads /proc/PID/stat, proc_pid_stat(5): the name in parentheses,
-// which may itself hold any character, is field 2.
+// parseStat reads /proc/PID/stat, proc_pid_stat(5). Field 2, the name, may hold any character.
 func parseStat(stat string) (Usage, error) {
 	const (
 		tick       = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
@@ -288,8 +287,7 @@ func parseStat(stat string) (Usage, error) {
 	return usage, nil
 }
 
-// readMemory reads memory and threads from /proc/PID/status. A process that has ended
-// but was not reaped has no memory.
+// readMemory reads memory and threads. A process that was not reaped yet has no memory.
 func (u *Usage) readMemory(status []byte) {
 	const kibibyte = 1024
 	resident, _ := Figure(status, "\nVmRSS")
@@ -299,8 +297,7 @@ func (u *Usage) readMemory(status []byte) {
 	u.Threads, _ = Figure(status, "\nThreads")
 }
 
-// Figure finds the number behind a label in a file of procfs. The label begins with a line feed,
-// as none is the first in its file.
+// Figure finds the number behind a label of procfs, which begins with a line feed.
 func Figure(status []byte, label string) (figure int64, found bool) {
 	at := bytes.Index(status, []byte(label))
 	if at < 0 {

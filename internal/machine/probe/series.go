@@ -225,8 +225,7 @@ type Sampler struct {
 	ticks  ticker
 }
 
-// StartSampler takes the first reading at once, and the others in a goroutine until
-// Stop, or until the source fails.
+// StartSampler takes readings, the first at once, until Stop or until the source fails.
 func StartSampler(source Source, period time.Duration) *Sampler {
 	s := &Sampler{source: source, period: period, series: Series{samples: make([]Usage, 0, mostSamples)}}
 	s.take()
@@ -247,8 +246,7 @@ func (s *Sampler) Stop() Series {
 	return s.series
 }
 
-// take adds a reading, unless an earlier one failed. The last reading of a full series
-// replaces the one before it.
+// take adds a reading, unless one failed. The last of a full series replaces the one before.
 func (s *Sampler) take() {
 	if s.series.problem != "" {
 		return

@@ -133,8 +133,7 @@ func (p *CPUProfile) Stop() (*record.Stacks, error) {
 	return parseProfile(p.text.Bytes())
 }
 
-// parseProfile reads a profile of CPU time: the values of a sample are their number, and
-// their nanoseconds.
+// parseProfile reads a profile of CPU time: a sample has its number and its nanoseconds.
 func parseProfile(text []byte) (*record.Stacks, error) {
 	parsed, err := profile.ParseData(text)
 	if err != nil {
@@ -222,8 +221,7 @@ func (w *AllocationWatch) Stop() *record.Allocations {
 	return all
 }
 
-// leastShare is the share of the bytes or of the objects that a stack must have to be
-// listed.
+// leastShare is the share of the bytes or of the objects that a listed stack has.
 const leastShare = 1e-3
 
 // allocations returns all samples so far.

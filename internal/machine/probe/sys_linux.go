@@ -10,8 +10,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// resourceUsage reads the kernel's account of the calling process, but for its
-// memory: see selfReader.readMemory.
+// resourceUsage reads all but the memory: see selfReader.readMemory.
 func resourceUsage() (Usage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -27,8 +26,7 @@ func resourceUsage() (Usage, error) {
 	}, nil
 }
 
-// processorTime reads the CPU clock of any process, exact to the nanosecond. It
-// includes ended threads, and needs no special rights.
+// processorTime reads the CPU clock of any process: exact, ended threads included.
 func processorTime(pid int) (time.Duration, error) {
 	// MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of
 	// include/linux/posix-timers_types.h, as clock_getcpuclockid(3) does it.

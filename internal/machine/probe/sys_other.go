@@ -4,18 +4,15 @@ package probe
 
 import (
 	"fmt"
-	"runtime"
 	"time"
 
 	"wirelab.dev/internal/machine/host"
 )
 
-func resourceUsage() (Usage, error) {
-	return Usage{}, fmt.Errorf("read own resource usage: %w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
-}
+func resourceUsage() (Usage, error) { return Usage{}, host.NeedsLinux("read own resource usage") }
 
 func processorTime(pid int) (time.Duration, error) {
-	return 0, fmt.Errorf("read CPU clock of process %d: %w: it takes Linux, this is %s", pid, host.ErrUnsupported, runtime.GOOS)
+	return 0, host.NeedsLinux(fmt.Sprintf("read CPU clock of process %d", pid))
 }
 
 func suspended() (int64, error) { return 0, nil }
@@ -23,9 +20,7 @@ func suspended() (int64, error) { return 0, nil }
 // HugePagesDenied returns false: only Linux denies huge pages.
 func HugePagesDenied() bool { return false }
 
-func becomeSentinel(int) error {
-	return fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
-}
+func becomeSentinel(int) error { return host.NeedsLinux("watch a CPU") }
 
 func sleepUntil(int64) {}
 

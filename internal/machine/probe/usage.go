@@ -52,8 +52,7 @@ type Window struct {
 
 // Held holds a process's gauges.
 type Held struct {
-	// RSSBytes is exact if the process's peak rose within the window, and
-	// otherwise the maximum of the readings.
+	// RSSBytes is exact if the peak rose within the window, else the maximum of the readings.
 	RSSBytes      int64 `json:"rss_bytes"`
 	AnonBytes     int64 `json:"anon_bytes"`
 	Threads       int64 `json:"threads"`
@@ -68,13 +67,11 @@ type GoUsage struct {
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
 	// Goroutines is a gauge.
 	Goroutines int64 `json:"goroutines"`
-	// AllocatedBytes and AllocatedObjects count heap allocations. Those of
-	// small objects are added a span at a time.
+	// AllocatedBytes and AllocatedObjects count heap allocations, small ones a span at a time.
 	AllocatedBytes   int64 `json:"allocated_bytes"`
 	AllocatedObjects int64 `json:"allocated_objects"`
 	GCCycles         int64 `json:"gc_cycles"`
-	// GCNS is the processor time of the collector, as the runtime estimates it
-	// at the end of each cycle.
+	// GCNS is the processor time of the collector, estimated at the end of each cycle.
 	GCNS int64 `json:"gc_ns"`
 	// GCAssistNS is the part of it that allocating goroutines spent.
 	GCAssistNS int64 `json:"gc_assist_ns"`

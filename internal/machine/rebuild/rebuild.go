@@ -185,8 +185,7 @@ func classesUpTo(limit int) []class {
 
 func isPowerOfTwo(n int) bool { return n > 0 && n&(n-1) == 0 }
 
-// divides reports whether the runtime's multiplication finds an object's number for every
-// place in its pages.
+// divides reports whether the runtime's multiplication finds every object's number.
 func (c class) divides() bool {
 	magic := ^uint32(0)/uint32(c.size) + 1
 	for place := range c.pages*pageBytes + 1 {
@@ -242,8 +241,7 @@ func table(limit int) ([]byte, error) {
 	return format.Source(code.Bytes())
 }
 
-// isUsual reports whether a toolchain's table is the one that is made here for the usual
-// limit, but for comments.
+// isUsual reports whether a toolchain's table is ours for the usual limit, but for comments.
 func isUsual(theirs []byte) bool {
 	ours, err := table(usualLimit)
 	if err != nil {

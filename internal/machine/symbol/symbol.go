@@ -48,14 +48,11 @@ type mapping struct {
 func Of(pid int) (*Process, error) {
 	folder := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(folder + "/maps")
-	if err != nil {
+	program, err2 := os.Stat(folder + "/exe")
+	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
 	}
 	p := &Process{objects: map[string]object{}, named: map[uint64][]record.Frame{}}
-	program, err := os.Stat(folder + "/exe")
-	if err != nil {
-		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
-	}
 	if p.mappings, err = parseMappings(text); err != nil {
 		return nil, fmt.Errorf("parse %s/maps: %w", folder, err)
 	}

@@ -109,8 +109,7 @@ func measureEngine(ctx context.Context) Engine {
 	return f
 }
 
-// findNetworks says whether trials can have networks of their own, and what links in them
-// cost here; nil where there are none.
+// findNetworks says whether trials can have own networks, and what links cost; nil: none.
 func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 	f := host.Finding{Name: "networks of a trial's own", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
 	measure := link.MeasureCost

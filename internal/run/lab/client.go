@@ -25,8 +25,7 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// runClient starts the client, waits for its result, and ends it. Meanwhile a
-// sentinel watches the CPUs of both ends.
+// runClient starts the client, waits for its result, and ends it, while a sentinel watches.
 func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (result worker.Result, process worker.End, seen watched, _ error) {
 	spec, err := t.callingSpec(r, server)
 	if err != nil {
@@ -98,6 +97,10 @@ func (t *trial) callingSpec(r *record.Record, server *server) (worker.Spec, erro
 
 func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 	cell, load := t.planned.Cell, r.Cell.Load
+	model, arrivals := cell.Load.Model, cell.Load.Arrivals
+	if model == scenario.Sustained { // an open loop in the worker contract
+		model, arrivals = scenario.Open, scenario.Constant
+	}
 	spec := &worker.ClientSpec{
 		Clients:    cell.Clients,
 		Connection: r.Cell.Connection,
@@ -105,7 +108,7 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 		Sources:    t.demand().sources(t.in.have),
 		Live:       t.lab.Live,
 		Load: worker.Load{
-			Model:             workerModel(cell.Load.Model),
+			Model:             model,
 			RequestsPerClient: load.RequestsPerClient + load.TotalRequests/cell.Clients,
 			ExtraRequests:     load.TotalRequests % cell.Clients,
 			RampTo:            load.RampTo,
@@ -114,7 +117,7 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 			GoalNS:            int64(cell.Load.Goal.Limit),
 			DurationNS:        load.DurationNS,
 			RatePerSecond:     load.RatePerSecond,
-			Arrivals:          workerArrivals(cell.Load),
+			Arrivals:          string(arrivals),
 			InFlightLimit:     load.InFlightLimit,
 			WarmUpAtLeastNS:   int64(t.warmUpAtLeast()),
 			WarmUpAtMostNS:    int64(cell.WarmUp.AtMost),
@@ -125,22 +128,6 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 		spec.SamplesFile = filepath.Join(t.directory, t.samplesFile)
 	}
 	return spec
-}
-
-// workerModel returns the load model of the worker contract, where a sustained load is an open
-// loop.
-func workerModel(m scenario.LoadModel) scenario.LoadModel {
-	if m == scenario.Sustained {
-		return scenario.Open
-	}
-	return m
-}
-
-func workerArrivals(l scenario.Load) string {
-	if l.Model == scenario.Sustained {
-		return string(scenario.Constant)
-	}
-	return string(l.Arrivals)
 }
 
 const (
@@ -174,8 +161,7 @@ func (l *Lab) TryTargets(ctx context.Context, plan []scenario.Planned) *reach.Fa
 	return cmp.Or(faults...)
 }
 
-// tryTarget calls the trial's target. Where it does not answer soon, and may yet be right,
-// it is given longer.
+// tryTarget calls the trial's target. Where its answer is late but may be right, it waits longer.
 func (t *trial) tryTarget(ctx context.Context) *reach.Fault {
 	work, _ := workloads.Work(t.planned.Cell.Workload)
 	err := t.callTarget(ctx, answerSoon+work)

@@ -21,8 +21,7 @@ type execution struct {
 	into  *record.Run
 	queue *queue
 
-	// measure measures a trial, and takenByOthers watches the machine while nothing is
-	// measured. Tests have others.
+	// Tests have others.
 	measure       func(ctx context.Context, number int) (*record.Record, error)
 	takenByOthers func(ctx context.Context) float64
 }
@@ -119,8 +118,7 @@ func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
 	return why, spoiled
 }
 
-// attempts returns the measurements of a trial so far, which are thrown away when it is
-// measured again.
+// attempts returns a trial's measurements so far, which are thrown away.
 func (e *execution) attempts(number int) []record.Attempt {
 	last := e.queue.setBack(number)
 	if last == nil {
@@ -155,8 +153,7 @@ func (e *execution) wait(ctx context.Context) {
 	*e.into.Manifest.WaitedNS += int64(lookFor)
 }
 
-// watchOthers returns the share of the CPU time that others take, seen for a moment or
-// until ctx ends.
+// watchOthers returns the share of the CPU time that others take for a moment.
 func watchOthers(ctx context.Context) float64 {
 	watch := host.StartWatch()
 	watchNobody(ctx)
@@ -165,8 +162,7 @@ func watchOthers(ctx context.Context) float64 {
 	return seen.TakenByOthers()
 }
 
-// watchNobody replaces watchOthers for a fleet, whose machines are not watched between trials. They
-// count as quiet after some time.
+// watchNobody is for a fleet, whose machines are not watched and count as quiet after a time.
 func watchNobody(ctx context.Context) float64 {
 	select {
 	case <-time.After(lookFor):

@@ -40,8 +40,7 @@ type Lab struct {
 	Rebuilt map[int][]string
 	// Peers are servers in other languages, by their names.
 	Peers map[string][]string
-	// Targets are the addresses of servers that already run, by variant or stack;
-	// their trials start no server.
+	// Targets are the addresses of running servers, by variant or stack.
 	Targets map[string]string
 	// Trust says which certificates clients over TLS accept from the servers at Targets.
 	Trust     secure.Trust
@@ -50,8 +49,7 @@ type Lab struct {
 	Seed      uint64
 	// Observers follow the run; each event goes to all of them, in order.
 	Observers []live.Observer
-	// Patience bounds the time spent on trials that only the machine spoils. The zero value
-	// records such trials as they are.
+	// Patience bounds the time spent on trials that only the machine spoils; 0: none.
 	Patience Patience
 	// Live adds figures of the calls to the progress of trials.
 	Live bool
@@ -94,8 +92,7 @@ func Order(plan []scenario.Planned) []record.PlannedTrial {
 	return order
 }
 
-// Cells returns the cells that the records of a plan will have, in its order. It leaves out
-// cells that are only profiled.
+// Cells returns the cells of a plan's records, in its order, without those only profiled.
 func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 	var cells []record.Cell
 	for _, p := range plan {

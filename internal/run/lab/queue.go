@@ -13,17 +13,14 @@ import (
 )
 
 const (
-	// lookFor is the time of one look at the machine: the kernel counts CPU time in hundredths
-	// of a second.
+	// lookFor is the time of one look: the kernel counts CPU time in hundredths of a second.
 	lookFor = 100 * time.Millisecond
 	// alwaysQuiet is a share of the CPU time that no repeat waits for to become less:
 	// one hundredth of a second in a look at two CPUs.
 	alwaysQuiet = 0.05
-	// longestPause is the longest time that the plan stops after a spoiled trial, for other
-	// programs to release the CPUs.
+	// longestPause is the longest stop of the plan for other programs to release the CPUs.
 	longestPause = 2 * time.Second
-	// firstRest is the time from a spoiled trial to a repeat. It doubles with each
-	// repeat that is spoiled too, up to longestRest.
+	// firstRest is the time to a repeat. It doubles with each that is spoiled, up to longestRest.
 	firstRest   = 500 * time.Millisecond
 	longestRest = 32 * time.Second
 	// restsWithoutQuiet is the number of rests, at the end of the plan, after which a trial

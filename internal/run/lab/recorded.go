@@ -171,8 +171,7 @@ func greater[T int64 | float64](known *T, value T) *T {
 	return &value
 }
 
-// traffic converts the traffic of the client's connections. Figures that its transport
-// does not have are absent.
+// traffic leaves out the figures that the transport does not have.
 func traffic(t *worker.Traffic) *record.Traffic {
 	if t == nil {
 		return nil

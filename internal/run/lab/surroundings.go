@@ -59,8 +59,7 @@ func (s *surroundings) listenAddress() string {
 	return "127.0.0.1:0"
 }
 
-// settings returns a scenario's network as settings of package link. A network without a seed
-// gets the trial's.
+// settings returns a network as settings of package link, with the trial's seed if it has none.
 func settings(n scenario.Network, seed uint64) link.Settings {
 	up, down := n.Ways()
 	return link.Settings{
@@ -103,8 +102,7 @@ type demand struct {
 	apart      bool // the client is on another machine
 }
 
-// ports returns how many ports the connections hold at most, if a closed one keeps its
-// port for timeWait.
+// ports returns the most ports that connections hold, if a closed one keeps its for timeWait.
 func (d demand) ports(timeWait time.Duration) int {
 	open := d.connection.Want(d.clients)
 	if !d.connection.Mode.PerRequest() {
@@ -169,8 +167,7 @@ func (d demand) limits(have host.Limits) []record.Limit {
 	}
 }
 
-// countDrops starts counting what the kernel drops in the server's network; since
-// records the drops since then.
+// countDrops counts what the kernel drops in the server's network; since records it.
 func countDrops(pid int) (since func(*record.HostState)) {
 	before, err := host.ReadDrops(pid)
 	if err != nil {

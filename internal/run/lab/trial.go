@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/check"
@@ -18,8 +17,7 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// trial runs one trial. If a worker fails, the record has a failure; an error means that
-// the run cannot go on.
+// trial runs one trial. A worker's failure is in the record; an error ends the run.
 func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
 	t := &trial{lab: l, number: number, planned: planned, directory: run.Dir}
 	if planned.Cell.Samples {
@@ -290,7 +288,7 @@ func (t *trial) fleetClient(p worker.Part, first int64) (record.FleetClient, err
 	if c.Response != nil {
 		times = *c.Response
 	}
-	p50, p99, err := quantiles(times)
+	latencies, err := times.Decode()
 	if err != nil {
 		return record.FleetClient{}, err
 	}
@@ -301,19 +299,11 @@ func (t *trial) fleetClient(p worker.Part, first int64) (record.FleetClient, err
 		BeginNS: c.BeginNS - first, WindowNS: own.WindowNS,
 		Requests: c.Requests, Completed: c.Completed, Straddling: c.Straddling,
 		StraddlingNS: c.StraddlingNS, BacklogNS: c.BacklogNS, InFlight: c.InFlight, Active: c.Active,
-		ServiceNS: c.Service.Sum, P50NS: p50, P99NS: p99, MaxNS: times.Max,
+		ServiceNS: c.Service.Sum, P50NS: int64(latencies.Quantile(0.5)), P99NS: int64(latencies.Quantile(0.99)), MaxNS: times.Max,
 		WarmUp: c.WarmUp, Pacing: c.Pacing, Process: own.Client, Connections: connections, Engine: own.Engine, Host: own.Host,
 	}
 	for _, f := range c.Failures {
 		one.Failed += f.Count
 	}
 	return one, nil
-}
-
-func quantiles(d latency.Distribution) (p50, p99 int64, err error) {
-	h, err := d.Decode()
-	if err != nil {
-		return 0, 0, err
-	}
-	return int64(h.Quantile(0.5)), int64(h.Quantile(0.99)), nil
 }

@@ -212,8 +212,7 @@ func (w window) within(gap probe.Gap) int64 {
 	return min(gap.AtNS+gap.TookNS, w.endNS) - max(gap.AtNS, w.beginNS)
 }
 
-// longestAtOnce is the longest time in which neither end could run, as when the whole
-// machine stood still.
+// longestAtOnce is the longest time in which neither end could run.
 func longestAtOnce(client, server []probe.Watched, w window) int64 {
 	longest := int64(0)
 	for _, c := range client {

@@ -35,14 +35,6 @@ var ErrNoCertificate = errors.New("is not served over TLS and has no certificate
 // grace is the most time that running calls may take after the service is asked to end.
 const grace = 5 * time.Second
 
-// rootOf returns the root certificate that a server's clients must trust, or nil.
-func rootOf(server stack.Server) []byte {
-	if secured, ok := server.(stack.TLSServer); ok {
-		return secured.RootPEM()
-	}
-	return nil
-}
-
 // writeRoot writes the root certificate that clients must trust.
 func (s *Service) writeRoot(pem []byte) error {
 	if s.RootFile == "" {
@@ -72,7 +64,11 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--addr %s: %w", s.Address, err)
 	}
-	if err := s.writeRoot(rootOf(server)); err != nil {
+	var root []byte
+	if secured, ok := server.(stack.TLSServer); ok {
+		root = secured.RootPEM()
+	}
+	if err := s.writeRoot(root); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	ended := make(chan error, 1)

@@ -10,14 +10,12 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// IsOutside reports whether a probe looks on from outside of the processes; others are in
-// the worker.
+// IsOutside reports whether a probe is outside of the processes, and not in the worker.
 func IsOutside(name string) bool {
 	return record.IsProbe(name) && name != record.ProbeAllocations
 }
 
-// ErrInWorker means that a probe cannot look on from outside here, but that workers can do
-// its work themselves, if they are written in Go.
+// ErrInWorker means that only workers themselves, if written in Go, can do a probe's work here.
 var ErrInWorker = errors.New("only Go workers themselves can tell")
 
 // Start starts a probe. Its error wraps host.ErrUnsupported where the machine does not allow it in
@@ -30,8 +28,7 @@ func Start(name string) (probe.Watch, error) {
 	return w, err
 }
 
-// Coverage returns how a probe works on this machine. Its error wraps host.ErrUnsupported if it
-// does not work, and says what it needs.
+// Coverage returns how a probe works here. Its error wraps host.ErrUnsupported if it does not.
 func Coverage(name string) (probe.Coverage, error) {
 	if !IsOutside(name) {
 		return probe.Coverage{Method: "package runtime of Go workers"}, nil

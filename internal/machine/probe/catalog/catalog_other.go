@@ -3,9 +3,6 @@
 package catalog
 
 import (
-	"fmt"
-	"runtime"
-
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
@@ -14,7 +11,7 @@ import (
 
 // start starts a probe that needs no kernel support.
 func start(name string) (probe.Watch, error) {
-	err := fmt.Errorf("%w: it takes Linux, this is %s", host.ErrUnsupported, runtime.GOOS)
+	err := host.NeedsLinux("look on from outside")
 	if name == record.ProbeLife {
 		return life.StartCoarse(err), nil
 	}

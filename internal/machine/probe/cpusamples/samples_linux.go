@@ -64,8 +64,7 @@ func (s *samples) add(one perfevent.Sample) {
 	}
 }
 
-// Start samples all CPUs, or where that is refused the threads of the processes. It fails
-// with host.ErrUnsupported where that is refused, too.
+// Start samples all CPUs, or where that is refused the threads of the processes.
 func Start() (probe.Watch, error) {
 	w := &Watch{}
 	var err error

@@ -98,8 +98,7 @@ func tellCoarsely(calls, handled [][2]int64) *record.Life {
 	return life
 }
 
-// trace finds the instants between the stages of a call. told is false if an instant is missing
-// or out of order.
+// trace finds the instants between the stages of a call, if all are known and in order.
 func trace(begin, end int64, handler [2]int64, events []event) (instants []int64, told bool) {
 	handled, answered := handler[0], handler[0]+handler[1]
 	request, told := way(begin, handled, events, probe.Client, probe.Server)

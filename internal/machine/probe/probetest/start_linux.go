@@ -25,8 +25,7 @@ func StartWithoutCapabilities(c *exec.Cmd) error {
 	})
 }
 
-// StartWithoutPerfEvents starts a process to which the kernel refuses them, as containers
-// mostly have it.
+// StartWithoutPerfEvents starts a process to which perf events are refused, as in containers.
 func StartWithoutPerfEvents(c *exec.Cmd) error {
 	const firstWord, errorIs, permitted = 0, unix.SECCOMP_RET_ERRNO, unix.SECCOMP_RET_ALLOW
 	filter := []unix.SockFilter{

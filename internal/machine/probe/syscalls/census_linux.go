@@ -46,8 +46,7 @@ type Census struct {
 	readings *probe.Readings
 }
 
-// startCensus starts the programs. Its error wraps host.ErrUnsupported where the kernel
-// refuses.
+// startCensus starts the programs, or wraps host.ErrUnsupported.
 func startCensus() (*Census, error) {
 	c := &Census{}
 	c.ends, c.counted, c.underWay = c.session.Ends(), c.session.Shared("counted", tableBytes), c.session.Table("under_way", threadBytes)
@@ -153,12 +152,7 @@ func addCalls(seen *record.Seen, calls record.Syscall, count float64) {
 	seen.Syscalls = slices.Insert(seen.Syscalls, at, calls)
 }
 
-func nameOf(kind int) string {
-	if name, known := names[kind]; known {
-		return name
-	}
-	return fmt.Sprintf("number %d", kind)
-}
+func nameOf(kind int) string { return cmp.Or(names[kind], fmt.Sprintf("number %d", kind)) }
 
 // Start counts in the best way that the machine allows.
 func Start() (probe.Watch, error) {

@@ -26,8 +26,7 @@ func (f *fallback) lacks(what string, why error) {
 	f.coverage.Missing = append(f.coverage.Missing, fmt.Sprintf("%s: %v", what, why))
 }
 
-// traced are the calls that matter most to a wire. Each costs something at every switch of
-// a thread.
+// traced are the calls that matter most. Each costs something at every switch of a thread.
 var traced = []string{
 	"read", "write", "writev", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg",
 	"futex", "epoll_pwait", "epoll_wait", "ppoll", "nanosleep", "sched_yield",
