@@ -148,9 +148,8 @@ func readPort(name string, in, out *record.LinkWay) error {
 	return nil
 }
 
-// queues is a link by the kernel's queueing disciplines, in a namespace between the
-// ends that routes. They are not at the ends themselves, where TCP would see that its
-// packets wait, and wait with them instead of losing some (TCP small queues).
+// queues is a link by the kernel's queueing disciplines, in a namespace between the ends: at the
+// ends, TCP would wait with its packets instead of losing some (TCP small queues).
 type queues struct {
 	between *namespace
 	ends    [2]end

@@ -223,9 +223,8 @@ func (d *direction) wait() {
 // Unlike a socket's buffer, it is not bounded by net.core.rmem_max.
 const ringBytes = 8 << 20
 
-// A ring is a packet(7) socket whose frames the kernel writes into memory that it shares
-// with this process (PACKET_RX_RING, TPACKET_V2). Not TPACKET_V3: it hands frames over
-// in blocks, milliseconds late. One thread may use a ring at a time.
+// A ring is a packet(7) socket whose frames the kernel writes into shared memory (PACKET_RX_RING,
+// TPACKET_V2; V3 hands frames over in blocks, milliseconds late). One thread may use it at a time.
 type ring struct {
 	socket    int
 	memory    []byte

@@ -117,10 +117,9 @@ func explainRefusal(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// InUserNamespace makes a command start in a user namespace of its own, where an ordinary
-// user may make networks. The user, the group and the files stay the same. The rights of the
-// namespace hold for networks only; priorities, perf events and control groups stay as the
-// user is allowed them.
+// InUserNamespace makes a command start in a user namespace of its own, where an ordinary user may
+// make networks. The user, the group and the files stay the same; priorities, perf events and
+// control groups stay as the user is allowed them.
 //
 // This process cannot move there itself: the kernel takes no process of several threads.
 func InUserNamespace(command *exec.Cmd) {
@@ -219,9 +218,8 @@ func (n *namespace) awaitOuter(two [2]end) error {
 
 const upPatience = 30 * time.Second
 
-// awaitUp waits until an interface of the calling thread's namespace sends. One that was up before its
-// peer drops every frame until a thread of the kernel has noticed the peer
-// (net/core/link_watch.c), which takes long where the CPUs are busy.
+// awaitUp waits until an interface of the calling thread's namespace sends: until the kernel has
+// noticed its peer (net/core/link_watch.c), every frame is dropped.
 func awaitUp(name string, patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		at, err := netlink.LinkByName(name)
@@ -245,9 +243,8 @@ func addNeighbour(via netlink.Link, ip net.IP, at net.HardwareAddr) error {
 	})
 }
 
-// disableOffloads makes the interface send frames of its MTU with checksums, as a
-// real network does. Otherwise it leaves both to hardware that does not exist, and
-// sends segments of up to 64 KiB (linux/ethtool.h).
+// disableOffloads makes the interface send frames of its MTU with checksums, which it would leave
+// to hardware that does not exist (linux/ethtool.h).
 func disableOffloads(name string) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

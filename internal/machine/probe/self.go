@@ -102,9 +102,8 @@ func (r *selfReader) read(usage *Usage) error {
 	return nil
 }
 
-// readMemory takes the peak from procfs, not from getrusage: ru_maxrss of a
-// process also holds what its parent had resident when it forked (the memory
-// is shared until exec), so that a worker would report its controller's peak.
+// readMemory takes the peak from procfs: getrusage's ru_maxrss also holds what the parent had
+// resident when it forked, so that a worker would report its controller's peak.
 func (r *selfReader) readMemory(usage *Usage) error {
 	if r.status == nil {
 		status, err := os.Open("/proc/self/status")
@@ -144,14 +143,12 @@ func (r *selfReader) readRuntime() {
 	}
 }
 
-// recountEvery is the number of readings that share one count of the descriptors that
-// are no sockets. Looking at each costs 0.4 µs, and their number hardly changes: a
-// reading takes 13 µs without and 19 µs with 1000 sockets, recounts shared out.
+// recountEvery is the number of readings that share one count of the descriptors that are no
+// sockets: looking at each costs 0.4 µs, and their number hardly changes.
 const recountEvery = 64
 
-// readSockets counts the open sockets: all descriptors, whose number the kernel
-// gives as the size of /proc/self/fd (proc_pid_fd(5), since Linux 6.2), without
-// those that are something else.
+// readSockets counts all descriptors, whose number the kernel gives as the size of /proc/self/fd
+// (proc_pid_fd(5), since Linux 6.2), without those that are no sockets.
 func (r *selfReader) readSockets(usage *Usage) error {
 	if r.descriptors == nil {
 		folder, err := os.Open("/proc/self/fd")
@@ -172,9 +169,8 @@ func (r *selfReader) readSockets(usage *Usage) error {
 	return nil
 }
 
-// Writes returns how many system calls of the write family this process has made, to
-// files, pipes and sockets; 0 if the kernel does not say
-// (Documentation/filesystems/proc.rst, syscw).
+// Writes returns how many system calls of the write family this process has made; 0 if the kernel
+// does not say (Documentation/filesystems/proc.rst, syscw).
 func Writes() int64 {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -184,9 +180,9 @@ func Writes() int64 {
 	return writes
 }
 
-// WithStops adds to a source the time for which all processes of the control groups or of the
-// machine were stopped: by a used-up CPU quota, or by suspension. It costs 1 µs per reading, and
-// 2 µs for each group that can have a quota.
+// WithStops adds for how long the control groups or the machine were stopped: by a used-up CPU
+// quota, or by suspension. It costs 1 µs per reading, and 2 µs for each group that can have a
+// quota.
 func WithStops(source Source) Source {
 	throttle := host.OpenThrottle(os.Getpid())
 	return func() (Usage, error) {
@@ -204,10 +200,9 @@ func WithStops(source Source) Source {
 	}
 }
 
-// OfProcess reads another process of this machine, in any language, through procfs and
-// its CPU clock. The sum of UserNS and SystemNS is exact, each of them to 10 ms.
-// Switches count only the threads that still run. It costs 0.1 ms, and 20 µs more per
-// thread: sample such a process ten times per second rather than a hundred.
+// OfProcess reads another process of this machine, in any language. The sum of UserNS and SystemNS
+// is exact, each of them to 10 ms; switches are of threads that still run. It costs 0.1 ms, and 20
+// µs more per thread: sample such a process ten times per second rather than a hundred.
 func OfProcess(pid int) (Usage, error) {
 	usage, err := readProcess(os.DirFS("/proc"), pid)
 	if err != nil {

@@ -12,14 +12,13 @@ import (
 	"wirelab.dev/internal/base/clock"
 )
 
-// A sentinel is a thread on a CPU that sleeps for a moment and measures how late it wakes up.
-// It has the workers' priority, so delays meet both alike. The CPU was not ours for the time of
-// the delay, less the time that our own processes ran meanwhile.
+// A sentinel is a thread on a CPU that sleeps for a moment and measures how late it wakes up. It
+// has the workers' priority, so delays meet both alike. The CPU was not ours for the time of the
+// delay, less the time that our own processes ran meanwhile.
 //
-// It sleeps for a random time, so that it also meets periodic gaps: the share of its wakings
-// that met a gap equals the share of requests that did, and it meets every gap longer than its
-// sleep. A waking costs 30 µs on a virtual machine, where timers are expensive: with Go's own
-// monitor 1.4 % of each watched CPU.
+// It sleeps for a random time: the share of its wakings that met a gap equals the share of
+// requests that did, even of periodic gaps. A waking costs 30 µs on a virtual machine: 1.4 % of
+// each watched CPU.
 const (
 	leastSleep = 2 * time.Millisecond
 	mostSleep  = 6 * time.Millisecond
@@ -159,10 +158,9 @@ func (s *sentinel) observe(w waking) {
 	}
 }
 
-// ownWithin limits the time that our processes ran on this CPU after the sentinel was due. Their
-// time during its sleep is included, since it cannot be separated, so a gap is a lower bound of
-// the time of others. If our processes have several CPUs, most of their time was on the others;
-// then no more is subtracted than the scheduler lets a few threads run before one that waits.
+// ownWithin limits the time that our processes ran here after the sentinel was due. Their time
+// during its sleep is included, so a gap is a lower bound. If they have several CPUs, no more is
+// subtracted than the scheduler lets a few threads run before one that waits.
 func (s *sentinel) ownWithin(own time.Duration) time.Duration {
 	const turns = 10 * time.Millisecond // three of its slices, of 3 ms at most
 	if s.of.CPUs > 1 {

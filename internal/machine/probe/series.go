@@ -8,19 +8,16 @@ import (
 	"time"
 )
 
-// Series is the readings of one process over its life, in order of time. As JSON it
-// is a list of differences for each figure, without figures that are always zero:
-// 150 KB for a full series of a busy process.
+// Series is the readings of one process, in order of time. As JSON it is a list of differences for
+// each figure that is not always zero: 150 KB for a full series of a busy process.
 type Series struct {
 	samples []Usage
 	// problem says why sampling ended early.
 	problem string
 }
 
-// Between returns what happened between two instants: counters by linear
-// interpolation between the readings around each edge, gauges as in the last reading
-// before the end, and the maximum of each gauge. It fails if the series does not cover
-// the window.
+// Between returns what happened between two instants: counters by interpolation at the edges,
+// gauges as in the last reading, and the maximum of each gauge. It fails where readings lack.
 func (s Series) Between(startNS, endNS int64) (Window, error) {
 	if endNS < startNS {
 		return Window{}, fmt.Errorf("usage of the window: it ends %d ns before it starts", startNS-endNS)
@@ -212,9 +209,8 @@ func (s *Series) Shift(by int64) {
 // and 80 µs, mostly of being woken, in an idle one: 0.1 to 0.4 % of a CPU.
 const DefaultPeriod = 20 * time.Millisecond
 
-// mostSamples limits a series. When it is full, every second reading is dropped and the
-// period doubles: a life of any length takes the same memory (500 KiB) and is known to
-// a thousandth of its length or better.
+// mostSamples limits a series, to 500 KiB. When it is full, every second reading is dropped and
+// the period doubles, so that a life of any length is known to a thousandth of its length.
 const mostSamples = 1024
 
 // Sampler reads a process at a steady period.

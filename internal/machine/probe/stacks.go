@@ -161,9 +161,8 @@ func parseProfile(text []byte) (*record.Stacks, error) {
 // few kilobytes gives one or two samples, so a thousand calls are enough.
 const samplingBytes = 4 << 10
 
-// SampleAllocations turns sampling on or off. Sampling slows the process down, so that
-// its times mean nothing. Call it once, when the process starts: samples of different
-// rates cannot be distinguished.
+// SampleAllocations turns sampling on or off, once, when the process starts. It slows the process
+// down, so that its times mean nothing.
 func SampleAllocations(on bool) {
 	runtime.MemProfileRate = 0
 	if on {
@@ -255,9 +254,8 @@ func unsample(s sampled) (bytes, objects int64) {
 	return int64(float64(s.bytes) * scale), int64(float64(s.objects) * scale)
 }
 
-// functionsOf returns the names of a stack's functions, the outermost first. It leaves
-// out the runtime's functions at the inner end: they show how memory is allocated, not
-// what for. A stack of nothing else, such as the collector's, is "runtime".
+// functionsOf returns the names of a stack's functions, the outermost first, without the runtime's
+// at the inner end, which show how memory is allocated; if there are no others, "runtime".
 func functionsOf(stack callers) []string {
 	depth := slices.Index(stack[:], 0)
 	if depth < 0 {

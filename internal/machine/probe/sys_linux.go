@@ -79,9 +79,8 @@ func becomeSentinel(cpu int) error {
 	return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 }
 
-// sleepUntil sleeps in the kernel without telling Go's scheduler, which would not let the
-// thread go on at once. A signal, as Go sends one every 10 ms to a thread that does not
-// yield, does not end the sleep.
+// sleepUntil sleeps in the kernel without telling Go's scheduler, which would not let the thread
+// go on at once. A signal, as Go sends them, does not end the sleep.
 func sleepUntil(instantNS int64) {
 	until := unix.NsecToTimespec(instantNS)
 	for {
@@ -103,9 +102,9 @@ func descriptorCount(folder int) (int64, error) {
 	return stat.Size, nil
 }
 
-// otherDescriptors counts, of that many open descriptors, those that are no
-// sockets. The kernel gives out the lowest number that is free, so they lie
-// close together; where many were closed since, the search ends all the same.
+// otherDescriptors counts those of a number of open descriptors that are no sockets. The kernel
+// gives out the lowest free number, so they lie close together; the search is bounded all the
+// same.
 func otherDescriptors(open int64) int64 {
 	var stat unix.Stat_t
 	var found, others int64

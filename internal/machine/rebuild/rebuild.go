@@ -30,8 +30,7 @@ import (
 const program = "wirelab.dev/cmd/wirelab"
 
 // Build builds wirelab's program with a runtime that has the limit, in bytes, and prints its
-// progress. It takes a Go toolchain of this program's version, and the program's source: it
-// must be called in a clone. What the go command has built before it does not build again.
+// progress. It takes a Go toolchain of this program's version, and must be called in a clone.
 func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ error) {
 	golang, err := exec.LookPath("go")
 	if err != nil {

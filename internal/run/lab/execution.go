@@ -105,9 +105,8 @@ func (e *execution) take(ctx context.Context, number int) error {
 	return e.record(r)
 }
 
-// isSpoiled reports whether it is worth while to measure a trial again, and returns the
-// check that says so: because other programs spoiled it, or once with the longer warm-up
-// that it was seen to need.
+// isSpoiled reports whether to measure a trial again, and the check that says so: because other
+// programs spoiled it, or once with the longer warm-up that it was seen to need.
 func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
 	if r.Probe != "" { // does not depend on how fast things went
 		return why, false
@@ -171,9 +170,8 @@ func watchNobody(ctx context.Context) float64 {
 	return 0
 }
 
-// Remote controls a run while it goes on. Its methods may be called at any time, from any
-// goroutine, and tell the client of the running trial, which obeys in some milliseconds.
-// Clients that know no controls go on as they would.
+// Remote controls a run while it goes on, by telling the client of the running trial. Its methods
+// may be called at any time, from any goroutine. Clients that know no controls ignore them.
 type Remote struct {
 	guard  sync.Mutex // of what follows
 	client worker.End
@@ -181,9 +179,8 @@ type Remote struct {
 	paused bool
 }
 
-// End ends the running trial, whose window is closed at once, and the run with it: Lab.Run
-// returns nil when the trial's calls have ended and it is recorded. Of a trial whose window
-// was not open yet, and of the rest of the plan, nothing is measured.
+// End ends the running trial, whose window is closed at once, and the run: Lab.Run returns nil once
+// it is recorded. A trial whose window was not open yet is not measured.
 func (r *Remote) End() { r.tell(func() worker.Control { r.ended = true; return worker.EndControl }) }
 
 // Pause keeps the clients from sending until Resume. It holds for the trials that follow, too.

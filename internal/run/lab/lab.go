@@ -103,10 +103,10 @@ func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 	return cells
 }
 
-// Run runs the trials of the plan that are not done yet, and appends a record as each
-// ends. It returns early, and nil, where Remote ended it. If ctx ends, it abandons the running trial and returns ctx's cause; the run
-// holds all earlier trials, and knows which of them were set back. A longer plan may be
-// run when one has ended; the patience is for all of them together.
+// Run runs the trials of the plan that are not done yet, and appends a record as each ends. It
+// returns nil early where Remote ended it. If ctx ends, it abandons the running trial and returns
+// ctx's cause. A longer plan may be run when one has ended; the patience is for all of them
+// together.
 func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
 	e, err := l.execution(plan, run)
 	if err != nil {
@@ -126,8 +126,7 @@ func (l *Lab) observe(e live.Event) {
 func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }
 
 // lessons holds the longest warm-up that a trial was found to need, by cell: of trials whose
-// window opened too early, as the judge reads their course. Steady courses add nothing, so
-// that later trials are no longer than necessary.
+// window opened too early, as the judge reads their course.
 type lessons map[record.Cell]time.Duration
 
 func (l *Lab) learn(r *record.Record) {

@@ -53,9 +53,8 @@ type queue struct {
 	passed       float64       // what was taken in the last trial that was not spoiled
 	spoiled      time.Time     // when the last spoiled trial ended
 	rest         time.Duration
-	// pause is the time that the plan stops. It is halved when it was in vain and doubled
-	// when a trial passes: if others work for long, waiting would use up the time that
-	// repeats need.
+	// pause is the time that the plan stops: halved when it was in vain, doubled when a trial
+	// passes, so that waiting does not use up the time that repeats need.
 	pause time.Duration
 }
 
@@ -128,9 +127,8 @@ func (q *queue) onward(otherwise step) step {
 	return otherwise
 }
 
-// isQuiet reports whether others took no more of the CPU time, when it was last seen,
-// than in the last trial that passed, or less than half of the most that spoiled a trial.
-// What is quiet thus depends on what the judge refused, and not on a limit of its own.
+// isQuiet reports whether others took no more of the CPU time than in the last trial that passed,
+// or less than half of the most that spoiled one: the judge decides what is quiet, and no limit.
 func (q *queue) isQuiet() bool {
 	most := 0.0
 	for _, b := range q.back {
@@ -197,9 +195,8 @@ func (q *queue) waiting() live.Waiting {
 	return live.Waiting{Trials: len(q.back), Used: q.used, Patience: q.patience.after(q.onPlan)}
 }
 
-// Patience bounds the time that a run spends on trials that only the machine spoiled: on
-// waiting for a quiet moment, and on measuring them again. A repeat that has begun is
-// finished.
+// Patience bounds the time that a run spends on trials that only the machine spoiled: waiting and
+// repeating. A repeat that has begun is finished.
 type Patience struct {
 	Time  time.Duration
 	Share float64 // of the run's time, patience included: below 1; comes on top of Time

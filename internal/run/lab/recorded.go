@@ -132,9 +132,8 @@ func applyAllowance(p *record.Process, a *host.Allowance) {
 	}
 }
 
-// measured returns nil for a gauge of zero, which in the worker contract is an unknown
-// one: a running worker has none of them at zero, but for the live heap before the first
-// collection, which nobody has measured yet.
+// measured returns nil for a gauge of zero: unknown in the worker contract, since a running worker
+// has none at zero, but for the live heap before the first collection.
 func measured(gauge int64) *int64 {
 	if gauge == 0 {
 		return nil

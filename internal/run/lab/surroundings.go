@@ -126,9 +126,8 @@ func (d demand) ports(timeWait time.Duration) int {
 	return open + int(opened)
 }
 
-// sources returns the number of addresses of the client's connections. It assumes that
-// ports are held for the full minute, even if the kernel frees them earlier: until then
-// they slow down its search for a free one.
+// sources returns the number of addresses of the client's connections. It assumes that ports are
+// held for the full minute: until then they slow down the kernel's search for a free one.
 func (d demand) sources(have host.Limits) int {
 	if d.naive || d.apart || have.Ports == 0 { // only loopback has more addresses than one
 		return 1

@@ -183,9 +183,8 @@ func (w *Watch) exit() asm.Instructions {
 // stranger replaces the number of the end if another process is running.
 const stranger = 2
 
-// arrive notes data at a socket. Mostly the sender's thread delivers it; but the kernel also
-// delivers in the time of other threads, when a timer sends or much is to be done. Then the
-// ports identify the socket.
+// arrive notes data at a socket. The kernel also delivers in the time of other threads than the
+// sender's, when a timer sends or much is to be done. Then the ports identify the socket.
 func (w *Watch) arrive(local, remote int32) asm.Instructions {
 	return slices.Concat(w.ends.FilterOr("stranger"), asm.Instructions{
 		asm.Ja.Label("read"),

@@ -24,9 +24,8 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// The memory that the programs share with this process, in words of 8 bytes: for each end
-// a table of numbers and nanoseconds by system call. Another table has the calls that are under
-// way, by thread.
+// Shared memory: for each end a table of numbers and nanoseconds by system call. Another table has
+// the calls that are under way, by thread.
 const (
 	kinds        = 512 // system calls have smaller numbers on all architectures
 	kindBytes    = 16  // number, nanoseconds
