@@ -309,20 +309,15 @@ func (*Watch) Coverage() probe.Coverage {
 func (w *Watch) Process(end probe.End, pid int) error { return w.ends.Watch(int(end), pid) }
 
 // Stop returns the stages of the calls.
-func (w *Watch) Stop(m probe.Measured) (findings probe.Findings, _ error) {
+func (w *Watch) Stop(m probe.Measured) (probe.Findings, error) {
 	close(w.stop)
 	<-w.done
 	if err := errors.Join(w.failed, w.session.Close()); err != nil {
-		return findings, fmt.Errorf("look on at calls: %w", err)
+		return probe.Findings{}, fmt.Errorf("look on at calls: %w", err)
 	}
 	w.settle(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
-	findings.Life = tell(m.Calls, m.Handled, w.seen, w.on)
-	findings.Life.Method = w.Coverage().Method
-	if len(m.Calls) > 0 && len(m.Handled) == 0 {
-		findings.Life.Missing = append(findings.Life.Missing, noHandlers)
-	}
-	return findings, nil
+	return found(tell(m.Calls, m.Handled, w.seen, w.on), w.Coverage(), m), nil
 }
 
 // settle finds the socket at which data arrived: by the server's port, or, for a client's socket

@@ -219,14 +219,15 @@ func (c *Coarse) Coverage() probe.Coverage { return c.coverage }
 func (*Coarse) Process(probe.End, int) error { return nil }
 
 // Stop returns the stages of the calls.
-func (c *Coarse) Stop(m probe.Measured) (findings probe.Findings, _ error) {
-	findings.Life = tellCoarsely(m.Calls, m.Handled)
-	findings.Life.Method, findings.Life.Missing = c.coverage.Method, c.coverage.Missing
-	if len(m.Calls) > 0 && len(m.Handled) == 0 {
-		findings.Life.Missing = append(findings.Life.Missing, noHandlers)
-	}
-	return findings, nil
+func (c *Coarse) Stop(m probe.Measured) (probe.Findings, error) {
+	return found(tellCoarsely(m.Calls, m.Handled), c.coverage, m), nil
 }
 
-// noHandlers is the reason if no call can be divided into stages.
-const noHandlers = "every call: the server notes no handlers; wirelab's own workers do"
+// found adds to calls how they were divided, and why none could be.
+func found(life *record.Life, how probe.Coverage, m probe.Measured) probe.Findings {
+	life.Method, life.Missing = how.Method, how.Missing
+	if len(m.Calls) > 0 && len(m.Handled) == 0 {
+		life.Missing = append(life.Missing, "every call: the server notes no handlers; wirelab's own workers do")
+	}
+	return probe.Findings{Life: life}
+}
