@@ -65,8 +65,6 @@ const (
 // package that keeps them must leave it.
 var outgrown = []string{
 	"internal/base/expect",
-	"internal/data/claim",
-	"internal/data/scenario",
 	"internal/wire/schema",
 	"internal/wire/stack/connectstack",
 	"internal/wire/stack/fake",
