@@ -87,82 +87,6 @@ type Record struct {
 	SamplesFile string `json:"samples_file,omitempty"`
 }
 
-// A Cell is the set-up of a trial: one point of a scenario's matrix. Trials with
-// equal cells are repeats of one another.
-type Cell struct {
-	Part    string `json:"part"`    // of the scenario
-	Stack   string `json:"stack"`   // the name alone
-	Variant string `json:"variant"` // the stack with its options
-	Place
-	Connection string `json:"connection"` // shared, per-worker, pool or pool:N
-	Load       Load   `json:"load"`
-	Target     string `json:"target,omitempty"` // a server that wirelab did not start
-	// Agents is the number of machines of a fleet that the clients are spread over; 0: they are
-	// on this machine, with the server.
-	Agents int `json:"agents,omitempty"`
-	// Network is the trial's own network; the zero value is the machine's loopback.
-	Network Network `json:"network,omitzero"`
-	// the program that measured the cell, if wirelab only read its file; absent
-	// if wirelab measured. With it, sizes and clients of 0 are unknown.
-	Tool string `json:"tool,omitempty"`
-}
-
-// Key names the cell, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`: its name
-// in the plan. It is for people and for finding a cell again in its own run.
-// Code that compares runs must compare whole cells, because the key has neither
-// load nor connection.
-func (c Cell) Key() string {
-	switch {
-	case c.Tool != "":
-		return c.foreignKey()
-	case c.Stack == ServiceStack:
-		return fmt.Sprintf("%s/%s/%s/c=%d", c.Part, c.ShortVariant(), c.Workload, c.Clients)
-	}
-	return c.Place.Key(c.Part, c.Variant)
-}
-
-// A Network is a network namespace for one trial alone.
-type Network struct {
-	Ports         int   `json:"ports,omitempty"` // 0: as the kernel has it
-	TimeWaitReuse bool  `json:"time_wait_reuse,omitempty"`
-	DelayNS       int64 `json:"delay_ns,omitempty"` // each way, in the mean of both
-	// Link is the text that asks for the link, as --link reads it; none without one.
-	Link string `json:"link,omitempty"`
-	// The wanted conditions from client to server, and back.
-	Up   Way `json:"up,omitzero"`   // from client to server
-	Down Way `json:"down,omitzero"` // and back
-}
-
-// Linked reports whether there was a link between the ends.
-func (n Network) Linked() bool { return n.DelayNS > 0 || n.Link != "" }
-
-// A Way says how a link must treat the packets of one direction.
-type Way struct {
-	DelayNS      int64   `json:"delay_ns,omitempty"`
-	JitterNS     int64   `json:"jitter_ns,omitempty"`            // a delay is this longer or shorter at most
-	Loss         float64 `json:"loss,omitempty"`                 // share of packets, each independently
-	BurstLoss    float64 `json:"burst_loss,omitempty"`           // share of packets, in runs
-	BurstPackets float64 `json:"burst_packets,omitempty"`        // mean length of a run
-	Reorder      float64 `json:"reorder,omitempty"`              // share of packets that later ones overtake
-	Duplicate    float64 `json:"duplicate,omitempty"`            // share of packets that arrive twice
-	Rate         int64   `json:"rate_bits_per_second,omitempty"` // including Ethernet headers; 0: no limit
-	QueueBytes   int     `json:"queue_bytes,omitempty"`          // that may wait for the rate; 0: the engine's own
-}
-
-// Load describes the load of a cell.
-type Load struct {
-	Model             string  `json:"model"`                         // closed, open, sustained, burst, ramp, search
-	RequestsPerClient int     `json:"requests_per_client,omitempty"` // or
-	TotalRequests     int     `json:"total_requests,omitempty"`      // of all clients together, or
-	DurationNS        int64   `json:"duration_ns,omitempty"`
-	RatePerSecond     float64 `json:"rate_per_second,omitempty"` // open: total; ramp: at its beginning
-	RampTo            float64 `json:"ramp_to,omitempty"`         // ramp: the rate at its end
-	Burst             int     `json:"burst,omitempty"`           // requests at one instant
-	Goal              string  `json:"goal,omitempty"`            // search: as in p99<10ms
-	Arrivals          string  `json:"arrivals,omitempty"`        // open: constant, poisson
-	InFlightLimit     int     `json:"in_flight_limit,omitempty"`
-}
-
 // Level says how serious the finding of a check is.
 type Level string
 
@@ -253,4 +177,90 @@ type Attempt struct {
 	TookNS  int64     `json:"took_ns"`
 	Check   string    `json:"check"`  // the check that refused it
 	Detail  string    `json:"detail"` // the finding of the check
+}
+
+// FleetWanted selects the agents of a fleet that measure a run.
+type FleetWanted struct {
+	Hub       string `json:"hub,omitempty"`        // its name or URL; empty: the hub on this machine
+	TokenFile string `json:"token_file,omitempty"` // the file with the controller's token
+	Server    string `json:"server,omitempty"`     // selects the server's agent; empty: the server is given
+	Client    string `json:"client"`               // selects the clients' agents
+}
+
+// Fleet says which agents of a fleet ran a trial's ends, on machines of their own.
+type Fleet struct {
+	Server  Agent         `json:"server,omitzero"` // none if the server was given
+	Clients []FleetClient `json:"clients"`
+	// OpenedApartNS is the time between the first and the last opening of the clients' windows,
+	// by the clocks that were compared.
+	OpenedApartNS int64 `json:"opened_apart_ns"`
+}
+
+// Agent describes the agent that ran an end.
+type Agent struct {
+	Name    string            `json:"name"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Machine string            `json:"machine"` // system, kernel and processor
+	Boot    string            `json:"boot"`    // the same for agents of one machine
+	Clock   Clock             `json:"clock"`
+}
+
+// A Clock compares an agent's clock with the lab's. Both are monotonic: they measure latencies, and
+// setting the time of day does not move them. At each instant the agent's clock shows the lab's
+// time plus OffsetNS, give or take ErrorNS.
+type Clock struct {
+	OffsetNS int64 `json:"offset_ns"` // after the trial
+	ErrorNS  int64 `json:"error_ns"`  // half of the shortest exchange, before and after, and the drift
+	DriftNS  int64 `json:"drift_ns"`  // of the offset, over the trial
+	// WallNS is the difference between the agent's time of day and the lab's. Nothing depends on it.
+	WallNS int64 `json:"wall_ns"`
+}
+
+// A FleetClient holds the figures of one of several clients; all other figures add the clients up.
+// It has the figures that judge its trial, and no distributions.
+type FleetClient struct {
+	Agent
+
+	Clients    int   `json:"clients"`
+	BeginNS    int64 `json:"begin_ns"`  // of its window, after the begin of the first client's window
+	WindowNS   int64 `json:"window_ns"` // pauses left out
+	Requests   int64 `json:"requests"`
+	Completed  int64 `json:"completed"`
+	Failed     int64 `json:"failed,omitempty"`
+	Straddling int64 `json:"straddling"`
+
+	StraddlingNS int64 `json:"straddling_ns,omitempty"`
+	BacklogNS    int64 `json:"backlog_ns,omitempty"`
+
+	InFlight    float64     `json:"in_flight"`
+	Active      float64     `json:"active"`
+	ServiceNS   int64       `json:"service_ns"`       // the sum of the service times
+	P50NS       int64       `json:"p50_ns"`           // of the response times, like the next two
+	P99NS       int64       `json:"p99_ns"`           //
+	MaxNS       int64       `json:"max_ns"`           //
+	WarmUp      WarmUp      `json:"warm_up"`          //
+	Pacing      *Pacing     `json:"pacing,omitempty"` // open loop only
+	Process     Process     `json:"process"`          //
+	Connections Connections `json:"connections"`      // without distributions
+	Engine      Engine      `json:"engine"`           //
+	Host        HostState   `json:"host"`             // of its machine
+	Limits      []Limit     `json:"limits,omitempty"` // likewise
+	// SamplesFile is like SamplesFile of a record.
+	SamplesFile string `json:"samples_file,omitempty"`
+}
+
+// Foreign names the program that measured a record's figures in place of wirelab, and its file.
+type Foreign struct {
+	Tool    string `json:"tool"`              // as in ghz
+	Version string `json:"version,omitempty"` // absent if its file does not say
+	File    string `json:"file"`              // the name of the file, without its folder
+	SHA256  string `json:"sha256"`            // of that file
+}
+
+// Program returns the tool with its version, if that is known.
+func (f *Foreign) Program() string {
+	if f.Version == "" {
+		return f.Tool
+	}
+	return f.Tool + " " + f.Version
 }
