@@ -1,12 +1,18 @@
 package scenario
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"wirelab.dev/internal/base/spelling"
+	"wirelab.dev/internal/data/claim"
 )
 
 // The bounds of one scenario. A larger number is a typing error
@@ -31,6 +37,14 @@ func (s *Scenario) Check(words Vocabulary) error {
 		return problem
 	}
 	return nil
+}
+
+// KeyOf returns the key of the value that an error of [Scenario.Check] is about, or nothing.
+func KeyOf(err error) string {
+	if p, is := errors.AsType[*problem](err); is {
+		return p.key
+	}
+	return ""
 }
 
 // An at is a place in a scenario: keys, and numbers of list elements.
@@ -101,22 +115,6 @@ func (c *checker) scenario(s *Scenario) *problem {
 		}
 	}
 	return c.report(s.Report)
-}
-
-// trials returns the number of a part's trials, or maxTrials+1 if there are more than
-// maxTrials.
-func (p Part) trials() int {
-	n := 1
-	factors := []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats + len(p.Probes)}
-	if len(p.Only) > 0 {
-		factors = []int{len(p.Only), p.Repeats + len(p.Probes)}
-	}
-	for _, factor := range factors {
-		if n *= min(factor, maxTrials+1); n > maxTrials {
-			return maxTrials + 1
-		}
-	}
-	return n
 }
 
 func (c *checker) part(place at, p Part) *problem {
@@ -221,4 +219,158 @@ func (c *checker) report(r Report) *problem {
 		}
 	}
 	return nil
+}
+
+// claim checks a claim, and computes its claimed value.
+func (c *checker) claim(s *Scenario, claimed *Claim) error {
+	if claimed.Says == "" {
+		return errors.New("a claim needs `says`: what is claimed")
+	}
+	if err := c.resolve(s, claimed); err != nil {
+		return err
+	}
+	for _, number := range []struct {
+		key   string
+		value float64
+	}{{"ratio", claimed.Ratio}, {"at-least", claimed.AtLeast}, {"at-most", claimed.AtMost}} {
+		if number.value < 0 || math.IsNaN(number.value) || math.IsInf(number.value, 0) {
+			return fmt.Errorf("%s: want more than 0, found %v", number.key, number.value)
+		}
+	}
+	switch {
+	case claimed.Ratio == 1:
+		return errors.New("claimed: it comes to 1, which says neither more nor less: write `at-least: 1` or `at-most: 1`, or leave it out for more than 1")
+	case claimed.Ratio > 0 && (claimed.AtLeast > 0 || claimed.AtMost > 0):
+		return errors.New("claimed and at-least or at-most are different claims: give one of them")
+	case claimed.AtLeast > 0 && claimed.AtMost > 0 && claimed.AtLeast >= claimed.AtMost:
+		return fmt.Errorf("at-least %v is not below at-most %v", claimed.AtLeast, claimed.AtMost)
+	case claimed.IsCause() && len(claimed.Factors) == 0:
+		return errors.New("a claim about a cause needs `factors`: what is changed, and in which stack")
+	case !claimed.IsCause() && len(claimed.Factors) > 0:
+		return errors.New("factors need `effect`: the stack that shows the effect")
+	}
+	_, err := s.Needs(claimed)
+	return err
+}
+
+// resolve computes the claimed value from cited figures.
+func (c *checker) resolve(s *Scenario, claimed *Claim) error {
+	if claimed.Claimed == "" {
+		return nil
+	}
+	table := &claim.Cited{}
+	if s.Published != "" && c.words.Published != nil {
+		var err error
+		if table, err = c.words.Published(s.Published); err != nil {
+			return fmt.Errorf("published: %w", err)
+		}
+	}
+	value, err := table.Evaluate(string(claimed.Claimed))
+	if err != nil {
+		return fmt.Errorf("claimed: %w", err)
+	}
+	claimed.Ratio = value
+	return nil
+}
+
+func (c *checker) load(in func(...any) at, p Part) *problem {
+	l := p.Load
+	var models []string
+	for _, form := range loadForms {
+		models = append(models, string(form.model))
+	}
+	i := slices.Index(models, string(l.Model))
+	if i < 0 {
+		return c.problem(in("load", "model"), "load: want model: %s, found %q", strings.Join(models, ", "), l.Model)
+	}
+	form := loadForms[i]
+	var given []string
+	for _, key := range l.keys() {
+		switch {
+		case !key.set:
+			continue
+		case !slices.Contains(form.needs, key.name) && !slices.Contains(form.may, key.name):
+			return c.problem(in("load", key.name), "%s has no %s: write for example `%s`", form.what, key.name, form.example)
+		case !key.valid:
+			return c.problem(in("load", key.name), "%s: want %s, found %v", key.name, key.want, key.value)
+		}
+		given = append(given, key.name)
+	}
+	for _, key := range form.needs {
+		if !slices.Contains(given, key) {
+			return c.problem(in("load"), "%s needs %s: write for example `%s`", form.what, key, form.example)
+		}
+	}
+	if l.Model == Closed && len(given) != 1 {
+		return c.problem(in("load"), "a closed loop needs one of requests (of each client), total-requests (of all together) and duration: write one of them, as in `%s`", form.example)
+	}
+	if most := slices.Max(p.Clients); l.Total > 0 && l.Total < most {
+		return c.problem(in("load", "total-requests"), "total-requests: %d are fewer than the %d clients: each needs one at least", l.Total, most)
+	}
+	return nil
+}
+
+func (c *checker) network(in func(...any) at, p Part) *problem {
+	n := p.Network
+	switch {
+	case n.Ports != 0 && (n.Ports < minPorts || n.Ports > maxPorts):
+		return c.problem(in("network", "ports"), "ports: want %d to %d, found %d", minPorts, maxPorts, n.Ports)
+	case n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU):
+		return c.problem(in("network", "mtu"), "mtu: want %d to %d bytes, found %d", minMTU, maxMTU, n.MTU)
+	}
+	up, down := n.Ways()
+	for _, way := range []Path{up, down} {
+		switch {
+		case way.Delay < 0 || way.Delay > maxDelay:
+			return c.problem(in("network", "delay"), "delay: want 0s to %v, found %v", maxDelay, way.Delay)
+		case way.Jitter < 0 || way.Jitter > way.Delay:
+			return c.problem(in("network"), "jitter: want 0s to the delay, which is %v, found %v", way.Delay, way.Jitter)
+		case way.Queue != 0 && way.Rate == 0:
+			return c.problem(in("network"), "queue: nothing waits without a rate: give one, or leave the queue out")
+		case way.Queue != 0 && int(way.Queue) < cmp.Or(n.MTU, defaultMTU)+headerBytes:
+			return c.problem(in("network"), "queue: want at least a packet with its header, %d bytes, found %d", cmp.Or(n.MTU, defaultMTU)+headerBytes, way.Queue)
+		}
+	}
+	return nil
+}
+
+// A loadKey is a key of a load in the file, with a check of its value.
+type loadKey struct {
+	name  string
+	set   bool
+	valid bool
+	want  string
+	value any
+}
+
+func (l Load) keys() []loadKey {
+	const aRate = "requests per second above 0, of all clients together"
+	count := fmt.Sprintf("1 to %d", maxRequests)
+	isCount := func(n int) bool { return n > 0 && n <= maxRequests }
+	isRate := func(r float64) bool { return r > 0 && r <= maxRequests }
+	return []loadKey{
+		{"requests", l.Requests != 0, isCount(l.Requests), count, l.Requests},
+		{"total-requests", l.Total != 0, isCount(l.Total), count, l.Total},
+		{"duration", l.Duration != 0, l.Duration > 0, "more than 0s", l.Duration},
+		{"rate", l.Rate != 0, isRate(l.Rate), aRate, l.Rate},
+		{"to", l.To != 0, isRate(l.To), aRate, l.To},
+		{"goal", l.Goal != Goal{}, true, "", l.Goal},
+		{"arrivals", l.Arrivals != "", l.Arrivals == Constant || l.Arrivals == Poisson, "constant or poisson", strconv.Quote(string(l.Arrivals))},
+	}
+}
+
+// trials returns the number of a part's trials, or maxTrials+1 if there are more than
+// maxTrials.
+func (p Part) trials() int {
+	n := 1
+	factors := []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats + len(p.Probes)}
+	if len(p.Only) > 0 {
+		factors = []int{len(p.Only), p.Repeats + len(p.Probes)}
+	}
+	for _, factor := range factors {
+		if n *= min(factor, maxTrials+1); n > maxTrials {
+			return maxTrials + 1
+		}
+	}
+	return n
 }

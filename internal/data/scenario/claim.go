@@ -2,9 +2,7 @@ package scenario
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"wirelab.dev/internal/base/spelling"
@@ -87,58 +85,6 @@ func (q Quoted) MarshalText() ([]byte, error) { return []byte(q), nil }
 // UnmarshalText takes any text.
 func (q *Quoted) UnmarshalText(text []byte) error {
 	*q = Quoted(text)
-	return nil
-}
-
-// claim checks a claim, and computes its claimed value.
-func (c *checker) claim(s *Scenario, claimed *Claim) error {
-	if claimed.Says == "" {
-		return errors.New("a claim needs `says`: what is claimed")
-	}
-	if err := c.resolve(s, claimed); err != nil {
-		return err
-	}
-	for _, number := range []struct {
-		key   string
-		value float64
-	}{{"ratio", claimed.Ratio}, {"at-least", claimed.AtLeast}, {"at-most", claimed.AtMost}} {
-		if number.value < 0 || math.IsNaN(number.value) || math.IsInf(number.value, 0) {
-			return fmt.Errorf("%s: want more than 0, found %v", number.key, number.value)
-		}
-	}
-	switch {
-	case claimed.Ratio == 1:
-		return errors.New("claimed: it comes to 1, which says neither more nor less: write `at-least: 1` or `at-most: 1`, or leave it out for more than 1")
-	case claimed.Ratio > 0 && (claimed.AtLeast > 0 || claimed.AtMost > 0):
-		return errors.New("claimed and at-least or at-most are different claims: give one of them")
-	case claimed.AtLeast > 0 && claimed.AtMost > 0 && claimed.AtLeast >= claimed.AtMost:
-		return fmt.Errorf("at-least %v is not below at-most %v", claimed.AtLeast, claimed.AtMost)
-	case claimed.IsCause() && len(claimed.Factors) == 0:
-		return errors.New("a claim about a cause needs `factors`: what is changed, and in which stack")
-	case !claimed.IsCause() && len(claimed.Factors) > 0:
-		return errors.New("factors need `effect`: the stack that shows the effect")
-	}
-	_, err := s.Needs(claimed)
-	return err
-}
-
-// resolve computes the claimed value from cited figures.
-func (c *checker) resolve(s *Scenario, claimed *Claim) error {
-	if claimed.Claimed == "" {
-		return nil
-	}
-	table := &claim.Cited{}
-	if s.Published != "" && c.words.Published != nil {
-		var err error
-		if table, err = c.words.Published(s.Published); err != nil {
-			return fmt.Errorf("published: %w", err)
-		}
-	}
-	value, err := table.Evaluate(string(claimed.Claimed))
-	if err != nil {
-		return fmt.Errorf("claimed: %w", err)
-	}
-	claimed.Ratio = value
 	return nil
 }
 

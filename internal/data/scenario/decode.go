@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"encoding"
+	"fmt"
 	"maps"
 	"math"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 
 	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/base/spelling"
@@ -196,4 +198,123 @@ func describe(node ast.Node) string {
 		return "something else"
 	}
 	return `"` + excerpt.Start(text, 40) + `"`
+}
+
+// An Error says what is wrong with a scenario file, and where.
+type Error struct {
+	File         string
+	Line, Column int // from 1
+	Text         string
+	Excerpt      string // the line, its neighbours, and a mark below the place
+}
+
+// Error returns FILE:LINE:COLUMN: text, and the excerpt below.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s\n%s", e.File, e.Line, e.Column, e.Text, e.Excerpt)
+}
+
+// A problem is an error in a node of the tree.
+type problem struct {
+	node ast.Node
+	text string
+	key  string // of the value that is wrong; empty if it is not known
+}
+
+func (p *problem) Error() string { return p.text }
+
+func problemf(node ast.Node, format string, args ...any) *problem {
+	return &problem{node: node, text: fmt.Sprintf(format, args...)}
+}
+
+// A source is a file whose lines errors show.
+type source struct {
+	name string
+	data []byte
+}
+
+func (s source) errorAt(line, column int, text string) *Error {
+	lines := strings.Split(strings.TrimSuffix(string(s.data), "\n"), "\n")
+	line = min(max(line, 1), len(lines))
+	column = max(column, 1)
+	var excerpt strings.Builder
+	for n := max(line-2, 1); n <= min(line+1, len(lines)); n++ {
+		fmt.Fprintf(&excerpt, "%5d | %s\n", n, strings.TrimRight(lines[n-1], "\r"))
+		if n == line {
+			fmt.Fprintf(&excerpt, "      | %s^\n", strings.Repeat(" ", column-1))
+		}
+	}
+	return &Error{s.name, line, column, text, strings.TrimSuffix(excerpt.String(), "\n")}
+}
+
+func (s source) locate(p *problem) *Error {
+	line, column := 1, 1
+	if p.node != nil && p.node.GetToken() != nil && p.node.GetToken().Position != nil {
+		line, column = start(p.node)
+	}
+	return s.errorAt(line, column, p.text)
+}
+
+// start returns the place where a node begins. The parser gives the place of a mapping's first
+// colon, where no reader would look.
+func start(node ast.Node) (line, column int) {
+	token := node.GetToken()
+	if m, ok := node.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		token = m.Values[0].Key.GetToken()
+	}
+	return token.Position.Line, token.Position.Column
+}
+
+// value returns the value of a mapping's key, or nil.
+func value(mapping *ast.MappingNode, key string) ast.Node {
+	for _, entry := range mapping.Values {
+		if keyOf(entry) == key {
+			return entry.Value
+		}
+	}
+	return nil
+}
+
+// inherit adds to a mapping the keys of another one that it does not have.
+func inherit(to, from ast.Node) {
+	child, parent := to.(*ast.MappingNode), from.(*ast.MappingNode)
+	for _, entry := range parent.Values {
+		if value(child, keyOf(entry)) == nil {
+			child.Values = append(child.Values, entry)
+		}
+	}
+}
+
+// clone copies a mapping and shares its values; a nil mapping becomes an empty one.
+func clone(node ast.Node) *ast.MappingNode {
+	mapping, ok := node.(*ast.MappingNode)
+	if !ok {
+		return &ast.MappingNode{}
+	}
+	copied := *mapping
+	copied.Values = slices.Clone(mapping.Values)
+	return &copied
+}
+
+// withKeys returns a mapping of another's entries that have one of the keys.
+func withKeys(mapping *ast.MappingNode, keys []string) *ast.MappingNode {
+	some := clone(mapping)
+	some.Values = slices.DeleteFunc(some.Values, func(entry *ast.MappingValueNode) bool { return !slices.Contains(keys, keyOf(entry)) })
+	return some
+}
+
+func drop(mapping *ast.MappingNode, keys ...string) {
+	mapping.Values = slices.DeleteFunc(mapping.Values, func(entry *ast.MappingValueNode) bool { return slices.Contains(keys, keyOf(entry)) })
+}
+
+func set(mapping *ast.MappingNode, key string, to ast.Node) {
+	mapping.Values = append(mapping.Values, ast.MappingValue(nil, word(nil, key), to))
+}
+
+// word returns a node of one word, at another's place.
+func word(at ast.Node, text string) *ast.StringNode {
+	node := ast.String(token.New(text, text, &token.Position{Line: 1, Column: 1}))
+	if at != nil && at.GetToken() != nil {
+		node.Token.Position = at.GetToken().Position
+	}
+	return node
 }

@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
+	"unicode"
 )
 
 // LoadModel says what decides when the next request is sent.
@@ -83,64 +85,70 @@ func (l *Load) SetDefaultArrivals() {
 	}
 }
 
-// A loadKey is a key of a load in the file, with a check of its value.
-type loadKey struct {
-	name  string
-	set   bool
-	valid bool
-	want  string
-	value any
+// A Limit is the limit of a figure as users write it: p99<10ms, errors > 0.1%, p99 > +10%,
+// p99=5ms. It is only syntax: its readers know the figures, and the values that each takes.
+type Limit struct {
+	Text   string // as it was written
+	Figure string // in small letters
+	Sign   string // <, > or =
+	Value  string // without spaces
 }
 
-func (l Load) keys() []loadKey {
-	const aRate = "requests per second above 0, of all clients together"
-	count := fmt.Sprintf("1 to %d", maxRequests)
-	isCount := func(n int) bool { return n > 0 && n <= maxRequests }
-	isRate := func(r float64) bool { return r > 0 && r <= maxRequests }
-	return []loadKey{
-		{"requests", l.Requests != 0, isCount(l.Requests), count, l.Requests},
-		{"total-requests", l.Total != 0, isCount(l.Total), count, l.Total},
-		{"duration", l.Duration != 0, l.Duration > 0, "more than 0s", l.Duration},
-		{"rate", l.Rate != 0, isRate(l.Rate), aRate, l.Rate},
-		{"to", l.To != 0, isRate(l.To), aRate, l.To},
-		{"goal", l.Goal != Goal{}, true, "", l.Goal},
-		{"arrivals", l.Arrivals != "", l.Arrivals == Constant || l.Arrivals == Poisson, "constant or poisson", strconv.Quote(string(l.Arrivals))},
+var limitForm = regexp.MustCompile(`^([A-Za-z0-9./]+)([<>=])([^<>=]+)$`)
+
+// ParseLimit reads a limit. Spaces may stand anywhere.
+func ParseLimit(text string) (Limit, error) {
+	parts := limitForm.FindStringSubmatch(strings.Join(strings.FieldsFunc(text, unicode.IsSpace), ""))
+	if parts == nil {
+		return Limit{}, fmt.Errorf("%q is no condition: want FIGURE>LIMIT or FIGURE<LIMIT, as in p99>20ms, errors>0.1%%, rps<1000 or p99>+10%%", text)
 	}
+	return Limit{Text: strings.TrimSpace(text), Figure: strings.ToLower(parts[1]), Sign: parts[2], Value: parts[3]}, nil
 }
 
-func (c *checker) load(in func(...any) at, p Part) *problem {
-	l := p.Load
-	var models []string
-	for _, form := range loadForms {
-		models = append(models, string(form.model))
-	}
-	i := slices.Index(models, string(l.Model))
-	if i < 0 {
-		return c.problem(in("load", "model"), "load: want model: %s, found %q", strings.Join(models, ", "), l.Model)
-	}
-	form := loadForms[i]
-	var given []string
-	for _, key := range l.keys() {
-		switch {
-		case !key.set:
-			continue
-		case !slices.Contains(form.needs, key.name) && !slices.Contains(form.may, key.name):
-			return c.problem(in("load", key.name), "%s has no %s: write for example `%s`", form.what, key.name, form.example)
-		case !key.valid:
-			return c.problem(in("load", key.name), "%s: want %s, found %v", key.name, key.want, key.value)
-		}
-		given = append(given, key.name)
-	}
-	for _, key := range form.needs {
-		if !slices.Contains(given, key) {
-			return c.problem(in("load"), "%s needs %s: write for example `%s`", form.what, key, form.example)
-		}
-	}
-	if l.Model == Closed && len(given) != 1 {
-		return c.problem(in("load"), "a closed loop needs one of requests (of each client), total-requests (of all together) and duration: write one of them, as in `%s`", form.example)
-	}
-	if most := slices.Max(p.Clients); l.Total > 0 && l.Total < most {
-		return c.problem(in("load", "total-requests"), "total-requests: %d are fewer than the %d clients: each needs one at least", l.Total, most)
-	}
-	return nil
+// Time returns the value if it is a time with its unit, as in 20ms.
+func (l Limit) Time() (time.Duration, bool) {
+	value, err := time.ParseDuration(l.Value)
+	return value, err == nil
 }
+
+// Number returns the value if it is a number.
+func (l Limit) Number() (float64, bool) {
+	value, err := strconv.ParseFloat(l.Value, 64)
+	return value, err == nil
+}
+
+// Percent returns the value as a share if it is a percentage: 0.001 for 0.1%.
+func (l Limit) Percent() (float64, bool) {
+	number, is := strings.CutSuffix(l.Value, "%")
+	value, err := strconv.ParseFloat(number, 64)
+	return value / 100, is && err == nil
+}
+
+// A Goal is the limit of a percentile of the response time, written `p99<10ms`.
+type Goal struct {
+	Percentile float64
+	Limit      Duration
+}
+
+// ParseGoal reads a goal: p99<10ms, or p99=10ms.
+func ParseGoal(text string) (Goal, error) {
+	limit, err := ParseLimit(text)
+	number, prefixed := strings.CutPrefix(limit.Figure, "p")
+	p, notNumber := strconv.ParseFloat(number, 64)
+	d, isTime := limit.Time()
+	if err != nil || limit.Sign == ">" || !prefixed || notNumber != nil || !isTime || !(p > 0 && p < 100) || d <= 0 {
+		return Goal{}, fmt.Errorf("goal %q: want a percentile and its limit, as in p99<10ms", text)
+	}
+	return Goal{Percentile: p, Limit: Duration(d)}, nil
+}
+
+// String writes the goal as ParseGoal reads it.
+func (g Goal) String() string {
+	return "p" + strconv.FormatFloat(g.Percentile, 'g', -1, 64) + "<" + g.Limit.String()
+}
+
+// MarshalText writes the goal as String does.
+func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads the text as ParseGoal does.
+func (g *Goal) UnmarshalText(text []byte) error { return parseInto(g, text, ParseGoal) }

@@ -11,6 +11,15 @@ import (
 	"time"
 )
 
+// A NamedNetwork is a network that a scenario can name.
+type NamedNetwork struct {
+	// Its name: lower-case letters, digits and dashes.
+	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9-]+$"`
+	// The source of the conditions.
+	Source string `json:"source,omitempty"`
+	Network
+}
+
 // A Network is a network for the trial alone: a fresh network namespace, or two with a link
 // between them. The zero value is the machine's loopback.
 type Network struct {
@@ -228,27 +237,3 @@ const (
 	headerBytes        = 14 // of Ethernet
 	maxDelay           = Duration(10 * time.Second)
 )
-
-func (c *checker) network(in func(...any) at, p Part) *problem {
-	n := p.Network
-	switch {
-	case n.Ports != 0 && (n.Ports < minPorts || n.Ports > maxPorts):
-		return c.problem(in("network", "ports"), "ports: want %d to %d, found %d", minPorts, maxPorts, n.Ports)
-	case n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU):
-		return c.problem(in("network", "mtu"), "mtu: want %d to %d bytes, found %d", minMTU, maxMTU, n.MTU)
-	}
-	up, down := n.Ways()
-	for _, way := range []Path{up, down} {
-		switch {
-		case way.Delay < 0 || way.Delay > maxDelay:
-			return c.problem(in("network", "delay"), "delay: want 0s to %v, found %v", maxDelay, way.Delay)
-		case way.Jitter < 0 || way.Jitter > way.Delay:
-			return c.problem(in("network"), "jitter: want 0s to the delay, which is %v, found %v", way.Delay, way.Jitter)
-		case way.Queue != 0 && way.Rate == 0:
-			return c.problem(in("network"), "queue: nothing waits without a rate: give one, or leave the queue out")
-		case way.Queue != 0 && int(way.Queue) < cmp.Or(n.MTU, defaultMTU)+headerBytes:
-			return c.problem(in("network"), "queue: want at least a packet with its header, %d bytes, found %d", cmp.Or(n.MTU, defaultMTU)+headerBytes, way.Queue)
-		}
-	}
-	return nil
-}

@@ -11,17 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 )
-
-// A NamedNetwork is a network that a scenario can name.
-type NamedNetwork struct {
-	// Its name: lower-case letters, digits and dashes.
-	Name string `json:"name" jsonschema:"required,pattern=^[a-z0-9-]+$"`
-	// The source of the conditions.
-	Source string `json:"source,omitempty"`
-	Network
-}
 
 // profilesYAML holds the profiles that wirelab knows, each with its source.
 //
@@ -146,8 +136,8 @@ func eachNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
 		drop(network, "name", "source")
 		one := clone(part)
 		drop(one, "networks", "name")
-		set(one, "name", text(name, partName+"-"+own))
-		set(one, "of", text(name, partName))
+		set(one, "name", word(name, partName+"-"+own))
+		set(one, "of", word(name, partName))
 		set(one, "network", network)
 		parts = append(parts, one)
 	}
@@ -172,7 +162,7 @@ func (known profiles) resolve(network *ast.MappingNode) *problem {
 	if apart {
 		for _, way := range []string{"up", "down"} {
 			whole := clone(value(network, way))
-			for _, from := range []ast.Node{only(network, pathKeys), value(base, way), only(base, pathKeys)} {
+			for _, from := range []ast.Node{withKeys(network, pathKeys), value(base, way), withKeys(base, pathKeys)} {
 				if from != nil {
 					inherit(whole, from)
 				}
@@ -182,7 +172,7 @@ func (known profiles) resolve(network *ast.MappingNode) *problem {
 		}
 		drop(network, pathKeys...)
 	} else {
-		inherit(network, only(base, pathKeys))
+		inherit(network, withKeys(base, pathKeys))
 	}
 	rest := clone(base)
 	drop(rest, append([]string{"name", "source", "up", "down"}, pathKeys...)...)
@@ -209,7 +199,7 @@ func ParseLink(line string) (Network, error) {
 		default:
 			key, written = "profile", key
 		}
-		if !plain.MatchString(written) {
+		if !plainWord.MatchString(written) {
 			return Network{}, fmt.Errorf("link %q: found %q: want a profile (%s), or keys and values as in delay=5ms,loss=1%%", line, item, strings.Join(ProfileNames(), ", "))
 		}
 		into := network
@@ -251,9 +241,9 @@ var linkKeys = func() (keys []string) {
 	return keys
 }()
 
-// plain matches values that YAML reads as one plain word. Numbers below zero match too: the
+// plainWord matches values that YAML reads as one plain word. Numbers below zero match too: the
 // checks of bounds report them.
-var plain = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
+var plainWord = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
 // ProfileNames returns the names of the profiles that wirelab knows.
 func ProfileNames() []string {
@@ -262,39 +252,4 @@ func ProfileNames() []string {
 		names = append(names, p.Name)
 	}
 	return names
-}
-
-// clone copies a mapping and shares its values; a nil mapping becomes an empty one.
-func clone(node ast.Node) *ast.MappingNode {
-	mapping, ok := node.(*ast.MappingNode)
-	if !ok {
-		return &ast.MappingNode{}
-	}
-	copied := *mapping
-	copied.Values = slices.Clone(mapping.Values)
-	return &copied
-}
-
-// only returns a mapping of another's entries that have one of the keys.
-func only(mapping *ast.MappingNode, keys []string) *ast.MappingNode {
-	some := clone(mapping)
-	some.Values = slices.DeleteFunc(some.Values, func(entry *ast.MappingValueNode) bool { return !slices.Contains(keys, keyOf(entry)) })
-	return some
-}
-
-func drop(mapping *ast.MappingNode, keys ...string) {
-	mapping.Values = slices.DeleteFunc(mapping.Values, func(entry *ast.MappingValueNode) bool { return slices.Contains(keys, keyOf(entry)) })
-}
-
-func set(mapping *ast.MappingNode, key string, to ast.Node) {
-	mapping.Values = append(mapping.Values, ast.MappingValue(nil, text(nil, key), to))
-}
-
-// text returns a node of one word, at another's place.
-func text(at ast.Node, word string) *ast.StringNode {
-	node := ast.String(token.New(word, word, &token.Position{Line: 1, Column: 1}))
-	if at != nil && at.GetToken() != nil {
-		node.Token.Position = at.GetToken().Position
-	}
-	return node
 }

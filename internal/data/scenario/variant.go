@@ -2,8 +2,13 @@ package scenario
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"wirelab.dev/internal/base/units"
 )
 
 // A Variant is a stack with options, written `stack:key=value,key=value`. Without
@@ -121,4 +126,201 @@ func (v *Variant) UnmarshalText(text []byte) error { return parseInto(v, text, P
 // isWord reports whether s is lower-case letters, digits and dashes.
 func isWord(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// ConnectionMode says how the clients of one trial get their connections.
+type ConnectionMode string
+
+// The connection modes.
+const (
+	Shared    ConnectionMode = "shared"     // one connection for all clients
+	PerWorker ConnectionMode = "per-worker" // one connection for each client
+	Pool      ConnectionMode = "pool"       // N connections for all clients
+	New       ConnectionMode = "new"        // one for each request, with a full handshake
+	Resumed   ConnectionMode = "resumed"    // one for each request, resuming a TLS session
+	Early     ConnectionMode = "0rtt"       // the same, with the request in QUIC's first flight
+	// Auto means up to N connections for all clients, as many as the client itself finds useful.
+	// No scenario names it: a stack's option selects it.
+	Auto ConnectionMode = "auto"
+)
+
+// The options of every variant that the load engine carries out.
+const (
+	ConnectionOption = "conn"     // the connection mode
+	InFlightOption   = "inflight" // how many calls may be in flight
+	ClientOption     = "client"   // whether clients keep clear of the machine's limits
+)
+
+// NaiveClient is the value of ClientOption for clients that ignore the machine's limits.
+const NaiveClient = "naive"
+
+// ConnectionModes lists the connection modes as scenarios write them.
+func ConnectionModes() []string {
+	return []string{string(Shared), string(PerWorker), string(Pool), "pool:4", string(New), string(Resumed), string(Early)}
+}
+
+// PerRequest reports whether every request opens a connection of its own.
+func (m ConnectionMode) PerRequest() bool { return m == New || m == Resumed || m == Early }
+
+// A Connection is a connection mode and its size. The zero value stands for the
+// stack's own default.
+type Connection struct {
+	Mode ConnectionMode
+	// Size is the N of pool:N and auto:N. 0 means one per client: an
+	// HTTP/1.1 connection pool grows to that size.
+	Size int
+}
+
+// ParseConnection reads `shared`, `per-worker`, `pool`, `pool:N`, `new`,
+// `resumed` or `0rtt`, and the `auto:N` of records.
+func ParseConnection(text string) (Connection, error) {
+	mode, size, sized := strings.Cut(text, ":")
+	c := Connection{Mode: ConnectionMode(mode)}
+	switch {
+	case (c.Mode == Pool || c.Mode == Auto) && sized:
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 1 {
+			return Connection{}, fmt.Errorf("connection %q: %s:N takes a whole number from 1, as in %s:4", text, mode, mode)
+		}
+		c.Size = n
+		return c, nil
+	case !sized && (c.Mode == Shared || c.Mode == PerWorker || c.Mode == Pool || c.Mode.PerRequest()):
+		return c, nil
+	default:
+		return Connection{}, fmt.Errorf("connection %q: want shared, per-worker, pool (one a client), pool:N, new, resumed or 0rtt", text)
+	}
+}
+
+// String writes the connection mode as ParseConnection reads it.
+func (c Connection) String() string {
+	if c.Size > 0 {
+		return string(c.Mode) + ":" + strconv.Itoa(c.Size)
+	}
+	return string(c.Mode)
+}
+
+// Want returns the number of connections that this mode means for a number of clients. If
+// every request has its own, it returns the most that may be open at once.
+func (c Connection) Want(clients int) int {
+	switch {
+	case c.Mode == Shared:
+		return 1
+	case c.Size > 0:
+		return c.Size
+	default:
+		return clients
+	}
+}
+
+// MarshalText writes the mode as String does.
+func (c Connection) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads the text of MarshalText; an empty text is the stack's default.
+func (c *Connection) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*c = Connection{}
+		return nil
+	}
+	return parseInto(c, text, ParseConnection)
+}
+
+// A Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and
+// MB are read as KiB and MiB, as in the published studies: in their figures
+// 64 KB is 65,536 bytes.
+type Size int
+
+// parseSize reads a whole number and, if given, its unit.
+func parseSize(text string) (Size, error) {
+	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
+	n, err := strconv.Atoi(text[:digits])
+	if err != nil {
+		return 0, sizeError(text)
+	}
+	factor := 1
+	switch strings.TrimLeft(text[digits:], " ") {
+	case "", "B":
+	case "KiB", "KB":
+		factor = 1 << 10
+	case "MiB", "MB":
+		factor = 1 << 20
+	default:
+		return 0, sizeError(text)
+	}
+	if n > math.MaxInt32/factor {
+		return 0, fmt.Errorf("size %q: the largest is just below 2 GiB", text)
+	}
+	return Size(n * factor), nil
+}
+
+func sizeError(text string) error {
+	return fmt.Errorf("size %q: want whole bytes, as in 64, 512B, 4KiB or 1MiB", text)
+}
+
+// String prints the size in the largest unit that divides it.
+func (s Size) String() string { return units.Bytes(int(s), " ") }
+
+// MarshalText writes the size as String does.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the text as parseSize does.
+func (s *Size) UnmarshalText(text []byte) error { return parseInto(s, text, parseSize) }
+
+// A Payload holds the sizes of a request and its response, written
+// as one size if they are equal and otherwise as `64/4KiB`.
+type Payload struct{ Request, Response Size }
+
+// ParsePayload reads a size, or two with a slash between them.
+func ParsePayload(text string) (Payload, error) {
+	request, response, apart := strings.Cut(text, "/")
+	if !apart {
+		response = request
+	}
+	q, err := parseSize(strings.TrimSpace(request))
+	if err != nil {
+		return Payload{}, err
+	}
+	r, err := parseSize(strings.TrimSpace(response))
+	return Payload{q, r}, err
+}
+
+// String writes the payload as ParsePayload reads it.
+func (p Payload) String() string {
+	if p.Request == p.Response {
+		return p.Request.String()
+	}
+	return p.Request.String() + "/" + p.Response.String()
+}
+
+// MarshalText writes the payload as String does.
+func (p Payload) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the text as ParsePayload does.
+func (p *Payload) UnmarshalText(text []byte) error { return parseInto(p, text, ParsePayload) }
+
+// Duration is a time.Duration that is written as Go writes one: `100ms`, `2s`.
+type Duration time.Duration
+
+// String writes the duration as Go does.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes the duration as String does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the text as time.ParseDuration does.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("duration %q: want a number and its unit, as in 100ms, 2s or 1m", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// parseInto stores the result of parse. It is the body of every UnmarshalText here.
+func parseInto[T any](into *T, text []byte, parse func(string) (T, error)) error {
+	parsed, err := parse(string(text))
+	if err == nil {
+		*into = parsed
+	}
+	return err
 }

@@ -1,0 +1,339 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"wirelab.dev/internal/base/spelling"
+	"wirelab.dev/internal/data/claim"
+)
+
+// A Cell is one point of a part's matrix, with everything that a trial needs.
+type Cell struct {
+	Part       string
+	Variant    Variant
+	Workload   string
+	Size       Payload
+	Clients    int
+	Connection Connection // the zero value stands for the stack's default
+	Network    Network    // the zero value stands for the machine's loopback
+	Load       Load
+	WarmUp     WarmUp
+	Samples    bool
+	Probe      Probe  // records something besides times; none if the times count
+	Definition string // the data that the workload needs beside its options
+}
+
+// A Planned is one repeat of a cell. Repeats count from 1.
+type Planned struct {
+	Cell   Cell
+	Repeat int
+}
+
+// cells lists every cell once, by size, then clients, then stack.
+func (p Part) cells() []Cell {
+	cells := make([]Cell, 0, len(p.Sizes)*len(p.Clients)*len(p.Stacks))
+	var probe Probe
+	if p.Profile != "" {
+		probe = AllocationProbe
+	}
+	for _, size := range p.Sizes {
+		for _, clients := range p.Clients {
+			for _, variant := range p.Stacks {
+				if !p.has(variant, size, clients) {
+					continue
+				}
+				cells = append(cells, Cell{
+					Part: p.Name, Variant: variant, Workload: p.Workload,
+					Size: size, Clients: clients, Connection: p.Connection, Network: p.Network,
+					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Probe: probe, Definition: p.Definition,
+				})
+			}
+		}
+	}
+	return cells
+}
+
+// has reports whether a cell of the matrix is measured.
+func (p Part) has(variant Variant, size Payload, clients int) bool {
+	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, func(only Choice) bool {
+		return only.Size == size && only.Clients == clients && only.Stack.String() == variant.String()
+	})
+}
+
+// Plan puts all trials in the order in which they are measured: part by part,
+// each by Order. A part's order does not depend on what other parts there are.
+func (s *Scenario) Plan() []Planned {
+	var plan []Planned
+	for _, p := range s.Parts {
+		plan = append(plan, Order(s.Seed, p.cells(), p.passes(), p.Repeats)...)
+	}
+	return plan
+}
+
+// PlanLooks plans a run that goes on after looking at its result: the trials of each look
+// follow the trials of the look before it, in the order of Plan. Parts without repeats, and
+// parts with more repeats than a look, keep their own number.
+// Again chooses the cells that a look repeats, and is asked for each look, from 0.
+func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) []Planned {
+	var plan []Planned
+	before := 0
+	for look, most := range repeats {
+		for _, p := range s.Parts {
+			cells, from, to := p.cells(), before, p.Repeats
+			chosen := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return !again(look, c) })
+			if len(chosen) > 0 {
+				to = max(most, p.Repeats)
+			}
+			if before > 0 {
+				cells, from = chosen, max(before, p.Repeats)
+			}
+			for _, trial := range Order(s.Seed, cells, p.passes(), to) {
+				if trial.Repeat > from {
+					plan = append(plan, trial)
+				}
+			}
+		}
+		before = most
+	}
+	return plan
+}
+
+// Order plans every cell repeats times, and each repeat's passes. A repeat is a
+// block of all cells, shuffled again, so that compared cells are measured close
+// together, and a drift, such as of the machine's temperature, does not hit only
+// one cell. The same seed gives the same order, on every machine.
+func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Planned {
+	plan := make([]Planned, 0, len(cells)*repeats)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for repeat := 1; repeat <= repeats; repeat++ {
+		block := slices.Concat(cells, passes[repeat])
+		random.Shuffle(len(block), func(i, j int) { block[i], block[j] = block[j], block[i] })
+		for _, c := range block {
+			plan = append(plan, Planned{Cell: c, Repeat: repeat})
+		}
+	}
+	return plan
+}
+
+// A Probe records something of a trial besides its times. It slows the trial down, so
+// a trial has at most one.
+type Probe string
+
+// The probes.
+const (
+	CounterProbe    Probe = "counters"
+	SyscallProbe    Probe = "syscalls"
+	CPUProbe        Probe = "cpu"
+	OffCPUProbe     Probe = "offcpu"
+	AllocationProbe Probe = "alloc"
+	LifeProbe       Probe = "life"
+)
+
+// Probes lists all probes.
+var Probes = []Probe{CounterProbe, SyscallProbe, CPUProbe, OffCPUProbe, AllocationProbe, LifeProbe}
+
+// ParseProbes reads a list such as cpu,life. The word all means all probes.
+func ParseProbes(texts []string) ([]Probe, error) {
+	var probes []Probe
+	for _, text := range texts {
+		if text == "all" {
+			return Probes, nil
+		}
+		var probe Probe
+		if err := probe.UnmarshalText([]byte(text)); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(probes, probe) {
+			probes = append(probes, probe)
+		}
+	}
+	return probes, nil
+}
+
+// UnmarshalText reads a probe's name.
+func (p *Probe) UnmarshalText(text []byte) error {
+	if !slices.Contains(Probes, Probe(text)) {
+		names := make([]string, len(Probes))
+		for i, probe := range Probes {
+			names[i] = string(probe)
+		}
+		return fmt.Errorf("unknown probe %q; %s", text, spelling.Suggest(string(text), names))
+	}
+	*p = Probe(text)
+	return nil
+}
+
+// lifeWindow has thousands of calls of one client.
+const lifeWindow = time.Second
+
+// passes returns the trials of a part that have a probe, by the repeat that they belong to,
+// from 1. There are about as many as trials without a probe, so that a run takes at most twice
+// as long, but each probe has at least one trial of every cell.
+func (p Part) passes() map[int][]Cell {
+	passes := map[int][]Cell{}
+	cells := p.cells()
+	each := max(1, p.Repeats/max(1, len(p.Probes)))
+	for i, probe := range p.Probes {
+		for pass := range each {
+			repeat := 1 + (pass*len(p.Probes)+i)%p.Repeats
+			for _, cell := range cells {
+				if probe == LifeProbe && !cell.onlyOne(cells) {
+					continue
+				}
+				cell.Probe = probe
+				if probe == LifeProbe {
+					cell.Clients, cell.Load = 1, Load{Model: Closed, Duration: Duration(lifeWindow)}
+				}
+				passes[repeat] = append(passes[repeat], cell)
+			}
+		}
+	}
+	return passes
+}
+
+// onlyOne reports whether a cell is the first of the cells that differ only in their clients:
+// the stages of a call are recorded with one client, whatever the part has.
+func (c Cell) onlyOne(cells []Cell) bool {
+	first := slices.IndexFunc(cells, func(other Cell) bool {
+		return other.Variant.String() == c.Variant.String() && other.Size == c.Size
+	})
+	return cells[first].Clients == c.Clients
+}
+
+// Without returns the scenario without a probe.
+func (s *Scenario) Without(probe Probe) *Scenario {
+	without := new(*s)
+	without.Parts = slices.Clone(s.Parts)
+	for i, p := range s.Parts {
+		without.Parts[i].Probes = slices.DeleteFunc(slices.Clone(p.Probes), func(other Probe) bool { return other == probe })
+	}
+	return without
+}
+
+// HasProbe reports whether any part asks for a probe.
+func (s *Scenario) HasProbe(probe Probe) bool {
+	return slices.ContainsFunc(s.Parts, func(p Part) bool { return slices.Contains(p.Probes, probe) })
+}
+
+// ForClaims returns the scenario with only the cells that the wanted claims need, each
+// measured the given number of times. It leaves out probes, samples and steps: no claim
+// needs them.
+func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, error) {
+	only := *s
+	only.Title = strings.TrimSpace(s.Title + " (claims)")
+	only.Report, only.Claims = Report{}, nil
+	needed := map[string][]Choice{}
+	syscalls := map[string]bool{}
+	for _, c := range s.Claims {
+		if !wanted(&c) {
+			continue
+		}
+		only.Claims = append(only.Claims, c)
+		cells, counted, err := s.cellsOf(&c)
+		if err != nil {
+			return nil, err
+		}
+		for part, choices := range cells {
+			for _, choice := range choices {
+				if !slices.ContainsFunc(needed[part], func(other Choice) bool { return choice.is(other) }) {
+					needed[part] = append(needed[part], choice)
+				}
+			}
+			syscalls[part] = syscalls[part] || counted[part]
+		}
+	}
+	only.Parts = nil
+	for _, p := range s.Parts {
+		if p.Only = needed[p.Name]; len(p.Only) == 0 {
+			continue
+		}
+		p.Repeats, p.Samples, p.Steps, p.Changes, p.Probes = repeats, false, nil, nil, nil
+		if syscalls[p.Name] {
+			p.Probes = []Probe{SyscallProbe}
+		}
+		only.Parts = append(only.Parts, p)
+	}
+	return &only, nil
+}
+
+func (c Choice) is(other Choice) bool {
+	return c.Stack.String() == other.Stack.String() && c.Size == other.Size && c.Clients == other.Clients
+}
+
+// cellsOf returns the cells that a claim needs, by part, as far as the scenario measures them,
+// and the parts in which it needs system calls.
+func (s *Scenario) cellsOf(c *Claim) (cells map[string][]Choice, counted map[string]bool, err error) {
+	needs, err := s.Needs(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	cells, counted = map[string][]Choice{}, map[string]bool{}
+	for _, need := range needs {
+		p, err := s.partOf(need.Cell.Part)
+		if err != nil {
+			return nil, nil, err
+		}
+		size := slices.IndexFunc(p.Sizes, func(size Payload) bool { return int(size.Request) == need.Cell.Bytes })
+		stack := slices.IndexFunc(p.Stacks, func(v Variant) bool { return v.String() == need.Cell.Variant })
+		if size < 0 || stack < 0 || !slices.Contains(p.Clients, need.Cell.Clients) {
+			continue // a yardstick that was not asked for, or left out by --quick
+		}
+		cells[p.Name] = append(cells[p.Name], Choice{p.Stacks[stack], p.Sizes[size], need.Cell.Clients})
+		counted[p.Name] = counted[p.Name] || claim.NeedsSyscalls(need.Figure)
+	}
+	return cells, counted, nil
+}
+
+// NeededBy returns a function that reports whether one of these claims needs a cell. Claims
+// are given by their places in the scenario; a wrong place, from a damaged manifest, is ignored.
+func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
+	needed := map[string][]Choice{}
+	for _, i := range claims {
+		if i < 0 || i >= len(s.Claims) {
+			continue
+		}
+		cells, _, err := s.cellsOf(&s.Claims[i])
+		if err != nil {
+			continue // it was checked, and needs nothing more
+		}
+		for part, choices := range cells {
+			needed[part] = append(needed[part], choices...)
+		}
+	}
+	return func(c Cell) bool {
+		at := Choice{c.Variant, c.Size, c.Clients}
+		return slices.ContainsFunc(needed[c.Part], func(choice Choice) bool { return choice.is(at) })
+	}
+}
+
+// Brief returns the scenario with windows no longer than the given one, whatever the number
+// of clients. A closed loop of a number of requests becomes a closed loop of this time, so
+// that a ratio of two of them keeps its meaning. A burst stays whole, since a smaller one
+// would be another question. A part without a warm-up shows how something begins; it is
+// reduced as --quick reduces it.
+func (s *Scenario) Brief(window Duration) *Scenario {
+	brief := *s
+	brief.Parts = slices.Clone(s.Parts)
+	for i := range brief.Parts {
+		p := &brief.Parts[i]
+		if p.WarmUp.AtMost == 0 {
+			quick := Reduction{Requests: s.Reduction.Requests, MaxClients: slices.Max(p.Clients), Repeats: p.Repeats}
+			*p = quick.of(*p)
+			continue
+		}
+		p.WarmUp.AtMost = min(p.WarmUp.AtMost, window)
+		p.WarmUp.AtLeast = min(p.WarmUp.AtLeast, p.WarmUp.AtMost)
+		switch {
+		case p.Load.Model == Closed:
+			p.Load.Requests, p.Load.Total, p.Load.Duration = 0, 0, window
+		case p.Load.Model == Burst || p.Load.Model == Search:
+		case p.Load.Duration > 2*window: // a schedule needs time to show its losses
+			p.Load.Duration = 2 * window
+		}
+	}
+	return &brief
+}
