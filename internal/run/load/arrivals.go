@@ -172,3 +172,46 @@ func (s *schedule) abandon(b *bounds) int64 {
 	taken := s.next.Swap(math.MaxInt64 / 2)
 	return max(0, s.before(b.end, b)-max(taken, s.before(b.begin, b)))
 }
+
+// A share says which arrivals of a schedule belong to a plan: those of the clients from first to
+// first+clients, of all.
+type share struct{ first, clients, of int64 }
+
+func (p *Plan) share() share {
+	g := p.group()
+	return share{first: int64(g.First), clients: int64(len(p.Callers)), of: int64(g.Of)}
+}
+
+// number returns the number among all arrivals of the plan's arrival own, if clients take turns.
+func (s share) number(own int64) int64 { return own/s.clients*s.of + s.first + own%s.clients }
+
+// count returns how many of all arrivals belong to the plan, if clients take turns.
+func (s share) count(all int64) int64 {
+	return all/s.of*s.clients + min(max(all%s.of-s.first, 0), s.clients)
+}
+
+// expected returns how many of all arrivals will belong to the plan.
+func (s share) expected(all float64) float64 { return all * float64(s.clients) / float64(s.of) }
+
+// turns returns a function that reports whether an arrival belongs to the plan, if clients take
+// turns. It must be called once per arrival, in order.
+func (s share) turns() func() bool {
+	client := s.of - 1
+	return func() bool {
+		client = (client + 1) % s.of
+		return s.first <= client && client < s.first+s.clients
+	}
+}
+
+// draws returns the same function for arrivals whose client is drawn: a Poisson process that is
+// thinned out in this way is one, too.
+func (s share) draws(seed uint64) func() bool {
+	if s.clients == s.of {
+		return func() bool { return true }
+	}
+	random := rand.New(rand.NewPCG(seed, 0x67726f7570)) // the constant keeps it different from other uses of the seed
+	return func() bool {
+		client := random.Int64N(s.of)
+		return s.first <= client && client < s.first+s.clients
+	}
+}

@@ -49,7 +49,6 @@ import (
 	"math"
 	"time"
 
-	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
@@ -109,6 +108,24 @@ type Plan struct {
 	Live bool
 }
 
+// A Group says which callers of a larger group a plan has: the callers from First on. Arrivals and
+// Extra then describe the whole group, and each plan takes the share of its own callers. Plans that
+// share a seed and an instant of begin thus send the same requests together as one plan would.
+type Group struct {
+	First int // from 0
+	Of    int // callers of the whole group
+}
+
+// A Cue names the signal that a plan waits for.
+type Cue int
+
+// The cues.
+const (
+	AtOnce Cue = iota // nothing
+	OnGo              // Controls.Go
+	OnOpen            // Controls.Open
+)
+
 // Arrivals is the schedule of an open loop: either a rate, or a burst.
 type Arrivals struct {
 	RatePerSecond float64 // of all clients together
@@ -122,42 +139,9 @@ type Arrivals struct {
 	Burst int
 }
 
-// Result holds what the clients measured. Its Intervals start relative to the window,
-// its WarmUp has no Method, and its distributions are missing until Encode. Close
-// frees the samples' memory.
-type Result struct {
-	Begin, End int64 // the window, on the clock of package clock
-	record.Measurement
-	Failures []record.ErrorCount
-	Between  time.Duration        // closed loop: time of the window that clients spent between calls
-	Samples  []*latency.SampleLog // one for each client
-
-	// Late holds the lateness that Encode puts into Pacing; nil in a closed loop.
-	Late *latency.Histogram
-
-	service, response, wait, messages *latency.Histogram // nil if the plan has no such times
-	named                             []namedResult
-}
-
-// Close frees the memory of the samples.
-func (r *Result) Close() {
-	for _, s := range r.Samples {
-		s.Close()
-	}
-}
-
 // maxClients is the limit of clients: with more, the measurement would be about
 // their own memory.
 const maxClients = 100_000
-
-// expectedSamples estimates the samples of one client, to allocate their memory
-// before the window. It returns 0 if the number is not known.
-func (p *Plan) expectedSamples() int {
-	if p.Open != nil {
-		return int(p.Open.expected(p.Duration)) / p.group().Of
-	}
-	return p.Requests
-}
 
 func (p *Plan) validate() error {
 	switch {
@@ -179,6 +163,16 @@ func (p *Plan) validate() error {
 		}
 	}
 	return p.validateGroup()
+}
+
+func (p *Plan) validateGroup() error {
+	if g := p.group(); g.First < 0 || g.First+len(p.Callers) > g.Of {
+		return fmt.Errorf("load: group: clients %d to %d are outside 0 to %d", g.First, g.First+len(p.Callers)-1, g.Of-1)
+	}
+	if (p.Begins != AtOnce || p.Opens != AtOnce) && p.Controls == nil {
+		return errors.New("load: Begins or Opens waits for a control, and there are no Controls")
+	}
+	return nil
 }
 
 func (a *Arrivals) validate(w WarmUp) error {
@@ -211,6 +205,15 @@ func (a *Arrivals) expected(length time.Duration) float64 {
 	}
 }
 
+// expectedSamples estimates the samples of one client, to allocate their memory
+// before the window. It returns 0 if the number is not known.
+func (p *Plan) expectedSamples() int {
+	if p.Open != nil {
+		return int(p.Open.expected(p.Duration)) / p.group().Of
+	}
+	return p.Requests
+}
+
 // group returns the plan's group; a plan without one is a group of its own.
 func (p *Plan) group() Group {
 	if p.Group != nil {
@@ -221,18 +224,3 @@ func (p *Plan) group() Group {
 
 // extra returns how many of the plan's own callers measure one more request.
 func (p *Plan) extra() int { return min(max(p.Extra-p.group().First, 0), len(p.Callers)) }
-
-func (p *Plan) validateGroup() error {
-	if g := p.group(); g.First < 0 || g.First+len(p.Callers) > g.Of {
-		return fmt.Errorf("load: group: clients %d to %d are outside 0 to %d", g.First, g.First+len(p.Callers)-1, g.Of-1)
-	}
-	if (p.Begins != AtOnce || p.Opens != AtOnce) && p.Controls == nil {
-		return errors.New("load: Begins or Opens waits for a control, and there are no Controls")
-	}
-	return nil
-}
-
-func (p *Plan) share() share {
-	g := p.group()
-	return share{first: int64(g.First), clients: int64(len(p.Callers)), of: int64(g.Of)}
-}

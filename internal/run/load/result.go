@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -9,6 +10,30 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 )
+
+// Result holds what the clients measured. Its Intervals start relative to the window,
+// its WarmUp has no Method, and its distributions are missing until Encode. Close
+// frees the samples' memory.
+type Result struct {
+	Begin, End int64 // the window, on the clock of package clock
+	record.Measurement
+	Failures []record.ErrorCount
+	Between  time.Duration        // closed loop: time of the window that clients spent between calls
+	Samples  []*latency.SampleLog // one for each client
+
+	// Late holds the lateness that Encode puts into Pacing; nil in a closed loop.
+	Late *latency.Histogram
+
+	service, response, wait, messages *latency.Histogram // nil if the plan has no such times
+	named                             []namedResult
+}
+
+// Close frees the memory of the samples.
+func (r *Result) Close() {
+	for _, s := range r.Samples {
+		s.Close()
+	}
+}
 
 // maxIntervals limits the intervals of a result.
 const maxIntervals = 240
@@ -203,4 +228,31 @@ func mergeNamed(clients []*client) []namedResult {
 	}
 	slices.SortFunc(all, func(a, b namedResult) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// ownCostRequests is the number of requests of OwnCost: some milliseconds.
+const ownCostRequests = 50_000
+
+type noopCaller struct{}
+
+func (noopCaller) Call(context.Context) error { return nil }
+
+// OwnCost measures the load generator's own time for a request, in nanoseconds,
+// with a closed loop of one client whose calls do nothing. It returns the minimum
+// of three runs, because disturbances only make a run longer, and 0 if ctx ends
+// first.
+func OwnCost(ctx context.Context) float64 {
+	const tries = 3
+	least := 0.0
+	for range tries {
+		r, err := Run(ctx, Plan{Callers: []Caller{noopCaller{}}, Requests: ownCostRequests})
+		if err != nil {
+			return 0
+		}
+		cost := float64(r.End-r.Begin) / float64(r.Requests)
+		if least == 0 || cost < least {
+			least = cost
+		}
+	}
+	return least
 }

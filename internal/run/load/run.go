@@ -109,13 +109,6 @@ func newController(p Plan) (*controller, error) {
 	return c, nil
 }
 
-// mostCourses bounds the memory of courses to 48 MiB, or twice as much where response times
-// have their own. Of more clients each second, third, … keeps one.
-const mostCourses = 1000
-
-// usualWarmUp is the longest that most warm-ups take.
-const usualWarmUp = time.Second
-
 func (c *controller) newClient(caller Caller) *client {
 	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
 	one.finish = never
@@ -162,6 +155,13 @@ func (c *controller) newClient(caller Caller) *client {
 	}
 	return one
 }
+
+// mostCourses bounds the memory of courses to 48 MiB, or twice as much where response times
+// have their own. Of more clients each second, third, … keeps one.
+const mostCourses = 1000
+
+// usualWarmUp is the longest that most warm-ups take.
+const usualWarmUp = time.Second
 
 // courses returns the courses that the client keeps.
 func (c *client) courses() []*latency.Course {
@@ -224,103 +224,6 @@ func (c *controller) announce(begin int64) {
 		b.end = c.windowEnd(&b)
 	}
 	c.publish(b)
-}
-
-// control observes the trial every tick, opens the window and closes it.
-func (c *controller) control(ctx context.Context, cancelCalls func()) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for !c.ended() {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-		now := c.observe()
-		if err := c.obey(now); err != nil {
-			return err
-		}
-		if b := c.bounds(); b.begin == notYet && b.open() == nil {
-			if err := c.maybeOpen(now); err != nil {
-				return err
-			}
-		}
-		if now >= c.bounds().end {
-			c.close()
-		}
-		if c.drainExpired(now) {
-			c.abandon(cancelCalls)
-			break
-		}
-		c.intervals.look(now)
-		c.report(now)
-	}
-	c.observe()
-	c.close()
-	return nil
-}
-
-// ended reports whether all calls that began in the window have ended.
-func (c *controller) ended() bool {
-	b := c.bounds()
-	if c.schedule == nil {
-		past := c.window.past.Load() == int64(len(c.clients))
-		return past || b.end != notYet && c.lastTick >= b.end && c.allPastOrIdle()
-	}
-	return b.end != notYet && c.lastDone >= c.schedule.before(b.end, b)
-}
-
-// maybeOpen opens the window when the throughput is steady or the warm-up has
-// taken its maximum time; with a cue, once it was given after that.
-func (c *controller) maybeOpen(now int64) error {
-	took := time.Duration(c.bounds().running(now) - c.began)
-	if took < c.plan.WarmUp.AtLeast {
-		return nil
-	}
-	if c.mayOpen == 0 {
-		c.settled = steady(c.course, len(c.clients), figureOf(&c.plan))
-	}
-	switch {
-	case c.mayOpen == 0 && !c.settled && took < c.plan.WarmUp.AtMost:
-	case c.plan.Opens == OnOpen:
-		return c.openWhenTold(now)
-	default:
-		c.readyToOpen()
-		c.announce(clock.Now() + int64(notice))
-	}
-	return nil
-}
-
-// close calls OnClose once. The clients know the window's end themselves.
-func (c *controller) close() {
-	if !c.closed && c.plan.OnClose != nil {
-		c.plan.OnClose()
-	}
-	c.closed = true
-}
-
-// drainExpired reports whether the calls in flight have had their drain time.
-func (c *controller) drainExpired(now int64) bool {
-	b := c.bounds()
-	if c.plan.Drain <= 0 || b.begin == notYet || b.end == notYet && b.open() != nil {
-		return false
-	}
-	since := b.end
-	if since == notYet {
-		since = max(c.lastEnded, b.begin)
-	}
-	return now-since > int64(c.plan.Drain)
-}
-
-// abandon ends a drain that has lasted too long: it cancels the calls in flight
-// and ends the schedule. If a stack's calls ignore the cancellation, Run hangs and
-// reports no more progress.
-func (c *controller) abandon(cancelCalls func()) {
-	if c.schedule != nil {
-		c.unsent = c.schedule.abandon(c.bounds())
-	}
-	c.window.stop()
-	cancelCalls()
 }
 
 // observe adds an interval to the course since the last one.
@@ -411,15 +314,6 @@ func (c *controller) allPastOrIdle() bool {
 		}
 	}
 	return true
-}
-
-// figureOf returns the throughput for a closed loop. A schedule fixes the throughput of an open
-// loop, for which it returns the mean service time.
-func figureOf(p *Plan) figure {
-	if p.Open != nil {
-		return serviceTimes
-	}
-	return throughputs
 }
 
 // each returns what each client has.

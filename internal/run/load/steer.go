@@ -2,13 +2,45 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
 )
+
+// Controls steers a running load: it ends the load early, pauses it, or gives it the cues that it
+// waits for. All methods may be called at any time, from any goroutine. The load obeys some
+// milliseconds later.
+type Controls struct {
+	end, paused  atomic.Bool
+	goAt, openAt atomic.Pointer[int64]
+}
+
+// Go sends the first call at an instant, or at once if the instant is over. Only the first Go
+// counts.
+func (c *Controls) Go(at int64) { c.goAt.CompareAndSwap(nil, &at) }
+
+// Open opens the window at an instant, once the warm-up may end, or as soon as possible if the
+// instant is over. Only the first Open counts.
+func (c *Controls) Open(at int64) { c.openAt.CompareAndSwap(nil, &at) }
+
+// End closes the window at once. Calls that began in it are waited for, up to the drain.
+func (c *Controls) End() { c.end.Store(true) }
+
+// Pause keeps callers from sending. Calls in flight end as usual; the time until Resume
+// is no part of the window and of no latency.
+func (c *Controls) Pause() { c.paused.Store(true) }
+
+// Resume lets callers send again, all at once, as at the beginning of a load.
+func (c *Controls) Resume() { c.paused.Store(false) }
+
+// ErrNothingMeasured is wrapped by the error of a load that was told to end before its
+// window opened.
+var ErrNothingMeasured = errors.New("it was told to end before anything was measured")
 
 const (
 	// openPatience is the longest wait for the control of a load that may open its window, or
@@ -204,4 +236,101 @@ func (c *controller) endPause() {
 	default:
 		close(paused.resumed)
 	}
+}
+
+// control observes the trial every tick, opens the window and closes it.
+func (c *controller) control(ctx context.Context, cancelCalls func()) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for !c.ended() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+		now := c.observe()
+		if err := c.obey(now); err != nil {
+			return err
+		}
+		if b := c.bounds(); b.begin == notYet && b.open() == nil {
+			if err := c.maybeOpen(now); err != nil {
+				return err
+			}
+		}
+		if now >= c.bounds().end {
+			c.close()
+		}
+		if c.drainExpired(now) {
+			c.abandon(cancelCalls)
+			break
+		}
+		c.intervals.look(now)
+		c.report(now)
+	}
+	c.observe()
+	c.close()
+	return nil
+}
+
+// ended reports whether all calls that began in the window have ended.
+func (c *controller) ended() bool {
+	b := c.bounds()
+	if c.schedule == nil {
+		past := c.window.past.Load() == int64(len(c.clients))
+		return past || b.end != notYet && c.lastTick >= b.end && c.allPastOrIdle()
+	}
+	return b.end != notYet && c.lastDone >= c.schedule.before(b.end, b)
+}
+
+// maybeOpen opens the window when the throughput is steady or the warm-up has
+// taken its maximum time; with a cue, once it was given after that.
+func (c *controller) maybeOpen(now int64) error {
+	took := time.Duration(c.bounds().running(now) - c.began)
+	if took < c.plan.WarmUp.AtLeast {
+		return nil
+	}
+	if c.mayOpen == 0 {
+		c.settled = steady(c.course, len(c.clients), figureOf(&c.plan))
+	}
+	switch {
+	case c.mayOpen == 0 && !c.settled && took < c.plan.WarmUp.AtMost:
+	case c.plan.Opens == OnOpen:
+		return c.openWhenTold(now)
+	default:
+		c.readyToOpen()
+		c.announce(clock.Now() + int64(notice))
+	}
+	return nil
+}
+
+// close calls OnClose once. The clients know the window's end themselves.
+func (c *controller) close() {
+	if !c.closed && c.plan.OnClose != nil {
+		c.plan.OnClose()
+	}
+	c.closed = true
+}
+
+// drainExpired reports whether the calls in flight have had their drain time.
+func (c *controller) drainExpired(now int64) bool {
+	b := c.bounds()
+	if c.plan.Drain <= 0 || b.begin == notYet || b.end == notYet && b.open() != nil {
+		return false
+	}
+	since := b.end
+	if since == notYet {
+		since = max(c.lastEnded, b.begin)
+	}
+	return now-since > int64(c.plan.Drain)
+}
+
+// abandon ends a drain that has lasted too long: it cancels the calls in flight
+// and ends the schedule. If a stack's calls ignore the cancellation, Run hangs and
+// reports no more progress.
+func (c *controller) abandon(cancelCalls func()) {
+	if c.schedule != nil {
+		c.unsent = c.schedule.abandon(c.bounds())
+	}
+	c.window.stop()
+	cancelCalls()
 }
