@@ -1,26 +1,22 @@
 package selftest
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/worker"
 )
+
+// Select returns the situations whose names match.
+func Select(pattern *regexp.Regexp) []Situation {
+	return slices.DeleteFunc(Situations(), func(s Situation) bool { return !pattern.MatchString(s.Name) })
+}
 
 // Situations returns all situations, in the order in which they are staged.
 func Situations() []Situation {
 	return slices.Concat(ofTheMachine(), ofTheWorkers(), ofTheServer(), ofTheNetwork(), ofTheLoad(), heldOut())
 }
-
-// Short names of the ends.
-const (
-	server = worker.ServerRole
-	client = worker.ClientRole
-)
-
-// asWorkers is the nice value of lab's workers. A disturber with it gets the same share.
-const asWorkers = -20
 
 // Names of checks that several situations expect.
 var (

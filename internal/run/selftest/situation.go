@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
 )
 
 // A Situation is one way in which a measurement can be false, and its harmless twin.
@@ -99,3 +100,13 @@ func closedFor(d time.Duration) scenario.Load {
 func constantRate(perSecond float64, d time.Duration) scenario.Load {
 	return scenario.Load{Model: scenario.Open, Rate: perSecond, Arrivals: scenario.Constant, Duration: scenario.Duration(d)}
 }
+
+// A machine holds what a situation may need.
+type machine struct {
+	placement host.Placement
+	// wide allows disturbances of all programs of the machine.
+	wide bool
+}
+
+// A need returns the reason why a situation cannot be staged here, or "".
+type need func(machine) string

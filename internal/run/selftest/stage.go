@@ -1,11 +1,21 @@
 package selftest
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"sync"
+	"syscall"
+	"time"
 
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker"
 )
@@ -106,4 +116,113 @@ func (s *Stage) end() error {
 		s.undo = s.undo[:last]
 	}
 	return errors.Join(errs...)
+}
+
+// An actor is a disturber's process.
+type actor struct {
+	address  string
+	pid      int
+	warnings []string // of its CPUs and its priority
+}
+
+// actorPatience limits the start of a disturber, actorGrace its end.
+const (
+	actorPatience = 5 * time.Second
+	actorGrace    = 3 * time.Second
+)
+
+// start starts a disturber and waits until it is ready. The stage ends it.
+func (s *Stage) start(p player, in host.Surroundings) (actor, error) {
+	text, err := json.Marshal(map[string]any{"player": nameOf(p), "as": p})
+	if err != nil {
+		return actor{}, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // its end is the stage's
+	command := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
+	command.WaitDelay = time.Second
+	input, inputErr := command.StdinPipe()
+	output, outputErr := command.StdoutPipe()
+	if err := errors.Join(inputErr, outputErr); err != nil {
+		cancel()
+		return actor{}, err
+	}
+	var warnings []string
+	if _, outlives := p.(*clean); outlives { // the kernel does not kill it with this process
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		err = command.Start()
+	} else {
+		warnings, err = host.StartPinned(command, in)
+	}
+	if err != nil {
+		cancel()
+		return actor{}, err
+	}
+	s.atEnd(func() error {
+		defer time.AfterFunc(actorGrace, cancel).Stop()
+		_ = input.Close()
+		_ = command.Wait() // how it ends does not matter
+		cancel()
+		return nil
+	})
+	defer time.AfterFunc(actorPatience, cancel).Stop()
+	if _, err := input.Write(append(text, '\n')); err != nil {
+		return actor{}, fmt.Errorf("start a disturber: %w", err)
+	}
+	line, err := bufio.NewReader(output).ReadBytes('\n')
+	if err != nil {
+		return actor{}, fmt.Errorf("a disturber did not get ready: %w", err)
+	}
+	var r readiness
+	if err := json.Unmarshal(line, &r); err != nil || r.Error != "" {
+		return actor{}, fmt.Errorf("a disturber did not get ready: %s", r.Error)
+	}
+	return actor{r.Address, command.Process.Pid, warnings}, nil
+}
+
+// newFolder makes the stage's folder, and starts what removes it.
+func (s *Stage) newFolder() (err error) {
+	if s.directory, err = os.MkdirTemp("", "wirelab-selftest-"); err != nil {
+		return fmt.Errorf("%w: %w", errNoStage, err)
+	}
+	if _, err = s.start(&clean{Folder: s.directory, Groups: host.QuotaGroupFolders(groupName())}, host.Surroundings{}); err != nil {
+		return fmt.Errorf("%w: %w", errNoStage, errors.Join(err, os.RemoveAll(s.directory)))
+	}
+	return nil
+}
+
+// errNoStage means that no situation can be staged.
+var errNoStage = errors.New("nothing can be staged")
+
+// other is a second wirelab, which measures until it is told to stop. It is ready when its
+// window is open.
+type other struct {
+	Worker []string `json:"worker"`
+	Folder string   `json:"folder"` // for its run
+}
+
+func (o *other) play(ctx context.Context, ready func(string)) error {
+	s, err := cell{load: closedFor(10 * time.Second)}.scenario()
+	if err != nil {
+		return err
+	}
+	run, err := createRun(o.Folder, s)
+	if err != nil {
+		return err
+	}
+	l := lab.New(o.Worker)
+	l.Observers = []live.Observer{(&Stage{inWindow: []func(){func() { ready("") }}}).observe}
+	err = l.Run(ctx, s.Plan(), run)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return err
+}
+
+// createRun makes a run for the trials of a scenario.
+func createRun(directory string, s *scenario.Scenario) (*record.Run, error) {
+	plan := s.Plan()
+	return record.Create(directory, record.Manifest{
+		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
+		Trials: len(plan), Order: lab.Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+	})
 }
