@@ -9,12 +9,14 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // connected is the stack clients of one worker, and the callers that use them.
@@ -31,6 +33,21 @@ type connected struct {
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
 	newCaller func(conn grpc.ClientConnInterface, client int) workload.Caller
+}
+
+// connect opens the connections of the spec's mode and makes a caller for each client.
+func connect(ctx context.Context, spec *task) (*connected, error) {
+	if spec.isService() {
+		return connectService(ctx, spec)
+	}
+	variant, s, err := find(spec.Stack)
+	if err != nil {
+		return nil, err
+	}
+	if stack.CallsPrepared(variant) {
+		return connectPrepared(ctx, spec)
+	}
+	return connectStack(ctx, spec, variant, s)
 }
 
 // connectStack connects with the stack's own client.
@@ -124,4 +141,17 @@ func (conns *connected) close() {
 	if conns.service != nil {
 		_ = conns.service.Close()
 	}
+}
+
+// findWorkload returns the workload and its checked parameters; v is the variant that carries it.
+func findWorkload(w worker.Workload, v scenario.Variant) (workload.Workload, workload.Parameters, error) {
+	service, settings, err := workloads.Find(w.Name)
+	if err != nil {
+		return nil, workload.Parameters{}, err
+	}
+	p := workload.Parameters{
+		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings, Definition: w.Definition,
+		PooledMessages: catalog.PoolsMessages(v),
+	}
+	return service, p, service.Check(p)
 }

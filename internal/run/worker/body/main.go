@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/stack/catalog"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // errInputEnded is the cause of the cancellation when a worker is no longer wanted.
@@ -73,4 +76,78 @@ func runSentinel(spec *task, input io.Reader, events *emitter) error {
 		return err
 	}
 	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(spec.Watch, ended)}})
+}
+
+// maxControlBytes bounds a line behind the spec. No known control is longer.
+const maxControlBytes = 4 << 10
+
+// parseControl reads a line behind the spec. It returns the zero value for a control that the
+// worker does not know, and ignores.
+func parseControl(line []byte) worker.Order {
+	var o worker.Order
+	if err := json.Unmarshal(line, &o); err != nil {
+		return worker.Order{}
+	}
+	switch o.Control {
+	case worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl:
+		return o
+	}
+	return worker.Order{}
+}
+
+// readControls reads the lines behind the spec, until the input ends.
+func readControls(input *bufio.Reader, controls *load.Controls) {
+	lines := bufio.NewReaderSize(input, maxControlBytes)
+	for {
+		line, err := lines.ReadSlice('\n')
+		tooLong := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
+		}
+		if !tooLong {
+			obey(parseControl(line), controls)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func obey(o worker.Order, controls *load.Controls) {
+	switch o.Control {
+	case worker.EndControl:
+		controls.End()
+	case worker.PauseControl:
+		controls.Pause()
+	case worker.ResumeControl:
+		controls.Resume()
+	case worker.GoControl:
+		controls.Go(o.AtNS)
+	case worker.OpenControl:
+		controls.Open(o.AtNS)
+	}
+}
+
+// capabilities returns the capabilities of wirelab's own worker.
+func capabilities() *worker.Capabilities {
+	all := &worker.Capabilities{
+		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole}, Stacks: map[string][]string{},
+		Loads:    []scenario.LoadModel{scenario.Closed, scenario.Open, scenario.Burst, scenario.Ramp, scenario.Search},
+		Controls: []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl},
+	}
+	for _, s := range catalog.Stacks() {
+		keys := []string{}
+		for _, o := range s.Info().Options {
+			keys = append(keys, o.Key)
+		}
+		all.Stacks[s.Info().Name] = keys
+	}
+	for _, w := range workloads.Workloads() {
+		all.Workloads = append(all.Workloads, w.Info().Name)
+	}
+	// Those of every stack; some have resumed and 0rtt, too.
+	for _, mode := range []scenario.ConnectionMode{scenario.Shared, scenario.PerWorker, scenario.Pool, scenario.New} {
+		all.Connections = append(all.Connections, string(mode))
+	}
+	return all
 }

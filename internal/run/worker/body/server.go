@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/congestion"
@@ -17,8 +16,6 @@ import (
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
-	"wirelab.dev/internal/wire/workload"
-	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // shutdownGrace is the time that running calls may take when a server stops.
@@ -83,19 +80,6 @@ func usedCongestion(s stack.Stack, server stack.Server) string {
 
 // otherPeriod is the time between two readings of another process, which cost more.
 const otherPeriod = 5 * probe.DefaultPeriod
-
-// findWorkload returns the workload and its checked parameters; v is the variant that carries it.
-func findWorkload(w worker.Workload, v scenario.Variant) (workload.Workload, workload.Parameters, error) {
-	service, settings, err := workloads.Find(w.Name)
-	if err != nil {
-		return nil, workload.Parameters{}, err
-	}
-	p := workload.Parameters{
-		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings, Definition: w.Definition,
-		PooledMessages: catalog.PoolsMessages(v),
-	}
-	return service, p, service.Check(p)
-}
 
 // runServer serves until ctx ends, and then reports what it measured of itself.
 func runServer(ctx context.Context, spec *task, events *emitter) error {
