@@ -6,9 +6,64 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
+
+// measures expects the peer's client to measure that many requests (0: any number) under
+// a load.
+func (p Peer) measures(requests int64, load worker.Load) func(T) {
+	return func(t T) {
+		spec := p.client(p.otherServer(t))
+		load.DrainNS = int64(patience)
+		spec.Client.Load = load
+		result := p.measure(t, p.Command, spec)
+		checkResult(t, result, requests)
+		if window := result.EndNS - result.BeginNS; load.Model == "closed" && load.DurationNS > 0 && window != load.DurationNS {
+			t.Errorf("the window is %v, and %v was asked for", time.Duration(window), time.Duration(load.DurationNS))
+		}
+		if load.Model == "open" && (result.Response == nil || result.Pacing == nil) {
+			t.Error("an open loop has response times and a pacing of its own")
+		}
+	}
+}
+
+func (p Peer) noListener(t T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	taken, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.LocalAddr().String() // which nobody listens on, and no one else is given
+	client := p.start(t, p.Command, p.spec(worker.ClientRole, address))
+	_, err = client.Result(p.context(t))
+	wantError(t, err, address)
+}
+
+func (p Peer) clientInputEnds(t T) {
+	spec := p.client(p.otherServer(t))
+	spec.Client.Load.RequestsPerClient = 0
+	spec.Client.Load.DurationNS = int64(time.Hour)
+	client := p.start(t, p.Command, spec)
+	if _, err := client.Ready(p.context(t)); err != nil {
+		t.Fatal(err)
+	}
+	// It may call that an error.
+	if err := client.Stop(); err != nil && strings.Contains(err.Error(), "and was killed") {
+		t.Errorf("its input ended, and it went on: %v", err)
+	}
+	if result, err := client.Result(p.context(t)); err == nil {
+		t.Errorf("half a window is not a measurement, and yet it printed one: %+v", result.Client)
+	}
+}
 
 // refusesLoad expects an error event for a load that the worker does not say it has.
 func (p Peer) refusesLoad(t T) {
@@ -90,5 +145,200 @@ func lie(conn net.Conn) {
 		if _, err := conn.Write(append(head[:], message...)); err != nil {
 			return
 		}
+	}
+}
+
+// controlled starts a client of the load, whose window is open when it returns. What it
+// says from then on is in said.
+func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan live.Progress) {
+	t.Helper()
+	spec := p.client(p.otherServer(t))
+	load.DrainNS = int64(patience)
+	spec.Client.Load = load
+	client, progress := p.heard(t, spec)
+	p.until(t, progress, "that its window is open", func(p live.Progress) bool { return !p.Warming && p.Done > 0 })
+	return client, progress
+}
+
+// heard starts a client. What it says of how far it has come is in said.
+func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan live.Progress) {
+	t.Helper()
+	progress := make(chan live.Progress, 1000) // more than any client prints in the time of a check
+	client, err := worker.Start(worker.Launch{
+		Name: "client", Command: p.Command, Spec: spec,
+		OnProgress: func(p live.Progress) {
+			select {
+			case progress <- p:
+			default:
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Kill)
+	return client, progress
+}
+
+// until waits for what a client must say at last.
+func (p Peer) until(t T, said <-chan live.Progress, what string, is func(live.Progress) bool) live.Progress {
+	t.Helper()
+	ctx := p.context(t)
+	for {
+		select {
+		case now := <-said:
+			if is(now) {
+				return now
+			}
+		case <-ctx.Done():
+			t.Fatalf("the client did not say %s within %v", what, patience)
+		}
+	}
+}
+
+func (p Peer) tell(t T, client *worker.Process, control worker.Control) {
+	t.Helper()
+	if err := client.Tell(worker.Order{Control: control}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endsEarly expects a window of an hour to end when it is told to, behind a control that
+// nobody knows.
+func (p Peer) endsEarly(t T) {
+	client, _ := p.controlled(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
+	p.tell(t, client, "no-such-control")
+	p.tell(t, client, worker.EndControl)
+	p.ended(t, client)
+}
+
+// ended expects the result of a load that was ended early.
+func (p Peer) ended(t T, client *worker.Process) *worker.ClientResult {
+	t.Helper()
+	result, err := client.Result(p.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Stop(); err != nil {
+		t.Fatalf("a client ends by itself after its result: %v", err)
+	}
+	if result.Client == nil {
+		t.Fatal("the result has no part `client`")
+	}
+	if !result.Client.EndedEarly {
+		t.Error("the window was told to end, and its result does not say `ended_early`")
+	}
+	checkResult(t, result.Client, 0)
+	return result.Client
+}
+
+// pauses expects no call to begin in a pause, and others after it.
+func (p Peer) pauses(t T) {
+	client, said := p.controlled(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
+	p.tell(t, client, worker.PauseControl)
+	p.until(t, said, "that it is paused", func(p live.Progress) bool { return p.Paused })
+	p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused }) // calls in flight have ended
+	before := p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused })
+	after := p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused })
+	if before.Done != after.Done {
+		t.Errorf("in a pause %d calls ended", after.Done-before.Done)
+	}
+	p.tell(t, client, worker.ResumeControl)
+	p.until(t, said, "that it goes on", func(p live.Progress) bool { return !p.Paused && p.Done > after.Done })
+	p.tell(t, client, worker.EndControl)
+	result := p.ended(t, client)
+	if result.Pauses != 1 || result.PausedNS <= 0 || result.PausedNS >= result.EndNS-result.BeginNS {
+		t.Errorf("pauses %d, of %v in a window of %v; want 1, of a part of it", result.Pauses, time.Duration(result.PausedNS), time.Duration(result.EndNS-result.BeginNS))
+	}
+}
+
+// The clients under test are the last of a group of twice as many.
+const group = 2 * clients
+
+// joined starts a client of a group, which is ready when it returns.
+func (p Peer) joined(t T, load worker.Load) (*worker.Process, <-chan live.Progress) {
+	t.Helper()
+	spec := p.client(p.otherServer(t))
+	load.DrainNS = int64(patience)
+	spec.Client.Load, spec.Client.Group = load, &worker.Group{First: clients, Of: group}
+	client, said := p.heard(t, spec)
+	if _, err := client.Ready(p.context(t)); err != nil {
+		t.Fatal(err)
+	}
+	return client, said
+}
+
+// cue gives a client a control with an instant.
+func (p Peer) cue(t T, client *worker.Process, control worker.Control, at int64) {
+	t.Helper()
+	if err := client.Tell(worker.Order{Control: control, AtNS: at}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// joins expects a client to call nobody before it is told to go, to warm up until it is told to
+// open its window, and to measure its part of the group's load.
+func (p Peer) joins(load worker.Load) func(T) {
+	return func(t T) {
+		load.WarmUpAtLeastNS, load.WarmUpAtMostNS = int64(20*time.Millisecond), int64(50*time.Millisecond)
+		client, said := p.joined(t, load)
+		p.until(t, said, "how far it is, before it may go", func(live.Progress) bool { return true })
+		if now := p.until(t, said, "it again", func(live.Progress) bool { return true }); now.Done > 0 || now.Settled {
+			t.Errorf("before the control to go, it has made %d calls; that it is settled: %v", now.Done, now.Settled)
+		}
+		began := clock.Now()
+		p.cue(t, client, worker.GoControl, began)
+		settled := p.until(t, said, "that it is settled", func(p live.Progress) bool { return p.Settled })
+		if !settled.Warming {
+			t.Error("before the control to open its window, it does not say that it warms up")
+		}
+		more := p.until(t, said, "that it goes on warming up", func(p live.Progress) bool { return p.Done > settled.Done })
+		if !more.Settled || !more.Warming {
+			t.Error("it was settled, and is no longer, although nobody told it to open its window")
+		}
+		opens := clock.Now() + int64(100*time.Millisecond)
+		p.cue(t, client, worker.OpenControl, opens)
+		result := p.resultOf(t, client)
+		if result.BeginNS < opens {
+			t.Errorf("its window opened %v before it was to", time.Duration(opens-result.BeginNS))
+		}
+		if load.RequestsPerClient > 0 {
+			own := int64(clients*load.RequestsPerClient + max(0, load.ExtraRequests-clients))
+			checkResult(t, result, own)
+			return
+		}
+		checkResult(t, result, 0)
+		wantPart(t, load, result, result.BeginNS-began)
+	}
+}
+
+// wantPart expects the arrivals of a constant rate that are the own ones, in a window that
+// opened so long after the first arrival.
+func wantPart(t T, load worker.Load, result *worker.ClientResult, after int64) {
+	t.Helper()
+	want := int64(0)
+	for n := int64(0); ; n++ {
+		due := int64(float64(n) * 1e9 / load.RatePerSecond)
+		if due >= after+load.DurationNS {
+			break
+		}
+		if due >= after && n%group >= clients {
+			want++
+		}
+	}
+	if result.Pacing == nil || result.Pacing.Scheduled != want {
+		t.Errorf("its pacing is %+v, and its clients' part of the schedule has %d arrivals in its window", result.Pacing, want)
+	}
+}
+
+// joinsCold expects the window to open at the instant of go.
+func (p Peer) joinsCold(t T) {
+	client, _ := p.joined(t, worker.Load{Model: "closed", RequestsPerClient: requests})
+	began := clock.Now() + int64(100*time.Millisecond)
+	p.cue(t, client, worker.GoControl, began)
+	result := p.resultOf(t, client)
+	checkResult(t, result, clients*requests)
+	if result.BeginNS < began {
+		t.Errorf("its window opened %v before it was to go", time.Duration(began-result.BeginNS))
 	}
 }

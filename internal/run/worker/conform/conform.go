@@ -1,0 +1,235 @@
+// Package conform holds a worker in any language against the process contract of
+// docs/worker-contract.md.
+//
+// A check starts the worker as the lab would, with a reference worker as the other end, and
+// reports every breach of the contract. They are tests of wirelab's own workers and peers, and
+// `wirelab peers check` holds anybody's worker against them.
+package conform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"wirelab.dev/internal/run/worker"
+)
+
+// Peer is a worker under test.
+type Peer struct {
+	// Command starts it.
+	Command []string
+	// Reference starts the other end: a worker that keeps the contract.
+	Reference []string
+	// Stack is a variant that both speak.
+	Stack string
+	// Server and Client are the roles that the peer can play.
+	Server, Client bool
+	// Able holds its capabilities; nil: it reports none.
+	Able *worker.Capabilities
+}
+
+// patience limits every wait of the suite, and a client's wait for its last answers. Only
+// a failing peer comes near it.
+const patience = time.Minute
+
+const (
+	clients  = 3  // the callers of each client
+	requests = 50 // of each caller, where the load is not a time
+)
+
+func (p Peer) spec(role worker.Role, address string) worker.Spec {
+	s := worker.Spec{
+		Contract: worker.Contract, Role: role, Stack: p.Stack, Address: address,
+		Workload: worker.Workload{Name: "echo", RequestBytes: 64, ResponseBytes: 64},
+	}
+	if role == worker.ClientRole {
+		s.Client = &worker.ClientSpec{
+			Clients: clients, Connection: "per-worker", Seed: 1,
+			Load: worker.Load{Model: "closed", RequestsPerClient: requests, DrainNS: int64(patience)},
+			// A file of its own: checks run side by side.
+			CallsFile: filepath.Join(os.TempDir(), fmt.Sprintf("wirelab-conform-%d-%d", os.Getpid(), callsFiles.Add(1))),
+		}
+	}
+	return s
+}
+
+const anyPort = "127.0.0.1:0"
+
+// callsFiles counts the files that clients were given for their calls.
+var callsFiles atomic.Int64
+
+// reference is the same spec for the other end, which has none of the peer's options.
+func (p Peer) reference(s worker.Spec) worker.Spec {
+	if p.Able != nil {
+		s.Stack, _, _ = strings.Cut(s.Stack, ":")
+	}
+	return s
+}
+
+// network returns the network that the stack's servers listen on.
+func (p Peer) network() string {
+	if name, _, _ := strings.Cut(p.Stack, ":"); strings.HasSuffix(name, "h3") {
+		return "udp"
+	}
+	return "tcp"
+}
+
+func (p Peer) start(t T, command []string, spec worker.Spec) *worker.Process {
+	t.Helper()
+	process, err := worker.Start(worker.Launch{Name: string(spec.Role), Command: command, Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		process.Kill()
+		if spec.Client != nil {
+			_ = os.Remove(spec.Client.CallsFile) // few workers make it
+		}
+	})
+	return process
+}
+
+func (p Peer) context(t T) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("within %v", patience))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (p Peer) listening(t T, command []string, spec worker.Spec) (*worker.Process, worker.Ready) {
+	t.Helper()
+	server := p.start(t, command, spec)
+	ready, err := server.Ready(p.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, ready
+}
+
+// server starts the peer's server, and returns its ready event.
+func (p Peer) server(t T) (*worker.Process, worker.Ready) {
+	t.Helper()
+	return p.listening(t, p.Command, p.spec(worker.ServerRole, anyPort))
+}
+
+// otherServer starts the reference's server.
+func (p Peer) otherServer(t T) worker.Ready {
+	t.Helper()
+	_, ready := p.listening(t, p.Reference, p.reference(p.spec(worker.ServerRole, anyPort)))
+	return ready
+}
+
+// client is the spec of a client of a server.
+func (p Peer) client(server worker.Ready) worker.Spec {
+	spec := p.spec(worker.ClientRole, server.Address)
+	spec.Client.RootPEM = server.RootPEM
+	return spec
+}
+
+// answers expects the reference's client to be answered by the peer's server.
+func (p Peer) answers(t T, server worker.Ready) {
+	t.Helper()
+	checkResult(t, p.measure(t, p.Reference, p.reference(p.client(server))), clients*requests)
+}
+
+// measure runs a client to its end.
+func (p Peer) measure(t T, command []string, spec worker.Spec) *worker.ClientResult {
+	t.Helper()
+	return p.resultOf(t, p.start(t, command, spec))
+}
+
+// resultOf waits for a client's result, and for its end.
+func (p Peer) resultOf(t T, client *worker.Process) *worker.ClientResult {
+	t.Helper()
+	result, err := client.Result(p.context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Stop(); err != nil {
+		t.Fatalf("a client ends by itself after its result: %v", err)
+	}
+	if result.Client == nil {
+		t.Fatal("the result has no part `client`")
+	}
+	return result.Client
+}
+
+// wantError expects an error event whose message has the word.
+func wantError(t T, err error, word string) {
+	t.Helper()
+	var fault *worker.Error
+	switch {
+	case err == nil:
+		t.Fatal("no error event")
+	case !errors.As(err, &fault) || !fault.Reported:
+		t.Fatalf("no error event: %v", err)
+	case !strings.Contains(fault.What, word):
+		t.Errorf("the error does not name %q: %v", word, fault)
+	}
+}
+
+// refused reports whether an error event names the word; another error ends the check.
+func refused(t T, err error, word string) bool {
+	t.Helper()
+	if err == nil {
+		return false
+	}
+	var fault *worker.Error
+	if !errors.As(err, &fault) || !fault.Reported || !strings.Contains(fault.What, word) {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// checkResult expects a consistent measurement of that many requests; 0 means any number
+// above zero.
+func checkResult(t T, r *worker.ClientResult, requests int64) {
+	t.Helper()
+	if requests > 0 && r.Requests != requests || r.Requests <= 0 {
+		t.Errorf("%d requests, want %d", r.Requests, requests)
+	}
+	for _, f := range r.Failures {
+		t.Errorf("%d calls failed: %s: %s", f.Count, f.Code, f.Example)
+	}
+	if r.Service.Count != r.Requests {
+		t.Errorf("%d service times of %d requests", r.Service.Count, r.Requests)
+	}
+	service, err := r.Service.Decode()
+	if err != nil {
+		t.Fatalf("the service times cannot be read: %v", err)
+	}
+	if r.EndNS <= r.BeginNS {
+		t.Fatalf("the window ends (%d) before it begins (%d)", r.EndNS, r.BeginNS)
+	}
+	if r.Connections.Total.Opened < 1 {
+		t.Error("there were answers, but no connection was opened")
+	}
+	if r.CallsWritten == 0 && r.Usage == nil || r.Usage != nil && r.Usage.CPU() < 0 {
+		t.Error("the client does not say what it cost")
+	}
+	// Little's law, loosely: the windows here are short. At either edge a call of
+	// each client may lie partly outside, and be as long as the longest; or longer,
+	// where the machine stood still: those that straddle an edge say how long they took.
+	window := float64(r.EndNS - r.BeginNS - r.PausedNS)
+	product := float64(r.Completed) / window * float64(r.Service.Sum) / float64(r.Service.Count)
+	edges := (2*clients*float64(service.Max()) + float64(r.StraddlingNS)) / window
+	if math.Abs(product-r.InFlight) > 0.25*r.InFlight+edges {
+		t.Errorf("%.3f calls in flight, and throughput × service time gives %.3f", r.InFlight, product)
+	}
+}
+
+// A T runs a check, as a testing.T does.
+type T interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(clean func())
+	Context() context.Context
+}
