@@ -19,9 +19,11 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"wirelab.dev/internal/base/tuning"
@@ -265,4 +267,57 @@ func parseEvent(line []byte) (*Event, error) {
 		return nil, fmt.Errorf("event %q without the part of that name", e.Event)
 	}
 	return &e, nil
+}
+
+// A Control is an order to a client that runs, as a line of its input behind the spec:
+// {"control":"end"}.
+type Control string
+
+// The controls.
+const (
+	// EndControl closes the window at once; calls that began in it are waited for.
+	EndControl Control = "end"
+	// PauseControl keeps callers from sending until ResumeControl.
+	PauseControl  Control = "pause"
+	ResumeControl Control = "resume"
+	// GoControl has a client of a group send its first call at an instant, and OpenControl
+	// has it open the window at one. Both instants are on the clock of the client's machine.
+	GoControl   Control = "go"
+	OpenControl Control = "open"
+)
+
+// An Order is a control with its instant, if it has one.
+type Order struct {
+	Control Control `json:"control"`
+	AtNS    int64   `json:"at_ns,omitempty"`
+}
+
+// Instants holds the begin of each call and the time that it took.
+type Instants [][2]int64
+
+// MostInstants bounds the instants that a worker keeps: the last seconds of the fastest wire.
+const MostInstants = 1 << 16
+
+// Plus returns the instants of both in order, as far as MostInstants allows.
+func (i Instants) Plus(other Instants) Instants {
+	all := slices.Concat(i, other)
+	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	return all[:min(len(all), MostInstants)]
+}
+
+// Within returns the calls that lie between two instants.
+func (i Instants) Within(begin, end int64) Instants {
+	var found Instants
+	for _, one := range i {
+		if begin <= one[0] && one[0]+one[1] <= end {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+func (i Instants) shift(by int64) {
+	for n := range i {
+		i[n][0] += by
+	}
 }

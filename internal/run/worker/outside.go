@@ -2,7 +2,9 @@ package worker
 
 import (
 	"cmp"
+	"slices"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 )
@@ -64,4 +66,23 @@ func (c Costs) AddTo(r *ClientResult) {
 // AddToServer fills in the costs that the server did not report.
 func (c Costs) AddToServer(r *ServerResult) {
 	r.Usage, r.Allowance = cmp.Or(r.Usage, c.Usage), cmp.Or(r.Allowance, c.Allowance)
+}
+
+// WithoutSiblings subtracts, from what others took on a machine, what other agents on it took
+// for the same trial.
+func WithoutSiblings(machines ...*Machine) {
+	machines = slices.DeleteFunc(machines, func(m *Machine) bool { return m == nil })
+	own, ours := map[string]int64{}, map[string][]int{}
+	for _, m := range machines {
+		own[m.Boot] += m.OwnNS
+		ours[m.Boot] = append(ours[m.Boot], m.PIDs...)
+	}
+	for _, m := range machines {
+		m.State.Neighbours = slices.DeleteFunc(m.State.Neighbours, func(n record.Neighbour) bool { return slices.Contains(ours[m.Boot], n.PID) })
+		share := m.State.OthersShare
+		if share == nil || m.WholeNS <= 0 {
+			continue
+		}
+		*share = max(0, *share-float64(own[m.Boot]-m.OwnNS)/float64(m.WholeNS))
+	}
 }

@@ -19,7 +19,27 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 )
+
+// End is one end of a trial as the lab knows it: a Process of this machine, one that an agent
+// looks after on another, or several of those that are one client.
+type End interface {
+	// Ready, Result and Stop do the same as the methods of Process.
+	Ready(ctx context.Context) (Ready, error)
+	Result(ctx context.Context) (Result, error)
+	Stop() error
+	Kill()
+	Tell(o Order) error
+	// PID is its process on this machine, or 0.
+	PID() int
+	// CPU is the processor time that it took on this machine.
+	CPU() time.Duration
+	// Warnings lists what the end did not get.
+	Warnings() []string
+}
+
+var _ End = (*Process)(nil)
 
 const (
 	// maxEventBytes bounds a line of a worker's output. A result with the
@@ -345,4 +365,54 @@ func (p *Process) Tell(o Order) error {
 		return fmt.Errorf("%s: tell it %q: %w", p.name, o.Control, err)
 	}
 	return nil
+}
+
+// A Sentinel watches CPUs from a process of its own. A nil one watches nothing: a reader of the
+// record then finds that nobody watched.
+type Sentinel struct{ process *Process }
+
+// sentinelPatience limits the wait for a sentinel's result, which it prints at once.
+const sentinelPatience = 5 * time.Second
+
+// StartSentinel begins to watch with a process of wirelab's own program. It returns nil if that
+// does not start.
+func StartSentinel(program []string, in host.Surroundings, watch []probe.SentinelCPU) *Sentinel {
+	process, err := Start(Launch{
+		Name: "sentinel", Command: program, In: in,
+		Spec: Spec{Contract: Contract, Role: SentinelRole, Watch: watch},
+	})
+	if err != nil {
+		return nil
+	}
+	return &Sentinel{process: process}
+}
+
+// PIDs returns the sentinel's process.
+func (s *Sentinel) PIDs() []int {
+	if s == nil {
+		return nil
+	}
+	return []int{s.process.PID()}
+}
+
+// Stop ends the watch. It returns what was seen, and the CPU time that watching took.
+func (s *Sentinel) Stop(ctx context.Context) (seen []probe.Watched, cost time.Duration) {
+	if s == nil {
+		return nil, 0
+	}
+	if ctx.Err() != nil {
+		s.process.Kill()
+		return nil, 0
+	}
+	err := s.process.Stop()
+	cost = s.process.CPU()
+	if err != nil {
+		return nil, cost
+	}
+	ctx, cancel := context.WithTimeout(ctx, sentinelPatience)
+	defer cancel()
+	if result, err := s.process.Result(ctx); err == nil {
+		seen = result.Watched
+	}
+	return seen, cost
 }
