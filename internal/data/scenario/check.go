@@ -53,32 +53,13 @@ type at []any
 // problem returns an error at a place, or at the nearest enclosing place that the file
 // has.
 func (c *checker) problem(place at, format string, args ...any) *problem {
-	var node ast.Node = c.tree
-	key := ""
-	for _, step := range place {
-		if name, is := step.(string); is {
-			key = name
-		}
-	}
-	for _, step := range place {
-		var next ast.Node
-		switch step := step.(type) {
-		case string:
-			if m, ok := node.(*ast.MappingNode); ok {
-				next = value(m, step)
-			}
-		case int:
-			if l, ok := node.(*ast.SequenceNode); ok && step < len(l.Values) {
-				next = l.Values[step]
-			}
-		}
-		if next == nil {
-			break
-		}
-		node = next
-	}
+	node, _ := find(c.tree, place)
 	p := problemf(node, format, args...)
-	p.key = key
+	for _, step := range place {
+		if key, is := step.(string); is {
+			p.key = key
+		}
+	}
 	return p
 }
 
@@ -95,16 +76,14 @@ func (c *checker) scenario(s *Scenario) *problem {
 	case len(s.Parts) == 0:
 		return c.problem(at{"parts"}, "nothing to measure: `parts` needs at least one part")
 	}
-	var names []string
 	trials := 0
 	for i, p := range s.Parts {
 		if problem := c.part(at{"parts", i}, p); problem != nil {
 			return problem
 		}
-		if slices.Contains(names, p.Name) {
+		if slices.Contains(s.partNames()[:i], p.Name) {
 			return c.problem(at{"parts", i, "name"}, "a second part named %q: every part needs its own name", p.Name)
 		}
-		names = append(names, p.Name)
 		if trials += p.trials(); trials > maxTrials {
 			return c.problem(at{"parts", i}, "too large: up to part %s these are more than %d trials; use fewer sizes, clients, stacks or repeats", p.Name, maxTrials)
 		}

@@ -1,12 +1,15 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/record"
 )
 
 // A Claim is a published or new finding of a study, in a form that the scenario's own
@@ -79,9 +82,6 @@ type Factor struct {
 // A Quoted is a number or an expression over published figures.
 type Quoted string
 
-// MarshalText writes the text as it is.
-func (q Quoted) MarshalText() ([]byte, error) { return []byte(q), nil }
-
 // UnmarshalText takes any text.
 func (q *Quoted) UnmarshalText(text []byte) error {
 	*q = Quoted(text)
@@ -97,11 +97,7 @@ func (c *Claim) Variants() []string {
 	if !c.IsCause() {
 		return []string{""}
 	}
-	variants := []string{c.Effect.String()}
-	for _, factor := range c.Factors {
-		variants = append(variants, factor.Stack.String())
-	}
-	return variants
+	return append([]string{c.Effect.String()}, lists.Map(c.Factors, func(f Factor) string { return f.Stack.String() })...)
 }
 
 // Needs returns the figures that answer a claim. The cells of some may not be in the
@@ -118,29 +114,23 @@ func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
 	for _, variant := range c.Variants() {
 		shape := &shape{scenario: s}
 		needs, err := expression.Needs(c.Part, variant, shape)
-		switch {
-		case shape.err != nil:
-			return nil, fmt.Errorf("find: %w", shape.err)
-		case err != nil:
+		if err := cmp.Or(shape.err, err); err != nil {
 			return nil, fmt.Errorf("find: %w", err)
 		}
 		for _, need := range needs {
 			need.Cell = shape.resolve(need.Cell)
-			if !slices.Contains(all, need) {
-				all = append(all, need)
-			}
+			all = lists.AppendNew(all, need)
 		}
 	}
 	return all, nil
 }
 
 func (s *Scenario) partOf(name string) (*Part, error) {
-	for i := range s.Parts {
-		if s.Parts[i].Name == name {
-			return &s.Parts[i], nil
-		}
+	i := slices.Index(s.partNames(), name)
+	if i < 0 {
+		return nil, fmt.Errorf("a claim about part %q: %s", name, spelling.Suggest(name, s.partNames()))
 	}
-	return nil, fmt.Errorf("a claim about part %q: %s", name, spelling.Suggest(name, s.partNames()))
+	return &s.Parts[i], nil
 }
 
 // A shape answers an expression with the sizes and clients of a scenario, and no figures.
@@ -149,29 +139,21 @@ type shape struct {
 	err      error // the first
 }
 
-func (s *shape) fail(err error) {
-	if s.err == nil {
-		s.err = err
-	}
-}
-
 // part finds the part of a cell.
 func (s *shape) part(of claim.Cell) (*Part, Variant) {
 	part, err := s.scenario.partOf(of.Part)
 	if err != nil {
-		s.fail(err)
+		s.err = cmp.Or(s.err, err)
 		return nil, Variant{}
 	}
-	names := make([]string, 0, len(part.Stacks)+len(part.Yardsticks))
-	for _, v := range slices.Concat(part.Stacks, part.Yardsticks) {
-		names = append(names, v.String())
-	}
+	all := slices.Concat(part.Stacks, part.Yardsticks)
+	names := lists.Map(all, Variant.String)
 	i := FindVariant(names, of.Variant)
 	if i < 0 {
-		s.fail(fmt.Errorf("part %s does not measure %s; %s", of.Part, of.Variant, spelling.Suggest(of.Variant, names)))
+		s.err = cmp.Or(s.err, fmt.Errorf("part %s does not measure %s; %s", of.Part, of.Variant, spelling.Suggest(of.Variant, names)))
 		return nil, Variant{}
 	}
-	return part, slices.Concat(part.Stacks, part.Yardsticks)[i]
+	return part, all[i]
 }
 
 // Figure checks that there is such a figure of such a cell.
@@ -179,12 +161,12 @@ func (s *shape) Figure(name string, of claim.Cell) float64 {
 	part, _ := s.part(of)
 	switch {
 	case claim.Names[name] == "":
-		s.fail(fmt.Errorf("figure %q: %s", name, spelling.Suggest(name, claim.FigureNames())))
+		s.err = cmp.Or(s.err, fmt.Errorf("figure %q: %s", name, spelling.Suggest(name, claim.FigureNames())))
 	case part == nil:
 	case part.Profile != "":
-		s.fail(fmt.Errorf("part %s is profiled and has no figures; name a part without `profile`", part.Name))
-	case claim.NeedsSyscalls(name) && !slices.Contains(part.Probes, SyscallProbe):
-		s.fail(fmt.Errorf("%s in part %s: give the part `probes: [%s]`", name, part.Name, SyscallProbe))
+		s.err = cmp.Or(s.err, fmt.Errorf("part %s is profiled and has no figures; name a part without `profile`", part.Name))
+	case claim.NeedsSyscalls(name) && !slices.Contains(part.Probes, record.ProbeSyscalls):
+		s.err = cmp.Or(s.err, fmt.Errorf("%s in part %s: give the part `probes: [%s]`", name, part.Name, record.ProbeSyscalls))
 	}
 	return 1
 }
@@ -195,10 +177,7 @@ func (s *shape) Sizes(of claim.Cell) []int {
 	if part == nil {
 		return nil
 	}
-	sizes := make([]int, 0, len(part.Sizes))
-	for _, size := range part.Sizes {
-		sizes = append(sizes, int(size.Request))
-	}
+	sizes := lists.Map(part.Sizes, func(size Payload) int { return int(size.Request) })
 	slices.Sort(sizes)
 	return slices.Compact(sizes)
 }

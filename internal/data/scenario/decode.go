@@ -274,6 +274,30 @@ func value(mapping *ast.MappingNode, key string) ast.Node {
 	return nil
 }
 
+// find returns the value at a path of keys and places in lists, or at the part of it that the
+// tree has.
+func find(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
+	found = tree
+	for _, step := range path {
+		var next ast.Node
+		switch at := found.(type) {
+		case *ast.MappingNode:
+			if key, is := step.(string); is {
+				next = value(at, key)
+			}
+		case *ast.SequenceNode:
+			if place, is := step.(int); is && place < len(at.Values) {
+				next = at.Values[place]
+			}
+		}
+		if next == nil {
+			return found, false
+		}
+		found = next
+	}
+	return found, true
+}
+
 // inherit adds to a mapping the keys of another one that it does not have.
 func inherit(to, from ast.Node) {
 	child, parent := to.(*ast.MappingNode), from.(*ast.MappingNode)

@@ -118,13 +118,17 @@ func (p Path) texts(prefix string) (texts []string) {
 }
 
 // pathKeys lists the keys of a Path, in the order of its fields.
-var pathKeys = func() (keys []string) {
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Path]()) {
-		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		keys = append(keys, key)
+var pathKeys = jsonKeys(reflect.TypeFor[Path]())
+
+// jsonKeys lists the json names of a struct, embedded structs included.
+func jsonKeys(t reflect.Type) (keys []string) {
+	for _, field := range reflect.VisibleFields(t) {
+		if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" {
+			keys = append(keys, key)
+		}
 	}
 	return keys
-}()
+}
 
 // Share is a part of a whole, written as `1%` or `0.01`.
 type Share float64

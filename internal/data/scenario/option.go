@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 )
 
@@ -120,10 +121,7 @@ type Options struct {
 // ReadOptions reads the options of v. One that v does not set has its default.
 func ReadOptions(what string, v Variant, declared []Option) *Options {
 	o := &Options{what: what, of: v, values: make(map[string]any, len(declared))}
-	keys := make([]string, 0, len(declared))
-	for _, option := range declared {
-		keys = append(keys, option.Key)
-	}
+	keys := lists.Map(declared, func(o Option) string { return o.Key })
 	for _, set := range v.Options {
 		switch {
 		case len(keys) == 0:
@@ -230,7 +228,7 @@ func (d Declaration) Has(role Role) bool {
 }
 
 // Stack finds a declaration by its name. An unknown stack has only a name.
-func (d *Declarations) Stack(name string) Declaration { return find(d.Stacks, name) }
+func (d *Declarations) Stack(name string) Declaration { return declarationOf(d.Stacks, name) }
 
 // Workload returns the declaration of a cell's workload.
 func (d *Declarations) Workload(text string) Declaration {
@@ -238,10 +236,10 @@ func (d *Declarations) Workload(text string) Declaration {
 	if err != nil {
 		return Declaration{Name: text}
 	}
-	return find(d.Workloads, w.Stack)
+	return declarationOf(d.Workloads, w.Stack)
 }
 
-func find(among []Declaration, name string) Declaration {
+func declarationOf(among []Declaration, name string) Declaration {
 	for _, d := range among {
 		if d.Name == name {
 			return d

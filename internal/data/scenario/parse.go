@@ -55,40 +55,35 @@ defaults:
   repeats: 1
 `
 
-// maxFileBytes bounds the size of a scenario file.
-const maxFileBytes = 64 << 10
-
 // Parse reads a scenario file and checks it. Its error is an *Error with the
 // place of the fault; name is the file's name in it.
 func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
-	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: %d bytes are too many for a scenario; the maximum is %d", name, len(data), maxFileBytes)
-	}
-	src := source{name, data}
-	tree, err := parseTree(src)
+	d, err := ReadDocument(name, data)
 	if err != nil {
 		return nil, err
 	}
-	// The version comes first: a newer file may have keys not known here.
-	// The file is then decoded twice: as it is written, so that a default that
-	// no part uses is checked too; and with the defaults copied into each part,
-	// so that every value has a place.
-	if p := checkVersion(tree); p != nil {
-		return nil, src.locate(p)
+	s, p := scenarioOf(d.tree, words)
+	if p != nil {
+		return nil, d.source.locate(p)
 	}
-	var written file
+	return s, nil
+}
+
+// scenarioOf decodes the tree twice: as it is written, so that a default that no part uses is
+// checked too; and with the defaults copied into each part, so that every value has a place.
+func scenarioOf(tree *ast.MappingNode, words Vocabulary) (*Scenario, *problem) {
+	var written, full file
 	if p := decode(tree, reflect.ValueOf(&written).Elem()); p != nil {
-		return nil, src.locate(p)
+		return nil, p
 	}
 	inheritDefaults(tree)
 	if p := resolveNetworks(tree); p != nil {
-		return nil, src.locate(p)
+		return nil, p
 	}
-	var full file
 	if p := decode(tree, reflect.ValueOf(&full).Elem()); p != nil {
-		return nil, src.locate(p)
+		return nil, p
 	}
-	s := full.Scenario
+	s := &full.Scenario
 	for i := range s.Parts {
 		part := &s.Parts[i]
 		part.Load.SetDefaultArrivals()
@@ -105,10 +100,53 @@ func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 		}
 	}
 	c := checker{tree: tree, words: words}
-	if p := c.scenario(&s); p != nil {
+	return s, c.scenario(s)
+}
+
+// A Document is a YAML file of another kind than a scenario, read as strictly.
+type Document struct {
+	source source
+	tree   *ast.MappingNode
+}
+
+// maxFileBytes bounds the size of a file.
+const maxFileBytes = 64 << 10
+
+// ReadDocument reads one mapping of plain values of this program's version, which it checks
+// first: a newer file may have keys not known here. Its error is an [*Error] if it has a place.
+func ReadDocument(name string, data []byte) (*Document, error) {
+	if len(data) > maxFileBytes {
+		return nil, fmt.Errorf("%s: %d bytes: the maximum is %d", name, len(data), maxFileBytes)
+	}
+	src := source{name, data}
+	tree, err := parseTree(src)
+	if err != nil {
+		return nil, err
+	}
+	if p := checkVersion(tree); p != nil {
 		return nil, src.locate(p)
 	}
-	return &s, nil
+	return &Document{src, tree}, nil
+}
+
+// Decode fills a struct, key by key as its json tags say.
+func (d *Document) Decode(into any) error {
+	if p := decode(d.tree, reflect.ValueOf(into).Elem()); p != nil {
+		return d.source.locate(p)
+	}
+	return nil
+}
+
+// Has reports whether there is a value at a path of keys and places in lists.
+func (d *Document) Has(path ...any) bool {
+	_, whole := find(d.tree, path)
+	return whole
+}
+
+// Errorf returns an error at a path, or at the part of it that the file has.
+func (d *Document) Errorf(path []any, format string, args ...any) error {
+	node, _ := find(d.tree, path)
+	return d.source.locate(problemf(node, format, args...))
 }
 
 // parseTree reads YAML that is one mapping of plain values.
@@ -173,11 +211,7 @@ func (p *plainness) Visit(node ast.Node) ast.Visitor {
 
 // inheritDefaults gives every part the keys that it leaves out.
 func inheritDefaults(tree *ast.MappingNode) {
-	parsed, err := parser.ParseBytes([]byte(builtIn), 0)
-	if err != nil {
-		panic("scenario: the built-in defaults are no YAML: " + err.Error())
-	}
-	builtIns := parsed.Docs[0].Body.(*ast.MappingNode)
+	builtIns := mustParse([]byte(builtIn)).(*ast.MappingNode)
 	inherit(tree, builtIns)
 	for _, key := range []string{"quick", "defaults"} {
 		inherit(value(tree, key), value(builtIns, key))
@@ -195,68 +229,3 @@ var starter []byte
 // Starter is a small scenario file with comments, to begin one's own from. It
 // takes less than a minute to measure.
 func Starter() []byte { return slices.Clone(starter) }
-
-// A Document is a YAML file of another kind than a scenario, read as strictly.
-type Document struct {
-	source source
-	tree   *ast.MappingNode
-}
-
-// ReadDocument reads one mapping of plain values of this program's version. Its error is
-// an [*Error] if it has a place.
-func ReadDocument(name string, data []byte) (*Document, error) {
-	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: %d bytes: the maximum is %d", name, len(data), maxFileBytes)
-	}
-	src := source{name, data}
-	tree, err := parseTree(src)
-	if err != nil {
-		return nil, err
-	}
-	if p := checkVersion(tree); p != nil {
-		return nil, src.locate(p)
-	}
-	return &Document{src, tree}, nil
-}
-
-// Decode fills a struct, key by key as its json tags say.
-func (d *Document) Decode(into any) error {
-	if p := decode(d.tree, reflect.ValueOf(into).Elem()); p != nil {
-		return d.source.locate(p)
-	}
-	return nil
-}
-
-// Has reports whether there is a value at a path of keys and places in lists.
-func (d *Document) Has(path ...any) bool {
-	_, whole := d.find(path)
-	return whole
-}
-
-// Errorf returns an error at a path, or at the part of it that the file has.
-func (d *Document) Errorf(path []any, format string, args ...any) error {
-	node, _ := d.find(path)
-	return d.source.locate(problemf(node, format, args...))
-}
-
-func (d *Document) find(path []any) (found ast.Node, whole bool) {
-	found = d.tree
-	for _, step := range path {
-		var next ast.Node
-		switch at := found.(type) {
-		case *ast.MappingNode:
-			if key, is := step.(string); is {
-				next = value(at, key)
-			}
-		case *ast.SequenceNode:
-			if place, is := step.(int); is && place < len(at.Values) {
-				next = at.Values[place]
-			}
-		}
-		if next == nil {
-			return found, false
-		}
-		found = next
-	}
-	return found, true
-}

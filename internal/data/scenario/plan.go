@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/record"
 )
 
 // A Cell is one point of a part's matrix, with everything that a trial needs.
@@ -38,7 +40,7 @@ func (p Part) cells() []Cell {
 	cells := make([]Cell, 0, len(p.Sizes)*len(p.Clients)*len(p.Stacks))
 	var probe Probe
 	if p.Profile != "" {
-		probe = AllocationProbe
+		probe = record.ProbeAllocations
 	}
 	for _, size := range p.Sizes {
 		for _, clients := range p.Clients {
@@ -59,9 +61,7 @@ func (p Part) cells() []Cell {
 
 // has reports whether a cell of the matrix is measured.
 func (p Part) has(variant Variant, size Payload, clients int) bool {
-	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, func(only Choice) bool {
-		return only.Size == size && only.Clients == clients && only.Stack.String() == variant.String()
-	})
+	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, Choice{variant, size, clients}.is)
 }
 
 // Plan puts all trials in the order in which they are measured: part by part,
@@ -123,18 +123,8 @@ func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Plan
 // a trial has at most one.
 type Probe string
 
-// The probes.
-const (
-	CounterProbe    Probe = "counters"
-	SyscallProbe    Probe = "syscalls"
-	CPUProbe        Probe = "cpu"
-	OffCPUProbe     Probe = "offcpu"
-	AllocationProbe Probe = "alloc"
-	LifeProbe       Probe = "life"
-)
-
 // Probes lists all probes.
-var Probes = []Probe{CounterProbe, SyscallProbe, CPUProbe, OffCPUProbe, AllocationProbe, LifeProbe}
+var Probes = lists.Map(record.Probes, func(name string) Probe { return Probe(name) })
 
 // ParseProbes reads a list such as cpu,life. The word all means all probes.
 func ParseProbes(texts []string) ([]Probe, error) {
@@ -147,21 +137,15 @@ func ParseProbes(texts []string) ([]Probe, error) {
 		if err := probe.UnmarshalText([]byte(text)); err != nil {
 			return nil, err
 		}
-		if !slices.Contains(probes, probe) {
-			probes = append(probes, probe)
-		}
+		probes = lists.AppendNew(probes, probe)
 	}
 	return probes, nil
 }
 
 // UnmarshalText reads a probe's name.
 func (p *Probe) UnmarshalText(text []byte) error {
-	if !slices.Contains(Probes, Probe(text)) {
-		names := make([]string, len(Probes))
-		for i, probe := range Probes {
-			names[i] = string(probe)
-		}
-		return fmt.Errorf("unknown probe %q; %s", text, spelling.Suggest(string(text), names))
+	if !record.IsProbe(string(text)) {
+		return fmt.Errorf("unknown probe %q; %s", text, spelling.Suggest(string(text), record.Probes))
 	}
 	*p = Probe(text)
 	return nil
@@ -181,11 +165,11 @@ func (p Part) passes() map[int][]Cell {
 		for pass := range each {
 			repeat := 1 + (pass*len(p.Probes)+i)%p.Repeats
 			for _, cell := range cells {
-				if probe == LifeProbe && !cell.onlyOne(cells) {
+				if probe == record.ProbeLife && !cell.onlyOne(cells) {
 					continue
 				}
 				cell.Probe = probe
-				if probe == LifeProbe {
+				if probe == record.ProbeLife {
 					cell.Clients, cell.Load = 1, Load{Model: Closed, Duration: Duration(lifeWindow)}
 				}
 				passes[repeat] = append(passes[repeat], cell)
@@ -226,36 +210,34 @@ func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, 
 	only := *s
 	only.Title = strings.TrimSpace(s.Title + " (claims)")
 	only.Report, only.Claims = Report{}, nil
-	needed := map[string][]Choice{}
-	syscalls := map[string]bool{}
+	var needed []Cell
 	for _, c := range s.Claims {
 		if !wanted(&c) {
 			continue
 		}
 		only.Claims = append(only.Claims, c)
-		cells, counted, err := s.cellsOf(&c)
+		cells, err := s.cellsOf(&c)
 		if err != nil {
 			return nil, err
 		}
-		for part, choices := range cells {
-			for _, choice := range choices {
-				if !slices.ContainsFunc(needed[part], func(other Choice) bool { return choice.is(other) }) {
-					needed[part] = append(needed[part], choice)
-				}
-			}
-			syscalls[part] = syscalls[part] || counted[part]
-		}
+		needed = append(needed, cells...)
 	}
 	only.Parts = nil
 	for _, p := range s.Parts {
-		if p.Only = needed[p.Name]; len(p.Only) == 0 {
-			continue
+		p.Only, p.Probes = nil, nil
+		for _, cell := range needed {
+			if cell.Part != p.Name {
+				continue
+			}
+			lists.FindOrAdd(&p.Only, cell.choice(), cell.choice().is)
+			if cell.Probe != "" {
+				p.Probes = []Probe{cell.Probe}
+			}
 		}
-		p.Repeats, p.Samples, p.Steps, p.Changes, p.Probes = repeats, false, nil, nil, nil
-		if syscalls[p.Name] {
-			p.Probes = []Probe{SyscallProbe}
+		if len(p.Only) > 0 {
+			p.Repeats, p.Samples, p.Steps, p.Changes = repeats, false, nil, nil
+			only.Parts = append(only.Parts, p)
 		}
-		only.Parts = append(only.Parts, p)
 	}
 	return &only, nil
 }
@@ -264,49 +246,46 @@ func (c Choice) is(other Choice) bool {
 	return c.Stack.String() == other.Stack.String() && c.Size == other.Size && c.Clients == other.Clients
 }
 
-// cellsOf returns the cells that a claim needs, by part, as far as the scenario measures them,
-// and the parts in which it needs system calls.
-func (s *Scenario) cellsOf(c *Claim) (cells map[string][]Choice, counted map[string]bool, err error) {
+func (c Cell) choice() Choice { return Choice{c.Variant, c.Size, c.Clients} }
+
+// cellsOf returns the cells that a claim needs, as far as the scenario measures them, each with
+// the probe that counts system calls if it needs these.
+func (s *Scenario) cellsOf(c *Claim) (cells []Cell, err error) {
 	needs, err := s.Needs(c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	cells, counted = map[string][]Choice{}, map[string]bool{}
 	for _, need := range needs {
 		p, err := s.partOf(need.Cell.Part)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		size := slices.IndexFunc(p.Sizes, func(size Payload) bool { return int(size.Request) == need.Cell.Bytes })
 		stack := slices.IndexFunc(p.Stacks, func(v Variant) bool { return v.String() == need.Cell.Variant })
 		if size < 0 || stack < 0 || !slices.Contains(p.Clients, need.Cell.Clients) {
 			continue // a yardstick that was not asked for, or left out by --quick
 		}
-		cells[p.Name] = append(cells[p.Name], Choice{p.Stacks[stack], p.Sizes[size], need.Cell.Clients})
-		counted[p.Name] = counted[p.Name] || claim.NeedsSyscalls(need.Figure)
+		cell := Cell{Part: p.Name, Variant: p.Stacks[stack], Size: p.Sizes[size], Clients: need.Cell.Clients}
+		if claim.NeedsSyscalls(need.Figure) {
+			cell.Probe = record.ProbeSyscalls
+		}
+		cells = append(cells, cell)
 	}
-	return cells, counted, nil
+	return cells, nil
 }
 
 // NeededBy returns a function that reports whether one of these claims needs a cell. Claims
 // are given by their places in the scenario; a wrong place, from a damaged manifest, is ignored.
 func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
-	needed := map[string][]Choice{}
+	var needed []Cell
 	for _, i := range claims {
-		if i < 0 || i >= len(s.Claims) {
-			continue
-		}
-		cells, _, err := s.cellsOf(&s.Claims[i])
-		if err != nil {
-			continue // it was checked, and needs nothing more
-		}
-		for part, choices := range cells {
-			needed[part] = append(needed[part], choices...)
+		if i >= 0 && i < len(s.Claims) {
+			cells, _ := s.cellsOf(&s.Claims[i]) // it was checked, or needs nothing more
+			needed = append(needed, cells...)
 		}
 	}
 	return func(c Cell) bool {
-		at := Choice{c.Variant, c.Size, c.Clients}
-		return slices.ContainsFunc(needed[c.Part], func(choice Choice) bool { return choice.is(at) })
+		return slices.ContainsFunc(needed, func(need Cell) bool { return need.Part == c.Part && need.choice().is(c.choice()) })
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/data/record"
 )
 
 // TestPassesAreAmongTheRepeats: a probe has passes of its own, spread over the repeats; the
@@ -15,7 +17,7 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 		Load: Load{Model: Open, Rate: 100, Duration: Duration(lifeWindow)},
 	}
 	bare := Scenario{Seed: 7, Parts: []Part{part}}
-	part.Probes = []Probe{SyscallProbe, CPUProbe, LifeProbe}
+	part.Probes = []Probe{record.ProbeSyscalls, record.ProbeCPU, record.ProbeLife}
 	probed := Scenario{Seed: 7, Parts: []Part{part}}
 
 	passes := map[Probe][]Planned{}
@@ -25,7 +27,7 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 	if cells := len(passes[""]); cells != len(bare.Plan()) {
 		t.Errorf("%d trials are measured, want those %d that there are without probes", cells, len(bare.Plan()))
 	}
-	for probe, want := range map[Probe]int{SyscallProbe: 4 * 2, CPUProbe: 4 * 2, LifeProbe: 2 * 2} {
+	for probe, want := range map[Probe]int{record.ProbeSyscalls: 4 * 2, record.ProbeCPU: 4 * 2, record.ProbeLife: 2 * 2} {
 		of := passes[probe]
 		if len(of) != want {
 			t.Errorf("%s has %d passes, want %d: two of each cell, and of each call's life", probe, len(of), want)
@@ -38,7 +40,7 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 			t.Errorf("%s has passes in the repeats %v, want two of them", probe, repeats)
 		}
 	}
-	for _, pass := range passes[LifeProbe] {
+	for _, pass := range passes[record.ProbeLife] {
 		if pass.Cell.Clients != 1 || pass.Cell.Load.Model != Closed {
 			t.Errorf("the life of a call is seen with %d clients and a load %q: stages of several calls cannot be told apart", pass.Cell.Clients, pass.Cell.Load.Model)
 		}
@@ -52,7 +54,7 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 }
 
 func TestParseProbes(t *testing.T) {
-	if got, err := ParseProbes([]string{"life", "cpu", "life"}); err != nil || !slices.Equal(got, []Probe{LifeProbe, CPUProbe}) {
+	if got, err := ParseProbes([]string{"life", "cpu", "life"}); err != nil || !slices.Equal(got, []Probe{record.ProbeLife, record.ProbeCPU}) {
 		t.Errorf("life,cpu,life is read as %v, %v", got, err)
 	}
 	if got, err := ParseProbes([]string{"all"}); err != nil || !slices.Equal(got, Probes) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // profilesYAML holds the profiles that wirelab knows, each with its source.
@@ -72,12 +74,7 @@ func (known profiles) add(list ast.Node) *problem {
 }
 
 func (known profiles) names() string {
-	var names []string
-	for name := range known {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
 // resolveNetworks replaces the names of profiles by their keys, copies the keys outside of
@@ -232,14 +229,7 @@ func ParseLink(line string) (Network, error) {
 }
 
 // linkKeys lists the keys of a Network.
-var linkKeys = func() (keys []string) {
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Network]()) {
-		if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}()
+var linkKeys = jsonKeys(reflect.TypeFor[Network]())
 
 // plainWord matches values that YAML reads as one plain word. Numbers below zero match too: the
 // checks of bounds report them.
@@ -247,9 +237,5 @@ var plainWord = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
 // ProfileNames returns the names of the profiles that wirelab knows.
 func ProfileNames() []string {
-	var names []string
-	for _, p := range Profiles() {
-		names = append(names, p.Name)
-	}
-	return names
+	return lists.Map(Profiles(), func(p NamedNetwork) string { return p.Name })
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 )
 
@@ -197,10 +198,7 @@ type Table struct {
 func (s *Scenario) Quick() *Scenario {
 	quick := *s
 	quick.Title = strings.TrimSpace(s.Title + " (quick)")
-	quick.Parts = make([]Part, len(s.Parts))
-	for i, p := range s.Parts {
-		quick.Parts[i] = s.Reduction.of(p)
-	}
+	quick.Parts = lists.Map(s.Parts, s.Reduction.of)
 	return &quick
 }
 
@@ -209,11 +207,9 @@ func (r Reduction) of(p Part) Part {
 	if p.Load.Model == Burst { // it is over in a moment, and a smaller one is another question
 		return p
 	}
-	clients := make([]int, 0, len(p.Clients))
+	var clients []int
 	for _, c := range p.Clients {
-		if c = min(c, r.MaxClients); !slices.Contains(clients, c) {
-			clients = append(clients, c)
-		}
+		clients = lists.AppendNew(clients, min(c, r.MaxClients))
 	}
 	p.Clients = clients
 	p.Only = slices.Clone(p.Only)
@@ -233,11 +229,7 @@ func (r Reduction) of(p Part) Part {
 }
 
 func (s *Scenario) partNames() []string {
-	names := make([]string, len(s.Parts))
-	for i, p := range s.Parts {
-		names[i] = p.Name
-	}
-	return names
+	return lists.Map(s.Parts, func(p Part) string { return p.Name })
 }
 
 // Only returns the scenario with only these parts, in the order of the file. A name may

@@ -17,7 +17,7 @@ func lives(t *testing.T, stacks, workload string, network scenario.Network) map[
 	t.Helper()
 	s := oneCell(t, stacks)
 	p := &s.Parts[0]
-	p.Workload, p.Network, p.Clients, p.Probes = workload, network, []int{1}, []scenario.Probe{scenario.LifeProbe}
+	p.Workload, p.Network, p.Clients, p.Probes = workload, network, []int{1}, []scenario.Probe{record.ProbeLife}
 	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Millisecond)}
 	found := map[string]*record.Record{}
 	for _, r := range runAll(t, newLab(t), s) {

@@ -33,7 +33,7 @@ func TestWorkersProfileThemselves(t *testing.T) {
 	}
 	s := oneCell(t, "grpc")
 	p := &s.Parts[0]
-	p.Probes = []scenario.Probe{scenario.CPUProbe}
+	p.Probes = []scenario.Probe{record.ProbeCPU}
 	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}
 	for _, r := range runAll(t, newLab(t), s) {
 		if r.Failure != "" {
