@@ -27,11 +27,7 @@ import (
 
 // runClient connects, loads, and reports what it measured.
 func runClient(ctx context.Context, spec *task, controls *load.Controls, events *emitter) error {
-	variant, err := scenario.ParseVariant(spec.Stack)
-	if err != nil {
-		return err
-	}
-	if program, foreign := stack.ForeignClient(variant); foreign {
+	if program, foreign := stack.ForeignClient(spec.variant); foreign {
 		return runForeignClient(ctx, spec, program, events)
 	}
 	if spec.Client.Load.Model != scenario.Closed {
@@ -84,9 +80,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	if err := window.fill(result, spec.Client.Clients); err != nil {
 		return err
 	}
-	alive := func() {
-		_ = events.emit(worker.Event{Event: "progress", Progress: &live.Progress{Done: result.Requests, Fraction: 1}})
-	}
+	alive := func() { events.progress(live.Progress{Done: result.Requests, Fraction: 1}) }
 	if spec.Probe == "" && conns.service == nil { // otherwise what is seen of the server would have these calls, too
 		if result.Census, err = conns.census(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
@@ -102,10 +96,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 func (s *task) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
 	p, err := s.Bounds()
 	p.Classify = classify
-	p.Report = func(progress live.Progress) {
-		// If it cannot be printed, printing the result will fail too.
-		_ = events.emit(worker.Event{Event: "progress", Progress: &progress})
-	}
+	p.Report = events.progress
 	for _, c := range callers {
 		p.Callers = append(p.Callers, c)
 	}
@@ -245,12 +236,11 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 // Try connects like a client of the spec and makes one call, in this process. It does not check
 // the answer, which a trial does. It tries nothing if another program makes the calls.
 func Try(ctx context.Context, in *worker.Spec) error {
-	spec := &task{*in}
-	variant, _, err := find(spec.Stack)
+	spec, err := newTask(*in)
 	if err != nil {
 		return err
 	}
-	if _, foreign := stack.ForeignClient(variant); foreign {
+	if _, foreign := stack.ForeignClient(spec.variant); foreign {
 		return nil
 	}
 	conns, err := connect(ctx, spec)

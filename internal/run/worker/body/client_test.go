@@ -43,7 +43,7 @@ func TestBadLoads(t *testing.T) {
 		"no arrivals":    {Model: "open", RatePerSecond: 1},
 		"other arrivals": {Model: "open", RatePerSecond: 1, Arrivals: "uniform"},
 	} {
-		s := task{worker.Spec{Client: &worker.ClientSpec{Clients: 1, Load: l}}}
+		s := task{Spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1, Load: l}}}
 		if _, err := s.plan(nil, nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}

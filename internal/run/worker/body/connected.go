@@ -9,14 +9,12 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
-	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // connected is the stack clients of one worker, and the callers that use them.
@@ -37,22 +35,19 @@ type connected struct {
 
 // connect opens the connections of the spec's mode and makes a caller for each client.
 func connect(ctx context.Context, spec *task) (*connected, error) {
-	if spec.isService() {
+	if spec.own == nil {
 		return connectService(ctx, spec)
 	}
-	variant, s, err := find(spec.Stack)
-	if err != nil {
-		return nil, err
-	}
-	if stack.CallsPrepared(variant) {
+	if stack.CallsPrepared(spec.variant) {
 		return connectPrepared(ctx, spec)
 	}
-	return connectStack(ctx, spec, variant, s)
+	return connectStack(ctx, spec)
 }
 
 // connectStack connects with the stack's own client.
-func connectStack(ctx context.Context, spec *task, variant scenario.Variant, s stack.Stack) (*connected, error) {
-	work, parameters, err := findWorkload(spec.Workload, variant)
+func connectStack(ctx context.Context, spec *task) (*connected, error) {
+	own, variant := spec.own, spec.variant
+	work, parameters, err := spec.workload()
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +55,14 @@ func connectStack(ctx context.Context, spec *task, variant scenario.Variant, s s
 	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	conns := &connected{mode: catalog.ConnectionOf(s, variant, asked), dialer: &conn.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
+	conns := &connected{mode: catalog.ConnectionOf(own, variant, asked), dialer: &conn.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
 	target := stack.Target{
 		Address: spec.Address, Operations: work.Info().Operations,
 		Lifecycle: conn.LifecycleOf(conns.mode.Mode),
 		Trust:     secure.Trust{RootPEM: []byte(spec.Client.RootPEM), SkipVerify: spec.Client.SkipVerify},
 		Dialer:    conns.dialer,
 	}
-	if err := stack.CheckLifecycle(s, variant, target.Lifecycle); err != nil {
+	if err := stack.CheckLifecycle(own, variant, target.Lifecycle); err != nil {
 		return nil, err
 	}
 	n := 1
@@ -76,11 +71,11 @@ func connectStack(ctx context.Context, spec *task, variant scenario.Variant, s s
 	} else {
 		target.Connections = conns.mode.Want(spec.Client.Clients)
 	}
-	if conns.settings, err = clientSettings(s, variant, spec.Client, target); err != nil {
+	if conns.settings, err = spec.clientSettings(target); err != nil {
 		return nil, err
 	}
 	conns.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
-		return s.NewClient(ctx, catalog.OwnOptions(variant), target)
+		return own.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
 	conns.calls = spec.noteInstants()
 	first := spec.Client.GroupOf().First
@@ -120,15 +115,15 @@ func (conns *connected) open(ctx context.Context, n int) error {
 
 // trafficOf returns the traffic so far of all connections of a dialer's clients.
 func trafficOf(dialer *conn.Dialer, clients ...stack.Client) conn.Traffic {
-	sum := dialer.Traffic()
+	all := dialer.Traffic()
 	for _, c := range clients {
 		if own, tells := c.(stack.TrafficReporter); tells {
 			if one, known := own.Traffic(); known {
-				sum = sum.Plus(one)
+				all = all.Plus(one)
 			}
 		}
 	}
-	return sum
+	return all
 }
 
 // close ends all clients. Their errors come too late to matter.
@@ -141,17 +136,4 @@ func (conns *connected) close() {
 	if conns.service != nil {
 		_ = conns.service.Close()
 	}
-}
-
-// findWorkload returns the workload and its checked parameters; v is the variant that carries it.
-func findWorkload(w worker.Workload, v scenario.Variant) (workload.Workload, workload.Parameters, error) {
-	service, settings, err := workloads.Find(w.Name)
-	if err != nil {
-		return nil, workload.Parameters{}, err
-	}
-	p := workload.Parameters{
-		RequestBytes: w.RequestBytes, ResponseBytes: w.ResponseBytes, Settings: settings, Definition: w.Definition,
-		PooledMessages: catalog.PoolsMessages(v),
-	}
-	return service, p, service.Check(p)
 }

@@ -79,7 +79,7 @@ func runForeignClient(ctx context.Context, spec *task, program generator.Generat
 	defer cancel()
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Dir = folder
-	stopProgress := events.progress(call.Duration)
+	stopProgress := events.progressOf(call.Duration)
 	stops := probe.WithStops(func() (probe.Usage, error) { return probe.Usage{AtNS: clock.Now()}, nil })
 	before, err := stops()
 	if err != nil {
@@ -172,8 +172,8 @@ func lifeOf(p *os.ProcessState, u probe.Usage) *probe.Window {
 	return &probe.Window{Usage: u}
 }
 
-// progress reports every half second how much of the duration is over, until stop.
-func (e *emitter) progress(duration time.Duration) (stop func()) {
+// progressOf reports every half second how much of the duration is over, until stop.
+func (e *emitter) progressOf(duration time.Duration) (stop func()) {
 	begin, done := time.Now(), make(chan struct{})
 	var reporting sync.WaitGroup
 	reporting.Go(func() {
@@ -184,7 +184,7 @@ func (e *emitter) progress(duration time.Duration) (stop func()) {
 			case <-done:
 				return
 			case <-every.C:
-				_ = e.emit(worker.Event{Event: "progress", Progress: &live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())}})
+				e.progress(live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())})
 			}
 		}
 	})

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
@@ -41,12 +44,15 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	if err != nil {
 		return err
 	}
-	spec := &task{*parsed}
-	switch spec.Role {
+	switch parsed.Role {
 	case worker.SentinelRole:
-		return runSentinel(spec, reader, events)
+		return runSentinel(parsed.Watch, reader, events)
 	case worker.CapabilitiesRole:
 		return events.emit(worker.Event{Event: "capabilities", Capabilities: capabilities()})
+	}
+	spec, err := newTask(*parsed)
+	if err != nil {
+		return err
 	}
 	setRuntime(spec.Probe)
 	if err := spec.setVariantsRuntime(); err != nil {
@@ -66,7 +72,7 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 }
 
 // runSentinel watches until the input ends.
-func runSentinel(spec *task, input io.Reader, events *emitter) error {
+func runSentinel(watch []probe.SentinelCPU, input io.Reader, events *emitter) error {
 	ended := make(chan struct{})
 	go func() { // ends with the input, or with the process
 		_, _ = io.Copy(io.Discard, input)
@@ -75,7 +81,7 @@ func runSentinel(spec *task, input io.Reader, events *emitter) error {
 	if err := events.ready(worker.Ready{}); err != nil {
 		return err
 	}
-	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(spec.Watch, ended)}})
+	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(watch, ended)}})
 }
 
 // maxControlBytes bounds a line behind the spec. No known control is longer.
@@ -85,14 +91,10 @@ const maxControlBytes = 4 << 10
 // worker does not know, and ignores.
 func parseControl(line []byte) worker.Order {
 	var o worker.Order
-	if err := json.Unmarshal(line, &o); err != nil {
+	if json.Unmarshal(line, &o) != nil || !slices.Contains(controls, o.Control) {
 		return worker.Order{}
 	}
-	switch o.Control {
-	case worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl:
-		return o
-	}
-	return worker.Order{}
+	return o
 }
 
 // readControls reads the lines behind the spec, until the input ends.
@@ -128,23 +130,20 @@ func obey(o worker.Order, controls *load.Controls) {
 	}
 }
 
+// controls lists the controls that a client obeys.
+var controls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl}
+
 // capabilities returns the capabilities of wirelab's own worker.
 func capabilities() *worker.Capabilities {
 	all := &worker.Capabilities{
 		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole}, Stacks: map[string][]string{},
 		Loads:    []scenario.LoadModel{scenario.Closed, scenario.Open, scenario.Burst, scenario.Ramp, scenario.Search},
-		Controls: []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl},
+		Controls: controls,
 	}
 	for _, s := range catalog.Stacks() {
-		keys := []string{}
-		for _, o := range s.Info().Options {
-			keys = append(keys, o.Key)
-		}
-		all.Stacks[s.Info().Name] = keys
+		all.Stacks[s.Info().Name] = lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
 	}
-	for _, w := range workloads.Workloads() {
-		all.Workloads = append(all.Workloads, w.Info().Name)
-	}
+	all.Workloads = lists.Map(workloads.Workloads(), func(w workload.Workload) string { return w.Info().Name })
 	// Those of every stack; some have resumed and 0rtt, too.
 	for _, mode := range []scenario.ConnectionMode{scenario.Shared, scenario.PerWorker, scenario.Pool, scenario.New} {
 		all.Connections = append(all.Connections, string(mode))

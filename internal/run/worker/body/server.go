@@ -16,6 +16,8 @@ import (
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // shutdownGrace is the time that running calls may take when a server stops.
@@ -23,20 +25,23 @@ const shutdownGrace = 2 * time.Second
 
 // NewServer makes the server of a variant with a workload's services on it.
 func NewServer(variant string, w worker.Workload) (stack.Server, error) {
-	return newServer(variant, w, nil)
+	s, err := newTask(worker.Spec{Stack: variant, Workload: w})
+	if err != nil {
+		return nil, err
+	}
+	return s.newServer(nil)
 }
 
 // newServer also notes the handlers' instants, if it is to.
-func newServer(variant string, w worker.Workload, handled *instants) (stack.Server, error) {
-	v, s, err := find(variant)
+func (s *task) newServer(handled *instants) (stack.Server, error) {
+	if s.own == nil {
+		return nil, fmt.Errorf("variant %s has no server of wirelab's", s.variant)
+	}
+	service, parameters, err := s.workload()
 	if err != nil {
 		return nil, err
 	}
-	service, parameters, err := findWorkload(w, v)
-	if err != nil {
-		return nil, err
-	}
-	server, err := s.NewServer(catalog.OwnOptions(v))
+	server, err := s.own.NewServer(catalog.OwnOptions(s.variant))
 	if err != nil {
 		return nil, err
 	}
@@ -48,34 +53,17 @@ func newServer(variant string, w worker.Workload, handled *instants) (stack.Serv
 	return server, nil
 }
 
-// startSampler samples the process that serves, which is mostly this one.
-func startSampler(server stack.Server) *probe.Sampler {
-	external, ok := server.(stack.ExternalServer)
-	if !ok {
-		return probe.StartSampler(probe.WithStops(probe.Self), probe.DefaultPeriod)
+// workload returns the workload and its checked parameters.
+func (s *task) workload() (workload.Workload, workload.Parameters, error) {
+	service, settings, err := workloads.Find(s.Workload.Name)
+	if err != nil {
+		return nil, workload.Parameters{}, err
 	}
-	other := func() (probe.Usage, error) { return probe.OfProcess(external.PID()) }
-	return probe.StartSampler(probe.WithStops(other), otherPeriod)
-}
-
-// processOf returns the number of the process that serves.
-func processOf(server stack.Server) int {
-	if external, ok := server.(stack.ExternalServer); ok {
-		return external.PID()
+	p := workload.Parameters{
+		RequestBytes: s.Workload.RequestBytes, ResponseBytes: s.Workload.ResponseBytes, Settings: settings, Definition: s.Workload.Definition,
+		PooledMessages: catalog.PoolsMessages(s.variant),
 	}
-	return os.Getpid()
-}
-
-// usedCongestion tells the congestion control of a server that listens; empty if it is in
-// another process, which does not tell.
-func usedCongestion(s stack.Stack, server stack.Server) string {
-	if _, elsewhere := server.(stack.ExternalServer); elsewhere {
-		return ""
-	}
-	if s.Info().QUIC {
-		return conn.QUICCongestion
-	}
-	return strings.Join(congestion.InUse(), ",")
+	return service, p, service.Check(p)
 }
 
 // otherPeriod is the time between two readings of another process, which cost more.
@@ -90,38 +78,41 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 			secure.AlsoFor(ip) // clients of other machines know the server by it
 		}
 	}
-	server, err := newServer(spec.Stack, spec.Workload, handled)
+	server, err := spec.newServer(handled)
 	if err != nil {
 		return err
 	}
-	variant, s, err := find(spec.Stack)
-	if err != nil {
-		return err
-	}
-	address, err := server.Listen(congestion.With(ctx, catalog.Congestion(variant)), spec.Address)
+	address, err := server.Listen(congestion.With(ctx, catalog.Congestion(spec.variant)), spec.Address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", spec.Address, err)
 	}
-	sampler, allocations := startSampler(server), spec.watchAllocations()
-	if _, elsewhere := server.(stack.ExternalServer); elsewhere {
+	ready := worker.Ready{Address: address.String(), PID: os.Getpid()}
+	reading, period := probe.Self, probe.DefaultPeriod
+	external, elsewhere := server.(stack.ExternalServer)
+	if elsewhere {
+		ready.PID, ready.Runtime = external.PID(), external.Program()
+		reading, period = func() (probe.Usage, error) { return probe.OfProcess(ready.PID) }, otherPeriod
 		spec.ProfileCPU = false
 	}
+	sampler, allocations := probe.StartSampler(probe.WithStops(reading), period), spec.watchAllocations()
 	stacks, err := spec.profileCPU()
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends with the server
-	ready := worker.Ready{Address: address.String(), PID: processOf(server)}
-	if ready.Settings, err = spec.serverSettings(server); err != nil {
+	if ready.Settings, err = spec.serverSettings(elsewhere); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	ready.Congestion = usedCongestion(s, server)
+	switch {
+	case elsewhere: // it does not tell
+	case spec.own.Info().QUIC:
+		ready.Congestion = conn.QUICCongestion
+	default:
+		ready.Congestion = strings.Join(congestion.InUse(), ",")
+	}
 	if secured, ok := server.(stack.TLSServer); ok {
 		ready.RootPEM = string(secured.RootPEM())
-	}
-	if external, ok := server.(stack.ExternalServer); ok {
-		ready.Runtime = external.Program()
 	}
 	if err := events.ready(ready); err != nil {
 		return errors.Join(err, server.Close())
@@ -140,7 +131,7 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 	}
 	usage := sampler.Stop()
 	result.Usage = &usage
-	result.Allowance = allowance(processOf(server))
+	result.Allowance = allowance(ready.PID)
 	spinAfter(noise)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -24,12 +25,6 @@ import (
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/workload"
 )
-
-// isService reports whether the spec's client calls a service of the user's own.
-func (s *task) isService() bool {
-	variant, err := scenario.ParseVariant(s.Stack)
-	return err == nil && variant.Stack == service.Stack
-}
 
 // connectService opens connections to a service of the user's own, and makes a caller for
 // each client.
@@ -97,16 +92,7 @@ func begin(ctx context.Context, client service.Client, followers []service.Follo
 func (conns *connected) checking() *record.Checking {
 	var all *record.Checking
 	for _, caller := range conns.own {
-		one := caller.Checking()
-		if one == nil {
-			continue
-		}
-		if all == nil {
-			all = new(record.Checking)
-		}
-		all.Answers += one.Answers
-		all.Whole += one.Whole
-		all.TookNS += one.TookNS
+		all = sum.Any(all, caller.Checking())
 	}
 	return all
 }
@@ -124,13 +110,9 @@ type learned struct {
 func (s *task) learn(ctx context.Context) (*learned, error) {
 	ctx, cancel := context.WithTimeout(ctx, foreignGrace)
 	defer cancel()
-	variant, own, err := find(s.Stack)
-	if err != nil {
-		return nil, err
-	}
 	once, client := *s, *s.Client
 	client.Clients, client.Group, once.Client = 1, nil, &client
-	conns, err := connectStack(ctx, &once, variant, own)
+	conns, err := connectStack(ctx, &once)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +126,7 @@ func (s *task) learn(ctx context.Context) (*learned, error) {
 	}}
 	switch {
 	case len(request.Messages) > 0:
-	case stack.ProtocolFor(own, variant) == httpwire.HTTP1.String():
+	case stack.ProtocolFor(s.own, s.variant) == httpwire.HTTP1.String():
 		l.definition.Wire = service.HTTP1
 	default:
 		l.definition.Wire = service.HTTP2
@@ -195,7 +177,7 @@ func requestOf(made *http.Request) (service.Request, error) {
 
 // learnAnswer makes the call over a connection of its own.
 func (l *learned) learnAnswer(ctx context.Context) error {
-	spec := &task{worker.Spec{Client: &worker.ClientSpec{Clients: 1}}}
+	spec := &task{Spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}}
 	alone := &connected{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &conn.Dialer{}}
 	var seen *service.Caller
 	if err := alone.openService(ctx, spec, l.definition, func(c *service.Caller) workload.Caller { seen = c; return c }); err != nil {

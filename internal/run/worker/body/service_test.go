@@ -28,7 +28,7 @@ func TestRequestsOfAGroupDoNotRepeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for first, want := range map[int][]string{0: {"/0/1", "/1/2", "/0/6", "/1/7"}, 2: {"/2/3", "/3/4", "/2/8", "/3/9"}} {
-		conns, err := connectService(t.Context(), &task{worker.Spec{
+		conns, err := connectService(t.Context(), &task{Spec: worker.Spec{
 			Workload: worker.Workload{Definition: text},
 			Client:   &worker.ClientSpec{Clients: 2, Connection: "per-worker", Group: &worker.Group{First: first, Of: 5}},
 		}})

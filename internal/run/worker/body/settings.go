@@ -20,65 +20,52 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// find parses a variant and finds its stack.
-func find(variant string) (scenario.Variant, stack.Stack, error) {
-	v, err := scenario.ParseVariant(variant)
-	if err != nil {
-		return v, nil, err
-	}
-	s, err := catalog.Find(v.Stack)
-	return v, s, err
-}
-
 // Settings returns the settings of both ends of a variant in a trial with one client. To
 // report those of real workers, it sets this process's runtime as theirs.
 func Settings(variant string) ([]tuning.Setting, error) {
-	v, s, err := find(variant)
+	s, err := newTask(worker.Spec{Stack: variant, Client: &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}})
 	if err != nil {
 		return nil, err
 	}
 	setRuntime("")
-	end, err := s.NewServer(catalog.OwnOptions(v))
+	end, err := s.own.NewServer(catalog.OwnOptions(s.variant))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = end.Close() }() // it never listened
-	server, err := (&task{worker.Spec{Stack: variant}}).serverSettings(end)
+	_, elsewhere := end.(stack.ExternalServer)
+	server, err := s.serverSettings(elsewhere)
 	if err != nil {
 		return nil, err
 	}
-	if !stack.HasOwnClient(v) {
+	if !stack.HasOwnClient(s.variant) {
 		return server, nil // what its client is told is in the record of a trial
 	}
-	mode := catalog.ConnectionOf(s, v, scenario.Connection{})
-	client, err := clientSettings(s, v, &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}, stack.Target{
+	mode := catalog.ConnectionOf(s.own, s.variant, scenario.Connection{})
+	client, err := s.clientSettings(stack.Target{
 		Connections: mode.Want(1), Lifecycle: conn.LifecycleOf(mode.Mode),
 		Trust: secure.Trust{RootPEM: []byte("the server's")},
 	})
 	return tuning.Join(server, client), err
 }
 
-// serverSettings returns the settings of a running server. Those of this process do not
-// apply to another program.
-func (s *task) serverSettings(server stack.Server) ([]tuning.Setting, error) {
-	v, own, err := find(s.Stack)
-	if err != nil {
-		return nil, err
-	}
-	all, err := stack.SettingsOf(own, catalog.OwnOptions(v), stack.Target{})
-	all = tuning.At(tuning.Server, append(all, congestionSetting(v)...))
-	if _, elsewhere := server.(stack.ExternalServer); !elsewhere {
+// serverSettings returns the settings of a server. Those of this process do not apply to one that
+// runs elsewhere, as another program.
+func (s *task) serverSettings(elsewhere bool) ([]tuning.Setting, error) {
+	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), stack.Target{})
+	all = tuning.At(tuning.Server, append(all, congestionSetting(s.variant)...))
+	if !elsewhere {
 		all = append(all, processSettings(tuning.Server)...)
 	}
 	return all, err
 }
 
 // clientSettings returns the settings of a client of the target.
-func clientSettings(s stack.Stack, v scenario.Variant, spec *worker.ClientSpec, t stack.Target) ([]tuning.Setting, error) {
-	all, err := stack.SettingsOf(s, catalog.OwnOptions(v), t)
-	all = append(all, congestionSetting(v)...)
+func (s *task) clientSettings(t stack.Target) ([]tuning.Setting, error) {
+	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), t)
+	all = append(all, congestionSetting(s.variant)...)
 	all = append(tuning.At(tuning.Client, all), processSettings(tuning.Client)...)
-	if spec.Load.Model != scenario.Closed {
+	if s.Client.Load.Model != scenario.Closed {
 		threads := runtime.GOMAXPROCS(0)
 		all = append(all, tuning.Setting{
 			Side: tuning.Client, Name: "GOMAXPROCS", Value: strconv.Itoa(threads), Default: strconv.Itoa(threads - spinningThread),

@@ -17,17 +17,33 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A task is the spec that a worker carries out.
-type task struct{ worker.Spec }
+// A task is the spec that a worker carries out, with its variant.
+type task struct {
+	worker.Spec
+	variant scenario.Variant
+	own     stack.Stack // nil: the client calls a service of the user's own
+}
+
+func newTask(spec worker.Spec) (*task, error) {
+	variant, err := scenario.ParseVariant(spec.Stack)
+	s := &task{Spec: spec, variant: variant}
+	if err == nil && variant.Stack != service.Stack {
+		s.own, err = catalog.Find(variant.Stack)
+	}
+	return s, err
+}
 
 // emitter prints each event as one whole line.
 type emitter struct {
@@ -39,6 +55,12 @@ func (e *emitter) emit(event worker.Event) error {
 	e.guard.Lock()
 	defer e.guard.Unlock()
 	return e.encoder.Encode(event)
+}
+
+// progress prints how far the load has come. If it cannot be printed, printing the result will
+// fail too.
+func (e *emitter) progress(p live.Progress) {
+	_ = e.emit(worker.Event{Event: "progress", Progress: &p})
 }
 
 func (e *emitter) ready(r worker.Ready) error {
@@ -93,15 +115,11 @@ func setRuntime(seen string) {
 // setVariantsRuntime applies what the variant says of Go's runtime, and checks what it cannot
 // apply.
 func (s *task) setVariantsRuntime() error {
-	v, err := scenario.ParseVariant(s.Stack)
-	if err != nil {
-		return err
-	}
-	if percent := catalog.Collector(v); percent != 0 {
+	if percent := catalog.Collector(s.variant); percent != 0 {
 		debug.SetGCPercent(percent)
 	}
-	if limit := catalog.SmallObject(v); limit != 0 && limit != rebuild.SmallObject() {
-		return fmt.Errorf("variant %s: this program's runtime has a limit of %d bytes: it was not rebuilt", v, rebuild.SmallObject())
+	if limit := catalog.SmallObject(s.variant); limit != 0 && limit != rebuild.SmallObject() {
+		return fmt.Errorf("variant %s: this program's runtime has a limit of %d bytes: it was not rebuilt", s.variant, rebuild.SmallObject())
 	}
 	return nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"wirelab.dev/internal/run/worker"
@@ -35,19 +35,6 @@ func Ask(ctx context.Context, command []string) (*worker.Capabilities, error) {
 	return &able, process.Stop()
 }
 
-// Peers returns the peers that a worker can be: one for each of its stacks.
-func Peers(p Peer) []Peer {
-	var all []Peer
-	for name := range p.Able.Stacks {
-		p.Stack = name
-		p.Server = slices.Contains(p.Able.Roles, worker.ServerRole)
-		p.Client = slices.Contains(p.Able.Roles, worker.ClientRole)
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b Peer) int { return strings.Compare(a.Stack, b.Stack) })
-	return all
-}
-
 // Choose returns a peer for each stack to be checked: those that the worker says it speaks, or
 // those that p asks for. Say is told of a worker that does not say what it can do.
 func Choose(ctx context.Context, p Peer, say func(line string)) ([]Peer, error) {
@@ -63,20 +50,16 @@ func Choose(ctx context.Context, p Peer, say func(line string)) ([]Peer, error) 
 		return []Peer{p}, nil
 	}
 	p.Able = able
-	var all []Peer
-	for _, one := range Peers(p) {
-		if asked {
-			one.Server, one.Client = p.Server, p.Client
-		}
-		if p.Stack == "" {
-			all = append(all, one)
-		}
+	if !asked {
+		p.Server, p.Client = slices.Contains(able.Roles, worker.ServerRole), slices.Contains(able.Roles, worker.ClientRole)
 	}
 	if p.Stack != "" {
-		if !asked {
-			p.Server, p.Client = slices.Contains(able.Roles, worker.ServerRole), slices.Contains(able.Roles, worker.ClientRole)
-		}
-		all = []Peer{p}
+		return []Peer{p}, nil
+	}
+	var all []Peer
+	for _, name := range slices.Sorted(maps.Keys(able.Stacks)) {
+		p.Stack = name
+		all = append(all, p)
 	}
 	return all, nil
 }

@@ -79,7 +79,8 @@ func Checks(p Peer) []Check {
 			Check{"server/hostile clients", p.hostileClients},
 		)
 		for _, workload := range p.more() {
-			all = append(all, Check{"server/answers " + workload, p.serves(workload)})
+			server, client := p.spec(worker.ServerRole, anyPort), p.reference(p.spec(worker.ClientRole, ""))
+			all = append(all, Check{"server/answers " + workload, p.between(workload, end{p.Command, server}, end{p.Reference, client})})
 		}
 	}
 	if p.Client {
@@ -108,13 +109,13 @@ func (p Peer) clientChecks() []Check {
 	} else {
 		all = append(all, Check{"client/refuses other loads", p.refusesLoad})
 	}
-	if p.Able != nil && slices.Contains(p.Able.Controls, worker.EndControl) {
+	if p.obeys(worker.EndControl) {
 		all = append(all, Check{"client/ends early", p.endsEarly})
 	}
-	if p.Able != nil && slices.Contains(p.Able.Controls, worker.PauseControl) {
+	if p.obeys(worker.PauseControl) {
 		all = append(all, Check{"client/pauses", p.pauses})
 	}
-	if p.Able != nil && slices.Contains(p.Able.Controls, worker.GoControl) && slices.Contains(p.Able.Controls, worker.OpenControl) {
+	if p.obeys(worker.GoControl) && p.obeys(worker.OpenControl) {
 		all = append(
 			all,
 			Check{"client/group", p.joins(worker.Load{Model: "closed", RequestsPerClient: requests, ExtraRequests: 4})},
@@ -125,7 +126,8 @@ func (p Peer) clientChecks() []Check {
 		}
 	}
 	for _, workload := range p.more() {
-		all = append(all, Check{"client/calls " + workload, p.calls(workload)})
+		server, client := p.reference(p.spec(worker.ServerRole, anyPort)), p.spec(worker.ClientRole, "")
+		all = append(all, Check{"client/calls " + workload, p.between(workload, end{p.Reference, server}, end{p.Command, client})})
 	}
 	if p.Able != nil {
 		for _, mode := range p.Able.Connections {
@@ -133,6 +135,10 @@ func (p Peer) clientChecks() []Check {
 		}
 	}
 	return all
+}
+
+func (p Peer) obeys(control worker.Control) bool {
+	return p.Able != nil && slices.Contains(p.Able.Controls, control)
 }
 
 // refuses expects an error event with the word.
@@ -264,42 +270,29 @@ func of(workload string, s worker.Spec) worker.Spec {
 	return s
 }
 
-// serves expects a workload to be served, or refused by name: not every stack carries it.
-func (p Peer) serves(workload string) func(T) {
-	return func(t T) {
-		server, client := p.spec(worker.ServerRole, anyPort), p.reference(p.spec(worker.ClientRole, ""))
-		p.between(t, workload, end{p.Command, server}, end{p.Reference, client})
-	}
-}
-
-// calls expects a workload to be called, or refused by name.
-func (p Peer) calls(workload string) func(T) {
-	return func(t T) {
-		server, client := p.reference(p.spec(worker.ServerRole, anyPort)), p.spec(worker.ClientRole, "")
-		p.between(t, workload, end{p.Reference, server}, end{p.Command, client})
-	}
-}
-
 // An end is a program and its spec.
 type end struct {
 	command []string
 	spec    worker.Spec
 }
 
-func (p Peer) between(t T, workload string, server, client end) {
-	t.Helper()
-	ready, err := p.start(t, server.command, of(workload, server.spec)).Ready(p.context(t))
-	if refused(t, err, workload) {
-		return
+// between expects a workload to be called and served, or refused by name: not every stack
+// carries it.
+func (p Peer) between(workload string, server, client end) func(T) {
+	return func(t T) {
+		ready, err := p.start(t, server.command, of(workload, server.spec)).Ready(p.context(t))
+		if refused(t, err, workload) {
+			return
+		}
+		spec := of(workload, client.spec)
+		spec.Address, spec.Client.RootPEM = ready.Address, ready.RootPEM
+		result, err := p.start(t, client.command, spec).Result(p.context(t))
+		if refused(t, err, workload) {
+			return
+		}
+		if result.Client == nil {
+			t.Fatal("the result has no part `client`")
+		}
+		checkResult(t, result.Client, clients*requests)
 	}
-	spec := of(workload, client.spec)
-	spec.Address, spec.Client.RootPEM = ready.Address, ready.RootPEM
-	result, err := p.start(t, client.command, spec).Result(p.context(t))
-	if refused(t, err, workload) {
-		return
-	}
-	if result.Client == nil {
-		t.Fatal("the result has no part `client`")
-	}
-	checkResult(t, result.Client, clients*requests)
 }

@@ -196,9 +196,9 @@ func (p Peer) until(t T, said <-chan live.Progress, what string, is func(live.Pr
 	}
 }
 
-func (p Peer) tell(t T, client *worker.Process, control worker.Control) {
+func tell(t T, client *worker.Process, control worker.Control, at int64) {
 	t.Helper()
-	if err := client.Tell(worker.Order{Control: control}); err != nil {
+	if err := client.Tell(worker.Order{Control: control, AtNS: at}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -207,35 +207,26 @@ func (p Peer) tell(t T, client *worker.Process, control worker.Control) {
 // nobody knows.
 func (p Peer) endsEarly(t T) {
 	client, _ := p.controlled(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
-	p.tell(t, client, "no-such-control")
-	p.tell(t, client, worker.EndControl)
+	tell(t, client, "no-such-control", 0)
+	tell(t, client, worker.EndControl, 0)
 	p.ended(t, client)
 }
 
 // ended expects the result of a load that was ended early.
 func (p Peer) ended(t T, client *worker.Process) *worker.ClientResult {
 	t.Helper()
-	result, err := client.Result(p.context(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.Stop(); err != nil {
-		t.Fatalf("a client ends by itself after its result: %v", err)
-	}
-	if result.Client == nil {
-		t.Fatal("the result has no part `client`")
-	}
-	if !result.Client.EndedEarly {
+	result := p.resultOf(t, client)
+	if !result.EndedEarly {
 		t.Error("the window was told to end, and its result does not say `ended_early`")
 	}
-	checkResult(t, result.Client, 0)
-	return result.Client
+	checkResult(t, result, 0)
+	return result
 }
 
 // pauses expects no call to begin in a pause, and others after it.
 func (p Peer) pauses(t T) {
 	client, said := p.controlled(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
-	p.tell(t, client, worker.PauseControl)
+	tell(t, client, worker.PauseControl, 0)
 	p.until(t, said, "that it is paused", func(p live.Progress) bool { return p.Paused })
 	p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused }) // calls in flight have ended
 	before := p.until(t, said, "it again", func(p live.Progress) bool { return p.Paused })
@@ -243,9 +234,9 @@ func (p Peer) pauses(t T) {
 	if before.Done != after.Done {
 		t.Errorf("in a pause %d calls ended", after.Done-before.Done)
 	}
-	p.tell(t, client, worker.ResumeControl)
+	tell(t, client, worker.ResumeControl, 0)
 	p.until(t, said, "that it goes on", func(p live.Progress) bool { return !p.Paused && p.Done > after.Done })
-	p.tell(t, client, worker.EndControl)
+	tell(t, client, worker.EndControl, 0)
 	result := p.ended(t, client)
 	if result.Pauses != 1 || result.PausedNS <= 0 || result.PausedNS >= result.EndNS-result.BeginNS {
 		t.Errorf("pauses %d, of %v in a window of %v; want 1, of a part of it", result.Pauses, time.Duration(result.PausedNS), time.Duration(result.EndNS-result.BeginNS))
@@ -268,14 +259,6 @@ func (p Peer) joined(t T, load worker.Load) (*worker.Process, <-chan live.Progre
 	return client, said
 }
 
-// cue gives a client a control with an instant.
-func (p Peer) cue(t T, client *worker.Process, control worker.Control, at int64) {
-	t.Helper()
-	if err := client.Tell(worker.Order{Control: control, AtNS: at}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // joins expects a client to call nobody before it is told to go, to warm up until it is told to
 // open its window, and to measure its part of the group's load.
 func (p Peer) joins(load worker.Load) func(T) {
@@ -287,7 +270,7 @@ func (p Peer) joins(load worker.Load) func(T) {
 			t.Errorf("before the control to go, it has made %d calls; that it is settled: %v", now.Done, now.Settled)
 		}
 		began := clock.Now()
-		p.cue(t, client, worker.GoControl, began)
+		tell(t, client, worker.GoControl, began)
 		settled := p.until(t, said, "that it is settled", func(p live.Progress) bool { return p.Settled })
 		if !settled.Warming {
 			t.Error("before the control to open its window, it does not say that it warms up")
@@ -297,7 +280,7 @@ func (p Peer) joins(load worker.Load) func(T) {
 			t.Error("it was settled, and is no longer, although nobody told it to open its window")
 		}
 		opens := clock.Now() + int64(100*time.Millisecond)
-		p.cue(t, client, worker.OpenControl, opens)
+		tell(t, client, worker.OpenControl, opens)
 		result := p.resultOf(t, client)
 		if result.BeginNS < opens {
 			t.Errorf("its window opened %v before it was to", time.Duration(opens-result.BeginNS))
@@ -335,7 +318,7 @@ func wantPart(t T, load worker.Load, result *worker.ClientResult, after int64) {
 func (p Peer) joinsCold(t T) {
 	client, _ := p.joined(t, worker.Load{Model: "closed", RequestsPerClient: requests})
 	began := clock.Now() + int64(100*time.Millisecond)
-	p.cue(t, client, worker.GoControl, began)
+	tell(t, client, worker.GoControl, began)
 	result := p.resultOf(t, client)
 	checkResult(t, result, clients*requests)
 	if result.BeginNS < began {

@@ -162,26 +162,22 @@ func (p Peer) resultOf(t T, client *worker.Process) *worker.ClientResult {
 // wantError expects an error event whose message has the word.
 func wantError(t T, err error, word string) {
 	t.Helper()
-	var fault *worker.Error
-	switch {
-	case err == nil:
+	if !refused(t, err, word) {
 		t.Fatal("no error event")
-	case !errors.As(err, &fault) || !fault.Reported:
-		t.Fatalf("no error event: %v", err)
-	case !strings.Contains(fault.What, word):
-		t.Errorf("the error does not name %q: %v", word, fault)
 	}
 }
 
-// refused reports whether an error event names the word; another error ends the check.
+// refused reports whether there is an error. It must come from an error event that has the word.
 func refused(t T, err error, word string) bool {
 	t.Helper()
-	if err == nil {
-		return false
-	}
 	var fault *worker.Error
-	if !errors.As(err, &fault) || !fault.Reported || !strings.Contains(fault.What, word) {
-		t.Fatal(err)
+	switch {
+	case err == nil:
+		return false
+	case !errors.As(err, &fault) || !fault.Reported:
+		t.Fatalf("no error event: %v", err)
+	case !strings.Contains(fault.What, word):
+		t.Fatalf("the error does not name %q: %v", word, fault)
 	}
 	return true
 }
