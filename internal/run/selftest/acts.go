@@ -33,6 +33,30 @@ func (s *Stage) cpusOf(role worker.Role) []int {
 	return s.lab.Placement.Client
 }
 
+// launched changes how the worker of a role is launched.
+func launched(role worker.Role, change func(*Stage, *worker.Launch)) act {
+	return func(s *Stage) error {
+		s.onLaunchOf(role, func(l *worker.Launch) { change(s, l) })
+		return nil
+	}
+}
+
+// inWindow does something when the window is open.
+func inWindow(do func(*Stage)) act {
+	return func(s *Stage) error {
+		s.whenWindowOpens(func() { do(s) })
+		return nil
+	}
+}
+
+// started runs a disturber.
+func started(p player, in host.Surroundings) act {
+	return func(s *Stage) error {
+		_, err := s.start(p, in)
+		return err
+	}
+}
+
 // beside runs a disturber on the CPUs of a role's worker.
 func beside(role worker.Role, nice int, p player) act {
 	return func(s *Stage) error {
@@ -60,41 +84,28 @@ func quota(role worker.Role, cpus float64) act {
 
 // environment sets a variable of the worker of a role.
 func environment(role worker.Role, setting string) act {
-	return func(s *Stage) error {
-		s.onLaunchOf(role, func(l *worker.Launch) { l.Env = append(l.Env, setting) })
-		return nil
-	}
+	return launched(role, func(_ *Stage, l *worker.Launch) { l.Env = append(l.Env, setting) })
 }
 
 // onCPUsOf starts the worker of a role on the CPUs of another.
 func onCPUsOf(role, other worker.Role) act {
-	return func(s *Stage) error {
-		cpus := s.cpusOf(other)
-		s.onLaunchOf(role, func(l *worker.Launch) { l.In.CPUs = cpus })
-		return nil
-	}
+	return launched(role, func(s *Stage, l *worker.Launch) { l.In.CPUs = s.cpusOf(other) })
 }
 
 // movedTo moves the worker of a role to the CPUs of another when the window is open.
 func movedTo(role, other worker.Role) act {
-	return func(s *Stage) error {
-		s.whenWindowOpens(func() { _ = moveTo(s.pid(role), s.cpusOf(other)) })
-		return nil
-	}
+	return inWindow(func(s *Stage) { _ = moveTo(s.pid(role), s.cpusOf(other)) })
 }
 
 // paused stops the workers of the roles once in the window. The end of the stage continues them
 // too: a stopped worker cannot end.
 func paused(d time.Duration, roles ...worker.Role) act {
-	return func(s *Stage) error {
-		s.whenWindowOpens(func() {
-			for _, role := range roles {
-				go pause(s.pid(role), d) // ends after d
-			}
-			time.Sleep(2 * d)
-		})
-		return nil
-	}
+	return inWindow(func(s *Stage) {
+		for _, role := range roles {
+			go pause(s.pid(role), d) // ends after d
+		}
+		time.Sleep(2 * d)
+	})
 }
 
 // bystanderPaused stops a process that has no part in the trial.
@@ -108,15 +119,12 @@ func bystanderPaused(d time.Duration) act {
 
 // through puts a proxy between client and server, on the server's CPUs.
 func through(p proxy) act {
-	return func(s *Stage) error {
-		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
-			to := p
-			to.To = l.Spec.Address
-			actor, err := s.start(&to, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
-			s.failed, l.Spec.Address = err, actor.address
-		})
-		return nil
-	}
+	return launched(client, func(s *Stage, l *worker.Launch) {
+		to := p
+		to.To = l.Spec.Address
+		actor, err := s.start(&to, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
+		s.failed, l.Spec.Address = err, actor.address
+	})
 }
 
 // served lets a foreign server answer in place of the lab's own.
@@ -170,20 +178,17 @@ func copyProgram(to, from string) error {
 
 // entered lets the worker of a role start from a thread that has entered something.
 func entered(role worker.Role, enter func(*Stage) error) act {
-	return func(s *Stage) error {
-		s.onLaunchOf(role, func(l *worker.Launch) {
-			before := l.In.Enter
-			l.In.Enter = func() error {
-				if before != nil {
-					if err := before(); err != nil {
-						return err
-					}
+	return launched(role, func(s *Stage, l *worker.Launch) {
+		before := l.In.Enter
+		l.In.Enter = func() error {
+			if before != nil {
+				if err := before(); err != nil {
+					return err
 				}
-				return enter(s)
 			}
-		})
-		return nil
-	}
+			return enter(s)
+		}
+	})
 }
 
 // named gives the client its server's name, which a name server answers after a delay.
@@ -213,37 +218,28 @@ func hugePagesOff(s *Stage) error {
 // diskKept keeps the disk of the samples busy.
 func diskKept(busy disk) act {
 	return func(s *Stage) error {
-		d := busy
-		d.File = filepath.Join(s.directory, "disk")
-		_, err := s.start(&d, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: 19})
-		return err
+		busy.File = filepath.Join(s.directory, "disk")
+		return started(&busy, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: 19})(s)
 	}
 }
 
 // clockStepped moves the wall clock in the window, and back.
 func clockStepped(by time.Duration) act {
-	return func(s *Stage) error {
-		s.whenWindowOpens(func() {
-			if stepClock(by) == nil {
-				time.Sleep(50 * time.Millisecond)
-				_ = stepClock(-by)
-			}
-		})
-		return nil
-	}
+	return inWindow(func(*Stage) {
+		if stepClock(by) == nil {
+			time.Sleep(50 * time.Millisecond)
+			_ = stepClock(-by)
+		}
+	})
 }
 
 // secondLab measures beside the trial.
 func secondLab(s *Stage) error {
-	_, err := s.start(&other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.Surroundings{})
-	return err
+	return started(&other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.Surroundings{})(s)
 }
 
 // bystander runs a process that does nothing.
-func bystander(s *Stage) error {
-	_, err := s.start(&idle{}, host.Surroundings{})
-	return err
-}
+var bystander = started(&idle{}, host.Surroundings{})
 
 // variant measures another variant.
 func variant(text string) act {

@@ -148,16 +148,12 @@ func (v *Verdict) named() (by *record.Check, own bool) {
 		if c.Level == record.Unknown || !slices.Contains(v.Expect, c.Name) {
 			continue
 		}
-		alone := severity(c.Level) > severity(v.Honest.level(c.Name))
+		alone := c.Level.Gravity() > v.Honest.level(c.Name).Gravity()
 		if by == nil || alone && (!own || c.Level == record.Invalid) {
 			by, own = &c, alone
 		}
 	}
 	return by, own
-}
-
-func severity(l record.Level) int {
-	return slices.Index([]record.Level{record.Warning, record.Invalid}, l)
 }
 
 // level returns the level that a check gave the trial.

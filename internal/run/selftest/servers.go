@@ -17,10 +17,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/wire/stack/catalog"
-	"wirelab.dev/internal/wire/workload"
-	workloads "wirelab.dev/internal/wire/workload/catalog"
+	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
@@ -46,23 +44,13 @@ type serve struct {
 }
 
 func (s *serve) play(ctx context.Context, ready func(string)) error {
-	variant, err := scenario.ParseVariant(s.Variant)
+	answering := worker.Workload{Name: s.Workload, RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes}
+	server, err := body.NewServer(s.Variant, answering, func(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
+		return &instructed{serve: s, to: to}
+	})
 	if err != nil {
 		return err
 	}
-	carrier, err := catalog.Find(variant.Stack)
-	if err != nil {
-		return err
-	}
-	service, settings, err := workloads.Find(s.Workload)
-	if err != nil {
-		return err
-	}
-	server, err := carrier.NewServer(catalog.OwnOptions(variant))
-	if err != nil {
-		return err
-	}
-	service.Register(&instructed{serve: s, to: server}, workload.Parameters{RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes, Settings: settings})
 	address, err := server.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -44,14 +45,9 @@ type Stage struct {
 	opened bool
 }
 
-// onLaunch changes how workers are launched.
-func (s *Stage) onLaunch(change func(worker.Role, *worker.Launch)) {
-	s.launching = append(s.launching, change)
-}
-
 // onLaunchOf changes how the worker of a role is launched.
 func (s *Stage) onLaunchOf(role worker.Role, change func(*worker.Launch)) {
-	s.onLaunch(func(launched worker.Role, l *worker.Launch) {
+	s.launching = append(s.launching, func(launched worker.Role, l *worker.Launch) {
 		if launched == role {
 			change(l)
 		}
@@ -110,10 +106,8 @@ func (s *Stage) observe(e live.Event) {
 func (s *Stage) end() error {
 	s.acting.Wait()
 	var errs []error
-	for len(s.undo) > 0 {
-		last := len(s.undo) - 1
-		errs = append(errs, s.undo[last]())
-		s.undo = s.undo[:last]
+	for _, undo := range slices.Backward(s.undo) {
+		errs = append(errs, undo())
 	}
 	return errors.Join(errs...)
 }

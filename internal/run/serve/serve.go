@@ -56,7 +56,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return s.runPeer(ctx, v, p)
 		}
 	}
-	server, err := body.NewServer(s.Variant, worker.Workload{Name: s.Workload})
+	server, err := body.NewServer(s.Variant, worker.Workload{Name: s.Workload}, nil)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,14 @@ func (c notedCaller) Check() error {
 	return nil
 }
 
+// around makes services note their handlers' instants. A nil list leaves them as they are.
+func (i *instants) around(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
+	if i == nil {
+		return to
+	}
+	return notedRegistrar{to, i}
+}
+
 // notedRegistrar notes when each handler of the services begins and ends.
 type notedRegistrar struct {
 	grpc.ServiceRegistrar

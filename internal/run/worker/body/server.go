@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/congestion"
@@ -23,17 +25,17 @@ import (
 // shutdownGrace is the time that running calls may take when a server stops.
 const shutdownGrace = 2 * time.Second
 
-// NewServer makes the server of a variant with a workload's services on it.
-func NewServer(variant string, w worker.Workload) (stack.Server, error) {
+// NewServer makes the server of a variant with a workload's services on it. They are registered
+// with what around returns for the server, if it is not nil.
+func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
 	s, err := newTask(worker.Spec{Stack: variant, Workload: w})
 	if err != nil {
 		return nil, err
 	}
-	return s.newServer(nil)
+	return s.newServer(around)
 }
 
-// newServer also notes the handlers' instants, if it is to.
-func (s *task) newServer(handled *instants) (stack.Server, error) {
+func (s *task) newServer(around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
 	if s.own == nil {
 		return nil, fmt.Errorf("variant %s has no server of wirelab's", s.variant)
 	}
@@ -45,8 +47,8 @@ func (s *task) newServer(handled *instants) (stack.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if handled != nil {
-		service.Register(notedRegistrar{server, handled}, parameters)
+	if around != nil {
+		service.Register(around(server), parameters)
 	} else {
 		service.Register(server, parameters)
 	}
@@ -78,7 +80,7 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 			secure.AlsoFor(ip) // clients of other machines know the server by it
 		}
 	}
-	server, err := spec.newServer(handled)
+	server, err := spec.newServer(handled.around)
 	if err != nil {
 		return err
 	}
