@@ -22,7 +22,6 @@ type citedRow struct {
 	value                string   // not always a number, as in 1-48
 }
 
-// maxCited bounds the rows that are read.
 const maxCited = 100_000
 
 // ReadCited reads such a table.

@@ -80,7 +80,6 @@ func (s *scope) figure(name string, of Cell) float64 {
 	return value
 }
 
-// String returns the cell in words.
 func (c Cell) String() string {
 	text := c.Variant + " in " + c.Part
 	if c.Bytes >= 0 {

@@ -28,10 +28,9 @@ type Cell struct {
 	Tool string `json:"tool,omitempty"`
 }
 
-// Key names the cell, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`: its name
-// in the plan. It is for people and for finding a cell again in its own run.
-// Code that compares runs must compare whole cells, because the key has neither
-// load nor connection.
+// Key names the cell, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`: its name in the plan. It is
+// for people and for finding a cell again in its own run. Code that compares runs must compare
+// whole cells, because the key has neither load nor connection.
 func (c Cell) Key() string {
 	switch {
 	case c.Tool != "":

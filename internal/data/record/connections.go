@@ -208,7 +208,6 @@ func (b WireBytes) TotalBytes() float64 {
 	return b.PayloadBytes() + valueOrZero(b.TransportBytes) + valueOrZero(b.AckBytes)
 }
 
-// valueOrZero returns the figure, or zero if it is absent.
 func valueOrZero(figure *float64) float64 {
 	if figure == nil {
 		return 0

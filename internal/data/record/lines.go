@@ -10,7 +10,6 @@ import (
 	"os"
 )
 
-// A journal is a file that records are appended to.
 type journal struct {
 	file   *os.File
 	end    int64 // of the last whole record
@@ -54,7 +53,6 @@ func (j *journal) close() error {
 // maxLineBytes bounds the size of one record.
 const maxLineBytes = 64 << 20
 
-// A line is one record and its place in the file.
 type line struct {
 	record Record
 	number int   // from 1
@@ -80,10 +78,9 @@ const (
 	often occurrence = true
 )
 
-// readLines yields the records of a file one by one, so that a run of any
-// length takes the memory of one record. It ends with the first error. A
-// *tornError is always about the last line of the file; any other error is damage,
-// names its line, and is never ignored.
+// readLines yields the records of a file one by one, so that a run of any length takes the memory
+// of one record. It ends with the first error. A *tornError is always about the last line of the
+// file; any other error is damage, names its line, and is never ignored.
 func readLines(from io.Reader, each occurrence) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		reader := bufio.NewReaderSize(from, 64<<10)

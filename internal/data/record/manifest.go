@@ -114,7 +114,6 @@ func writeSynced(name string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncDir writes a renamed or created name to disk.
 func syncDir(dir string) error {
 	file, err := os.Open(dir)
 	if err != nil {
@@ -146,7 +145,6 @@ func decodeManifest(data []byte) (m Manifest, err error) {
 	return Manifest{}, fmt.Errorf("line %d, column %d: the file is damaged: %w", line, column, err)
 }
 
-// lineColumn returns the line and column of an offset of a file.
 func lineColumn(data []byte, offset int64) (line, column int) {
 	before := data[:min(max(offset, 0), int64(len(data)))]
 	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')

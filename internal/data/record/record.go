@@ -1,12 +1,10 @@
-// Package record holds the measurements of one trial, and the directory that holds
-// a run's trials. It is the only door between measuring and judging: the lab
-// writes a record at once and whole when a trial ends; analysis and reports
-// read records, and never anything live, so that an old run can be judged again
-// by newer rules.
+// Package record holds the measurements of one trial, and the directory that holds a run's trials.
+// It is the only door between measuring and judging: the lab writes a record at once and whole when
+// a trial ends; analysis and reports read records, and never anything live, so that an old run can
+// be judged again by newer rules.
 //
-// A record is plain data. Its units are in its names: nanoseconds end in NS,
-// bytes in Bytes, shares are between 0 and 1. A figure that could not be measured is
-// absent (a nil pointer), never zero.
+// A record is plain data. Its units are in its names: nanoseconds end in NS, bytes in Bytes, shares
+// are between 0 and 1. A figure that could not be measured is absent (a nil pointer), never zero.
 //
 // This package must not know how a figure was measured, nor its meaning.
 package record

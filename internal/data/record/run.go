@@ -20,7 +20,6 @@ const (
 	samplesDir   = "samples"
 )
 
-// errLocked means that another process holds the lock.
 var errLocked = errors.New("another process is writing this run: wait for it, or stop it")
 
 // errNoRun means that a directory lacks the file that Create writes first.
@@ -44,8 +43,7 @@ type Run struct {
 	waiting []*Record // the last record of each trial that was set back, in the order of setting back
 }
 
-// Create begins a run in a directory that holds none yet. It makes the directory
-// if there is none.
+// Create begins a run in a directory that holds none yet. It makes the directory if there is none.
 func Create(dir string, m Manifest) (*Run, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create a run: %w", err)
@@ -60,7 +58,6 @@ func Create(dir string, m Manifest) (*Run, error) {
 	return r, nil
 }
 
-// mostOfOneName bounds the search for a free name.
 const mostOfOneName = 1000
 
 // CreateFree begins a run in a directory that it makes: dir, or if something has that name
@@ -151,9 +148,8 @@ func (r *Run) SamplesFile(trial int) string {
 	return filepath.ToSlash(filepath.Join(samplesDir, fmt.Sprintf("%05d.parquet", trial)))
 }
 
-// Records yields the records in the order in which the trials ended, one at a
-// time in memory. A damaged line, or a trial that is not of this run's plan, ends them
-// with an error.
+// Records yields the records in the order in which the trials ended, one at a time in memory. A
+// damaged line, or a trial that is not of this run's plan, ends them with an error.
 func (r *Run) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		file, err := os.Open(r.path(recordsFile))
@@ -243,8 +239,7 @@ func (r *Run) Replan(order []PlannedTrial) error {
 	return nil
 }
 
-// Finish ends the writing of a run: it records how the run ended and releases the
-// directory.
+// Finish ends the writing of a run: it records how the run ended and releases the directory.
 func (r *Run) Finish(status Status) error {
 	if r.records.file == nil {
 		return fmt.Errorf("finish run %s: it is not open for writing", r.Dir)

@@ -50,8 +50,7 @@ func KeyOf(err error) string {
 // An at is a place in a scenario: keys, and numbers of list elements.
 type at []any
 
-// problem returns an error at a place, or at the nearest enclosing place that the file
-// has.
+// problem returns an error at a place, or at the nearest enclosing place that the file has.
 func (c *checker) problem(place at, format string, args ...any) *problem {
 	node, _ := find(c.tree, place)
 	p := problemf(node, format, args...)
@@ -183,7 +182,6 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 	return nil
 }
 
-// report checks a scenario's wishes for its report.
 func (c *checker) report(r Report) *problem {
 	in := func(steps ...any) at { return append(at{"report", "table"}, steps...) }
 	switch {
@@ -338,8 +336,7 @@ func (l Load) keys() []loadKey {
 	}
 }
 
-// trials returns the number of a part's trials, or maxTrials+1 if there are more than
-// maxTrials.
+// trials returns the number of a part's trials, or maxTrials+1 if there are more than maxTrials.
 func (p Part) trials() int {
 	n := 1
 	factors := []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats + len(p.Probes)}

@@ -208,7 +208,6 @@ type Error struct {
 	Excerpt      string // the line, its neighbours, and a mark below the place
 }
 
-// Error returns FILE:LINE:COLUMN: text, and the excerpt below.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s\n%s", e.File, e.Line, e.Column, e.Text, e.Excerpt)
 }
@@ -264,7 +263,6 @@ func start(node ast.Node) (line, column int) {
 	return token.Position.Line, token.Position.Column
 }
 
-// value returns the value of a mapping's key, or nil.
 func value(mapping *ast.MappingNode, key string) ast.Node {
 	for _, entry := range mapping.Values {
 		if keyOf(entry) == key {

@@ -142,7 +142,6 @@ func ParseGoal(text string) (Goal, error) {
 	return Goal{Percentile: p, Limit: Duration(d)}, nil
 }
 
-// String writes the goal as ParseGoal reads it.
 func (g Goal) String() string {
 	return "p" + strconv.FormatFloat(g.Percentile, 'g', -1, 64) + "<" + g.Limit.String()
 }

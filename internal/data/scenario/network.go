@@ -105,7 +105,6 @@ func (n Network) String() string {
 	return strings.Join(slices.Concat(texts, n.Up.texts("up."), n.Down.texts("down.")), ",")
 }
 
-// texts returns the keys that the path has.
 func (p Path) texts(prefix string) (texts []string) {
 	values := reflect.ValueOf(p)
 	for i, key := range pathKeys {
@@ -164,7 +163,6 @@ type BurstLoss struct {
 	Packets float64
 }
 
-// parseBurstLoss reads a share and the mean length of a run.
 func parseBurstLoss(text string) (BurstLoss, error) {
 	share, packets, _ := strings.Cut(text, "/")
 	lost, err := parseShare(share)
@@ -179,7 +177,6 @@ func parseBurstLoss(text string) (BurstLoss, error) {
 	return BurstLoss{lost, length}, nil
 }
 
-// String writes the loss as parseBurstLoss reads it.
 func (b BurstLoss) String() string {
 	return b.Share.String() + "/" + strconv.FormatFloat(b.Packets, 'g', -1, 64)
 }
@@ -202,7 +199,6 @@ var bitUnits = []struct {
 // leastBits is the rate of an old modem. Below it, a packet takes seconds.
 const leastBits = 9600
 
-// parseBitRate reads a number and its unit.
 func parseBitRate(text string) (BitRate, error) {
 	for _, unit := range bitUnits {
 		number, found := strings.CutSuffix(strings.TrimSpace(text), unit.name)

@@ -109,7 +109,6 @@ type Document struct {
 	tree   *ast.MappingNode
 }
 
-// maxFileBytes bounds the size of a file.
 const maxFileBytes = 64 << 10
 
 // ReadDocument reads one mapping of plain values of this program's version, which it checks
@@ -195,7 +194,6 @@ func checkVersion(tree *ast.MappingNode) *problem {
 // file expand into a huge one.
 type plainness struct{ breach *problem }
 
-// Visit implements ast.Visitor.
 func (p *plainness) Visit(node ast.Node) ast.Visitor {
 	switch node.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:

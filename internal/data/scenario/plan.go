@@ -59,7 +59,6 @@ func (p Part) cells() []Cell {
 	return cells
 }
 
-// has reports whether a cell of the matrix is measured.
 func (p Part) has(variant Variant, size Payload, clients int) bool {
 	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, Choice{variant, size, clients}.is)
 }
@@ -203,9 +202,8 @@ func (s *Scenario) HasProbe(probe Probe) bool {
 	return slices.ContainsFunc(s.Parts, func(p Part) bool { return slices.Contains(p.Probes, probe) })
 }
 
-// ForClaims returns the scenario with only the cells that the wanted claims need, each
-// measured the given number of times. It leaves out probes, samples and steps: no claim
-// needs them.
+// ForClaims returns the scenario with only the cells that the wanted claims need, each measured the
+// given number of times. It leaves out probes, samples and steps: no claim needs them.
 func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, error) {
 	only := *s
 	only.Title = strings.TrimSpace(s.Title + " (claims)")

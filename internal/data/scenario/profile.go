@@ -40,7 +40,6 @@ func mustParse(yaml []byte) ast.Node {
 // profiles holds mappings by name.
 type profiles map[string]*ast.MappingNode
 
-// ownProfiles returns the profiles that wirelab knows.
 func ownProfiles() profiles {
 	known := profiles{}
 	if p := known.add(mustParse(profilesYAML)); p != nil {
@@ -228,7 +227,6 @@ func ParseLink(line string) (Network, error) {
 	return n, nil
 }
 
-// linkKeys lists the keys of a Network.
 var linkKeys = jsonKeys(reflect.TypeFor[Network]())
 
 // plainWord matches values that YAML reads as one plain word. Numbers below zero match too: the

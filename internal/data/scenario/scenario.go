@@ -263,8 +263,7 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	return &only, nil
 }
 
-// With returns the scenario with the wanted yardsticks moved to the end of the
-// stacks.
+// With returns the scenario with the wanted yardsticks moved to the end of the stacks.
 func (s *Scenario) With(wanted func(yardstick Variant) bool) *Scenario {
 	unwanted := func(v Variant) bool { return !wanted(v) }
 	with := *s

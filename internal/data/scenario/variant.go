@@ -62,9 +62,8 @@ func parseNamed(text string, g grammar) (Variant, error) {
 	return v, nil
 }
 
-// ParseVariants reads variants separated by commas. A part that is key=value
-// without a stack's name belongs to the variant before it, so that
-// `tcp:buffers=pooled,inflight=50,rest` is two variants.
+// ParseVariants reads variants separated by commas. A part that is key=value without a stack's name
+// belongs to the variant before it, so that `tcp:buffers=pooled,inflight=50,rest` is two variants.
 func ParseVariants(text string) ([]Variant, error) {
 	var texts []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -87,7 +86,6 @@ func ParseVariants(text string) ([]Variant, error) {
 	return variants, nil
 }
 
-// String writes the variant as ParseVariant reads it.
 func (v Variant) String() string {
 	var b strings.Builder
 	b.WriteString(v.Stack)
@@ -123,7 +121,6 @@ func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // UnmarshalText reads the text of MarshalText.
 func (v *Variant) UnmarshalText(text []byte) error { return parseInto(v, text, ParseVariant) }
 
-// isWord reports whether s is lower-case letters, digits and dashes.
 func isWord(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
@@ -191,7 +188,6 @@ func ParseConnection(text string) (Connection, error) {
 	}
 }
 
-// String writes the connection mode as ParseConnection reads it.
 func (c Connection) String() string {
 	if c.Size > 0 {
 		return string(c.Mode) + ":" + strconv.Itoa(c.Size)
@@ -283,7 +279,6 @@ func ParsePayload(text string) (Payload, error) {
 	return Payload{q, r}, err
 }
 
-// String writes the payload as ParsePayload reads it.
 func (p Payload) String() string {
 	if p.Request == p.Response {
 		return p.Request.String()
@@ -300,7 +295,6 @@ func (p *Payload) UnmarshalText(text []byte) error { return parseInto(p, text, P
 // Duration is a time.Duration that is written as Go writes one: `100ms`, `2s`.
 type Duration time.Duration
 
-// String writes the duration as Go does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
 // MarshalText writes the duration as String does.

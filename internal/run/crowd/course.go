@@ -67,7 +67,6 @@ type cumulative struct {
 	counts []record.Interval // Requests and SumNS up to each
 }
 
-// cumulated adds up intervals, whose instants it moves.
 func cumulated(intervals []record.Interval, moved int64) cumulative {
 	c := cumulative{ends: []int64{intervals[0].StartNS + moved}, counts: []record.Interval{{}}}
 	var all record.Interval
@@ -159,7 +158,6 @@ func addStretch(to *record.Course, s *slot, differ bool) {
 	to.P99NS = append(to.P99NS, p99)
 }
 
-// A slot holds the calls of one or more clients that ended in a stretch of time.
 type slot struct {
 	ended, failed int64
 	tookNS        int64           // the longest of its intervals

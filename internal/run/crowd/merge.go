@@ -83,7 +83,6 @@ func areFarApart(a, b int64) bool {
 // mostAtOnce bounds the mean calls in flight of a part, so that no sum of them is infinite.
 const mostAtOnce = 1e12
 
-// checkCounts refuses counts that are impossible.
 func checkCounts(r *worker.ClientResult) error {
 	for _, count := range []struct {
 		of    string
@@ -154,7 +153,6 @@ func (m *merger) findWindow() {
 	}
 }
 
-// clients yields each part's result.
 func (m *merger) clients() iter.Seq[*worker.ClientResult] {
 	return func(yield func(*worker.ClientResult) bool) {
 		for i := range m.parts {
@@ -211,7 +209,6 @@ func seenFromWhole(part *worker.Part, whole *worker.ClientResult) worker.ClientR
 	return p
 }
 
-// distributions merges the distributions of all parts.
 func (m *merger) distributions() error {
 	r := &m.result
 	var all error

@@ -75,8 +75,7 @@ func evenly(number, parts int) []int {
 	return shares
 }
 
-// proportionally divides a number like the clients, each share at least 1. It divides 0 into
-// zeros.
+// proportionally divides a number like the clients, each share at least 1. It divides 0 into zeros.
 func proportionally(number int, clients []int) ([]int, error) {
 	shares := make([]int, len(clients))
 	if number == 0 {

@@ -74,7 +74,6 @@ func (w *Tracker) Opens(at int64) {
 	w.opensNS = at
 }
 
-// shownEvery is the time between two reports of progress.
 const shownEvery = 250 * time.Millisecond
 
 // Tell reports the progress of all clients as one, some times per second until stop. stop waits

@@ -161,7 +161,6 @@ func (s *schedule) at(i int64, b *bounds) int64 {
 	return instant
 }
 
-// before returns the number of arrivals that are due before the instant.
 func (s *schedule) before(instant int64, b *bounds) int64 {
 	return int64(sort.Search(int(s.count), func(i int) bool { return s.at(int64(i), b) >= instant }))
 }

@@ -46,7 +46,6 @@ type client struct {
 	classify func(error) record.ErrorCount
 }
 
-// tally holds a client's counts. The result adds up those of all clients.
 type tally struct {
 	warmedUp              int64 // calls ended before the window
 	recorded              int64 // calls that began in it
@@ -80,7 +79,6 @@ func (t tally) plus(other tally) tally {
 	return t
 }
 
-// call holds the instants of one call.
 type call struct {
 	intended int64
 	freed    int64 // the client's previous call ended
@@ -129,8 +127,7 @@ func (c *client) sitOut(ctx context.Context) bool {
 	return false
 }
 
-// openLoop sends requests at those of the schedule's instants that this client
-// gets.
+// openLoop sends requests at those of the schedule's instants that this client gets.
 func (c *client) openLoop(ctx context.Context, s *schedule) {
 	for freed := int64(never); !c.window.over.Load(); {
 		intended, spun, ok := s.await(c.window)
@@ -141,8 +138,7 @@ func (c *client) openLoop(ctx context.Context, s *schedule) {
 	}
 }
 
-// perform makes one call, takes its times, counts it, and returns the instant at
-// which it ended.
+// perform makes one call, takes its times, counts it, and returns the instant at which it ended.
 func (c *client) perform(ctx context.Context, course call) int64 {
 	course.sent = course.ready
 	if limit := c.window.limit; limit != nil {
@@ -277,7 +273,6 @@ func (c *client) finished() bool {
 	return c.window.over.Load()
 }
 
-// quotaDone reports whether the client has made all requests of its quota.
 func (c *client) quotaDone() bool { return c.quota > 0 && c.recorded >= c.quota }
 
 func (c *client) markPast() {

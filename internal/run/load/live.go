@@ -60,7 +60,6 @@ type liveCounts struct {
 	_ [64]byte
 }
 
-// mostLiveFailures bounds the kinds of failures.
 const mostLiveFailures = 32
 
 func (l *liveCounts) begins() { l.started.Store(l.started.Load() + 1) }
@@ -87,7 +86,6 @@ func (l *liveCounts) fails(kind record.ErrorCount) {
 	l.failures[kind]++
 }
 
-// liveSums holds the counts of all clients at one moment.
 type liveSums struct {
 	at int64
 	live.Total
@@ -171,7 +169,6 @@ func showRecent(l *live.Calls, before []*liveSums, now *liveSums) {
 	l.P50NS, l.P90NS, l.P99NS = quantile(0.5), quantile(0.9), quantile(0.99)
 }
 
-// quantileOf returns the middle of the quantile's bucket.
 func quantileOf(buckets []int64, count int64, q float64) int64 {
 	left := max(1, int64(q*float64(count)+0.5))
 	for i, n := range buckets {
@@ -221,8 +218,7 @@ type Intervals struct {
 	Every  time.Duration
 	Report func(Interval) // called from the goroutine that controls the load
 
-	// origin is the instant of the first plan's first call. Edges are multiples of Every
-	// after it.
+	// origin is the instant of the first plan's first call. Edges are multiples of Every after it.
 	origin int64
 	known  bool
 }
@@ -278,7 +274,6 @@ func newIntervalReader(asked *Intervals, clients []*intervalCounts, began int64)
 	return r
 }
 
-// edgeAfter returns the first edge after an instant.
 func (r *intervalReader) edgeAfter(instant int64) int64 {
 	every := int64(r.asked.Every)
 	return r.asked.origin + ((instant-r.asked.origin)/every+1)*every

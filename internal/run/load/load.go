@@ -53,8 +53,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Caller makes one call after another for one client. Only that client's
-// goroutine uses it.
+// Caller makes one call after another for one client. Only that client's goroutine uses it.
 type Caller interface {
 	Call(ctx context.Context) error
 }
@@ -78,14 +77,12 @@ type Plan struct {
 	Group    *Group        // nil: the callers are no part of others
 	Duration time.Duration // the window
 	Open     *Arrivals     // nil: a closed loop, each client one request at a time
-	// InFlight limits the calls in flight with a first-come-first-served
-	// semaphore. 0: no limit.
+	// InFlight limits the calls in flight with a first-come-first-served semaphore. 0: no limit.
 	InFlight int
 	WarmUp   WarmUp
-	// Drain limits the wait, after the window, for calls that began in it; in a
-	// window bounded by requests, the wait for any client's call to end. Calls
-	// in flight after that are cancelled and count as failed; arrivals not sent
-	// count as unsent. 0: no limit.
+	// Drain limits the wait, after the window, for calls that began in it; in a window bounded by
+	// requests, the wait for any client's call to end. Calls in flight after that are cancelled and
+	// count as failed; arrivals not sent count as unsent. 0: no limit.
 	Drain       time.Duration
 	KeepSamples bool
 	// Classify returns the class and the code of a failed call's error.
@@ -139,8 +136,7 @@ type Arrivals struct {
 	Burst int
 }
 
-// maxClients is the limit of clients: with more, the measurement would be about
-// their own memory.
+// maxClients is the limit of clients: with more, the measurement would be about their own memory.
 const maxClients = 100_000
 
 func (p *Plan) validate() error {

@@ -31,7 +31,6 @@ func (c *client) countedFailures() []record.ErrorCount {
 	return counted
 }
 
-// countStatus counts the status of a call that began in the window.
 func (c *client) countStatus() {
 	if c.answered == nil {
 		return
@@ -41,7 +40,6 @@ func (c *client) countStatus() {
 	}
 }
 
-// noteTrace notes the trace of a call that began in the window.
 func (c *client) noteTrace(course *call, begin int64, err error) {
 	if c.traced == nil {
 		return
@@ -51,7 +49,6 @@ func (c *client) noteTrace(course *call, begin int64, err error) {
 	}
 }
 
-// recordMessages records the messages of a call that began in the window.
 func (c *client) recordMessages() {
 	if c.streamer == nil {
 		return
@@ -108,7 +105,6 @@ type Traced interface {
 	Trace() string
 }
 
-// traces holds the traces of a client's slowest calls.
 type traces struct {
 	count   int64
 	slowest []record.Trace // slowest first
@@ -149,7 +145,6 @@ type namedCalls struct {
 	service, response *latency.Recorder
 }
 
-// find finds the records of the last call.
 func (b *byName) find() {
 	b.current = nil
 	if b.caller == nil {
@@ -211,7 +206,6 @@ func (b *byName) release() {
 	b.all = nil
 }
 
-// A namedResult holds what all clients recorded under one name.
 type namedResult struct {
 	record.NamedCalls
 	service, response *latency.Histogram // response is nil where it is the service time

@@ -11,9 +11,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Result holds what the clients measured. Its Intervals start relative to the window,
-// its WarmUp has no Method, and its distributions are missing until Encode. Close
-// frees the samples' memory.
+// Result holds what the clients measured. Its Intervals start relative to the window, its WarmUp
+// has no Method, and its distributions are missing until Encode. Close frees the samples' memory.
 type Result struct {
 	Begin, End int64 // the window, on the clock of package clock
 	record.Measurement
@@ -237,10 +236,9 @@ type noopCaller struct{}
 
 func (noopCaller) Call(context.Context) error { return nil }
 
-// OwnCost measures the load generator's own time for a request, in nanoseconds,
-// with a closed loop of one client whose calls do nothing. It returns the minimum
-// of three runs, because disturbances only make a run longer, and 0 if ctx ends
-// first.
+// OwnCost measures the load generator's own time for a request, in nanoseconds, with a closed loop
+// of one client whose calls do nothing. It returns the minimum of three runs, because disturbances
+// only make a run longer, and 0 if ctx ends first.
 func OwnCost(ctx context.Context) float64 {
 	const tries = 3
 	least := 0.0

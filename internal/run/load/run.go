@@ -168,9 +168,8 @@ func (c *client) courses() []*latency.Course {
 	return slices.DeleteFunc([]*latency.Course{c.course, c.responses}, func(one *latency.Course) bool { return one == nil })
 }
 
-// start starts the clients. They end when the window is over, or when ctx, the
-// context of their calls, is cancelled. With a cue their first calls go out at the instant,
-// otherwise at once.
+// start starts the clients. They end when the window is over, or when ctx, the context of their
+// calls, is cancelled. With a cue their first calls go out at the instant, otherwise at once.
 func (c *controller) start(ctx context.Context, at int64) {
 	c.began = at
 	if c.plan.WarmUp.AtMost <= 0 {
@@ -214,9 +213,8 @@ func (c *controller) readyToOpen() {
 	c.doneBefore = c.lastDone
 }
 
-// announce announces the window. Nothing may be done between reading the clock and
-// announcing: a client that learns of the window too late counts its first calls
-// as warm-up.
+// announce announces the window. Nothing may be done between reading the clock and announcing: a
+// client that learns of the window too late counts its first calls as warm-up.
 func (c *controller) announce(begin int64) {
 	b := *c.bounds()
 	b.begin = begin
@@ -226,7 +224,6 @@ func (c *controller) announce(begin int64) {
 	c.publish(b)
 }
 
-// observe adds an interval to the course since the last one.
 func (c *controller) observe() (now int64) {
 	now = clock.Now()
 	c.observeAt(now)

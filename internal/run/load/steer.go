@@ -187,8 +187,7 @@ func (c *controller) endEarly(now int64) error {
 	return nil
 }
 
-// pause keeps clients from sending from the instant on. After the window there is nothing
-// to pause.
+// pause keeps clients from sending from the instant on. After the window there is nothing to pause.
 func (c *controller) pause(from int64) {
 	b := *c.bounds()
 	if b.end <= from || len(b.pauses) == mostPauses {
@@ -324,9 +323,8 @@ func (c *controller) drainExpired(now int64) bool {
 	return now-since > int64(c.plan.Drain)
 }
 
-// abandon ends a drain that has lasted too long: it cancels the calls in flight
-// and ends the schedule. If a stack's calls ignore the cancellation, Run hangs and
-// reports no more progress.
+// abandon ends a drain that has lasted too long: it cancels the calls in flight and ends the
+// schedule. If a stack's calls ignore the cancellation, Run hangs and reports no more progress.
 func (c *controller) abandon(cancelCalls func()) {
 	if c.schedule != nil {
 		c.unsent = c.schedule.abandon(c.bounds())

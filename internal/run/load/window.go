@@ -26,10 +26,9 @@ func (w *window) stop() {
 	}
 }
 
-// bounds holds the window's edges, as far as they are known. The controller replaces them
-// as a whole, and ahead of time: it changes only edges in the future. A client loads
-// the bounds after its call has ended, so every call has the same place in the old and the
-// new bounds.
+// bounds holds the window's edges, as far as they are known. The controller replaces them as a
+// whole, and ahead of time: it changes only edges in the future. A client loads the bounds after
+// its call has ended, so every call has the same place in the old and the new bounds.
 type bounds struct {
 	begin  int64   // notYet during warm-up
 	end    int64   // notYet if the window is bounded by requests, and while it is paused
@@ -123,9 +122,8 @@ type WarmUp struct {
 // needs many intervals, and every trial waits for its warm-up.
 const tick = 5 * time.Millisecond
 
-// roundsBeforeSteady is the mean number of calls that each client must have ended
-// before the course can be steady: in the first round of a closed loop all
-// clients send at once.
+// roundsBeforeSteady is the mean number of calls that each client must have ended before the course
+// can be steady: in the first round of a closed loop all clients send at once.
 const roundsBeforeSteady = 3
 
 // doubtfulDrift is the evidence of a drift at which a warm-up goes on. Half the evidence of a

@@ -320,7 +320,6 @@ func otherChecks(o *Outcome) string {
 	return strings.Join(said, "; ")
 }
 
-// ratio writes a ratio with two digits, or as a whole number if it has more digits.
 func ratio(r float64) string {
 	if r >= 10 {
 		return fmt.Sprintf("%.0f", math.Round(r))

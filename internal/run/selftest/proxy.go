@@ -109,7 +109,6 @@ func (p *passing) close() {
 	p.running.Wait()
 }
 
-// splitting writes the first byte of everything alone.
 type splitting struct{ to net.Conn }
 
 func (s splitting) Write(b []byte) (int, error) {

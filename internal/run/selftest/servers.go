@@ -33,9 +33,8 @@ type serve struct {
 	FailEvery  int64 `json:"fail_every,omitempty"`  // each Nth call fails at once
 	SpoilEvery int64 `json:"spoil_every,omitempty"` // each Nth answer differs in a bit
 	CutEvery   int64 `json:"cut_every,omitempty"`   // each Nth answer is a byte short
-	// Work is the time that each call sleeps, in place of work, from the first call on for
-	// WorkFor (0: always). With RampFor the time begins at twice Work, and falls to Work
-	// within RampFor.
+	// Work is the time that each call sleeps, in place of work, from the first call on for WorkFor
+	// (0: always). With RampFor the time begins at twice Work, and falls to Work within RampFor.
 	Work    time.Duration `json:"work,omitempty"`
 	WorkFor time.Duration `json:"work_for,omitempty"`
 	// WorkEvery leaves the work out of all but each Nth call.

@@ -12,9 +12,8 @@
 //	 3. The verdict is read off the records' checks. The twin is also the reference: how
 //	    far the lie moved the figure tells a harmless lie from one that passed.
 //
-// Disturbers are processes of their own (Act), so that their CPU time is not taken for
-// wirelab's. The kernel kills them when wirelab ends, but for the one that then removes what
-// the stage leaves.
+// Disturbers are processes of their own (Act), so that their CPU time is not taken for wirelab's.
+// The kernel kills them when wirelab ends, but for the one that then removes what the stage leaves.
 //
 // This package must not judge: it reads what the judge wrote, and never what was staged.
 package selftest

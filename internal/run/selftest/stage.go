@@ -112,7 +112,6 @@ func (s *Stage) end() error {
 	return errors.Join(errs...)
 }
 
-// An actor is a disturber's process.
 type actor struct {
 	address  string
 	pid      int

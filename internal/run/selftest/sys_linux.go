@@ -73,8 +73,7 @@ func moveTo(pid int, cpus []int) error {
 	return nil
 }
 
-// pageOut takes pages of a process out of memory: pages of files that no other process has
-// mapped.
+// pageOut takes pages of a process out of memory: pages of files that no other process has mapped.
 func pageOut(pid int) error {
 	ranges, err := mappedFiles(pid)
 	if err != nil {
@@ -120,8 +119,7 @@ func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
 	return ranges, nil
 }
 
-// withoutHugePages keeps huge pages from the processes that this one starts; it holds
-// until undone.
+// withoutHugePages keeps huge pages from the processes that this one starts; it holds until undone.
 func withoutHugePages() (undo func() error, err error) {
 	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
 		return nil, err

@@ -36,10 +36,9 @@ import (
 // refuses a spec of another version.
 const Contract = 1
 
-// MemoryLimit is the memory limit of a worker's Go runtime in bytes: above it the
-// collector works harder. Without it, 500 large calls in flight would let the garbage
-// grow past a gigabyte, and a trial must not take the machine down. GOMEMLIMIT
-// overrides it.
+// MemoryLimit is the memory limit of a worker's Go runtime in bytes: above it the collector works
+// harder. Without it, 500 large calls in flight would let the garbage grow past a gigabyte, and a
+// trial must not take the machine down. GOMEMLIMIT overrides it.
 const MemoryLimit = 800 << 20
 
 // Role is the end of the wire that a worker plays.
@@ -61,8 +60,7 @@ type Spec struct {
 	Role     Role     `json:"role"`
 	Stack    string   `json:"stack"` // the variant, as in tcp:buffers=pooled
 	Workload Workload `json:"workload"`
-	// Address is HOST:PORT: where a server listens (port 0: any), what a
-	// client dials.
+	// Address is HOST:PORT: where a server listens (port 0: any), what a client dials.
 	Address string      `json:"address"`
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
 	// Watch are the CPUs of a sentinel.
@@ -71,8 +69,7 @@ type Spec struct {
 	// outside; for "alloc" it counts its allocations, for "life" it keeps the instants of its
 	// calls.
 	Probe string `json:"probe,omitempty"`
-	// ProfileCPU asks for the worker's call stacks on a CPU, since nothing outside can see
-	// them.
+	// ProfileCPU asks for the worker's call stacks on a CPU, since nothing outside can see them.
 	ProfileCPU bool `json:"profile_cpu,omitempty"`
 }
 
@@ -232,7 +229,6 @@ func ParseSpec(line []byte) (*Spec, error) {
 	return &s, nil
 }
 
-// leastInterval is the shortest that may be asked for: each is an event.
 const leastInterval = 100 * time.Millisecond
 
 // check checks what the clients have of a group, and their intervals.
@@ -249,7 +245,6 @@ func (c *ClientSpec) check() error {
 	return nil
 }
 
-// parseEvent reads one line of a worker's output.
 func parseEvent(line []byte) (*Event, error) {
 	var e Event
 	if err := json.Unmarshal(line, &e); err != nil {

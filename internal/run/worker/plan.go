@@ -102,7 +102,6 @@ func (r *ClientResult) workOut(s Spec) error {
 	return nil
 }
 
-// readCalls reads a file of count calls.
 func readCalls(path string, count int64) ([]load.Written, error) {
 	if path == "" {
 		return nil, fmt.Errorf("it reports %d written calls and has no calls_file", count)

@@ -88,7 +88,6 @@ type Error struct {
 	Stderr   []string
 }
 
-// Error names the worker and quotes the last lines of its standard error.
 func (e *Error) Error() string {
 	text := e.Worker + ": " + e.What
 	if len(e.Stderr) > 0 {
@@ -171,9 +170,8 @@ func (p *Process) follow(killed context.Context, output io.Reader, l Launch) {
 	close(p.ended)
 }
 
-// readEvents handles events until the output ends, or until an error event, which it
-// returns. It kills a worker that is silent for too long before its result, or that
-// breaks the contract.
+// readEvents handles events until the output ends, or until an error event, which it returns. It
+// kills a worker that is silent for too long before its result, or that breaks the contract.
 func (p *Process) readEvents(output io.Reader, l Launch) error {
 	const forever = math.MaxInt64
 	patience := time.Duration(forever)
@@ -312,7 +310,6 @@ func offer[T any](to chan T, value T) {
 	}
 }
 
-// tail keeps the last lines of what is written to it.
 type tail struct {
 	guard sync.Mutex
 	text  []byte

@@ -102,8 +102,7 @@ type Connections struct {
 	During int64       `json:"during"` // opened inside the window
 	// Window holds the counts inside the window.
 	Window conn.Counts `json:"window"`
-	// How long opening took, for connections opened in the window; absent if
-	// there were none.
+	// How long opening took, for connections opened in the window; absent if there were none.
 	Connect   *latency.Distribution `json:"connect,omitempty"`
 	Handshake *latency.Distribution `json:"handshake,omitempty"`
 	FirstByte *latency.Distribution `json:"first_byte,omitempty"`

@@ -40,20 +40,18 @@ const (
 	leastShare = 1.0 / 100
 	// The limit of steps before the refinement, however noisy the machine is.
 	mostSteps = 60
-	// refinements is the number of tries on either side of the threshold, after the
-	// halving, that tell how far single tries scatter. Without them the interval of
-	// the threshold is twice as wide at 2 % noise and holds it in 99 %; with 14 it is a
-	// quarter narrower still.
+	// refinements is the number of tries on either side of the threshold, after the halving, that
+	// tell how far single tries scatter. Without them the interval of the threshold is twice as
+	// wide at 2 % noise and holds it in 99 %; with 14 it is a quarter narrower still.
 	refinements = 8
 )
 
-// Run finds the highest rate that meets the goal. It raises or lowers the rate
-// by a quarter until the outcome changes, and then halves the interval between.
-// An outcome counts when two of up to three tries agree, since a busy machine can
-// spoil one. In the end it tries rates around the one at which half of the tries meet
-// the goal, so that a reader can tell how exactly that one is known. The result is the
-// measurement that won the vote of the highest rate that won one; its Search says what
-// was tried.
+// Run finds the highest rate that meets the goal. It raises or lowers the rate by a quarter until
+// the outcome changes, and then halves the interval between. An outcome counts when two of up to
+// three tries agree, since a busy machine can spoil one. In the end it tries rates around the one
+// at which half of the tries meet the goal, so that a reader can tell how exactly that one is
+// known. The result is the measurement that won the vote of the highest rate that won one; its
+// Search says what was tried.
 func Run(ctx context.Context, p Plan) (*load.Result, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -109,8 +107,7 @@ func (s *searcher) run(ctx context.Context) error {
 	return s.searchBelow(ctx, most)
 }
 
-// searchBelow finds the highest rate that meets the goal, from about the highest
-// possible rate.
+// searchBelow finds the highest rate that meets the goal, from about the highest possible rate.
 func (s *searcher) searchBelow(ctx context.Context, most float64) error {
 	if err := s.bracket(ctx, most); err != nil {
 		return err
@@ -173,8 +170,7 @@ func (s *searcher) tooLow(rate, most float64) error {
 	return nil
 }
 
-// halve divides the interval between the rates that met and missed the goal until they
-// are close.
+// halve divides the interval between the rates that met and missed the goal until they are close.
 func (s *searcher) halve(ctx context.Context) error {
 	precision := s.plan.Precision
 	if precision == 0 {
@@ -194,8 +190,7 @@ func (s *searcher) halve(ctx context.Context) error {
 
 func (s *searcher) apart() float64 { return s.found.MissedPerSecond/s.found.KeptPerSecond - 1 }
 
-// decide tries a rate until two tries of up to three agree. The try that wins the vote
-// is kept.
+// decide tries a rate until two tries of up to three agree. The try that wins the vote is kept.
 func (s *searcher) decide(ctx context.Context, rate float64) (bool, error) {
 	votes := map[bool]int{}
 	for {

@@ -43,9 +43,8 @@ type reading struct {
 func (e *edges) read() reading {
 	r := reading{atNS: clock.Now(), counts: e.conns.dialer.Counts(), traffic: trafficOf(e.conns.dialer, e.conns.clients...)}
 	if r.traffic.Transport == "tcp" {
-		// Few of the libraries count their writes; in the window a client's process
-		// writes to its connections and to almost nothing else. The kernel counts no
-		// sendto among them.
+		// Few of the libraries count their writes; in the window a client's process writes to its
+		// connections and to almost nothing else. The kernel counts no sendto among them.
 		if writes := probe.Writes(); writes > 0 { // otherwise they are not known
 			r.traffic.SendCalls = writes + batchio.Sends()
 		}
@@ -278,7 +277,6 @@ type messages struct {
 
 var _ grpc.ClientConnInterface = (*messages)(nil)
 
-// Invoke counts both messages of a successful call.
 func (m *messages) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	m.sent.Add(sizeOf(args))
 	err := m.conn.Invoke(ctx, method, args, reply, options...)
@@ -288,7 +286,6 @@ func (m *messages) Invoke(ctx context.Context, method string, args, reply any, o
 	return err
 }
 
-// NewStream counts the messages of a stream.
 func (m *messages) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := m.conn.NewStream(ctx, desc, method, options...)
 	if err != nil {

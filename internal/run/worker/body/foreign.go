@@ -191,5 +191,4 @@ func (e *emitter) progressOf(duration time.Duration) (stop func()) {
 	return func() { close(done); reporting.Wait() }
 }
 
-// wrongAnswerCode takes the place of a gRPC status code.
 const wrongAnswerCode = "WrongAnswer"

@@ -40,14 +40,12 @@ func (i *instants) add(begin, end int64) {
 	i.next = (i.next + 1) % worker.MostInstants
 }
 
-// all returns the instants in order.
 func (i *instants) all() worker.Instants {
 	i.guard.Lock()
 	defer i.guard.Unlock()
 	return append(append(worker.Instants{}, i.kept[i.next:]...), i.kept[:i.next]...)
 }
 
-// notedCaller notes when each call begins and ends.
 type notedCaller struct {
 	workload.Caller
 	calls *instants

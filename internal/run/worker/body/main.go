@@ -22,9 +22,8 @@ import (
 // errInputEnded is the cause of the cancellation when a worker is no longer wanted.
 var errInputEnded = errors.New("standard input ended: the worker is no longer wanted")
 
-// Main runs a worker: it reads a spec, runs the server or client that it describes,
-// and returns when that is done or the input ends. It reports an error both as an
-// event and as its result.
+// Main runs a worker: it reads a spec, runs the server or client that it describes, and returns
+// when that is done or the input ends. It reports an error both as an event and as its result.
 func Main(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := &emitter{encoder: json.NewEncoder(output)}
 	err := serveSpec(ctx, input, events)
@@ -97,7 +96,6 @@ func parseControl(line []byte) worker.Order {
 	return o
 }
 
-// readControls reads the lines behind the spec, until the input ends.
 func readControls(input *bufio.Reader, controls *load.Controls) {
 	lines := bufio.NewReaderSize(input, maxControlBytes)
 	for {
@@ -130,10 +128,8 @@ func obey(o worker.Order, controls *load.Controls) {
 	}
 }
 
-// controls lists the controls that a client obeys.
 var controls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl}
 
-// capabilities returns the capabilities of wirelab's own worker.
 func capabilities() *worker.Capabilities {
 	all := &worker.Capabilities{
 		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole}, Stacks: map[string][]string{},

@@ -161,7 +161,6 @@ func (conns *connected) learnRequest(ctx context.Context) (service.Request, erro
 	return service.Request{Path: seen.method, Messages: [][]byte{message}}, err
 }
 
-// requestOf converts a request of HTTP.
 func requestOf(made *http.Request) (service.Request, error) {
 	request := service.Request{Method: made.Method, Path: made.URL.RequestURI()}
 	for name, values := range made.Header {
@@ -198,14 +197,12 @@ type onlyCall struct {
 	request proto.Message
 }
 
-// Invoke makes the call.
 func (c *onlyCall) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
 	c.method = method
 	c.request, _ = request.(proto.Message) // generated code has no others
 	return c.ClientConnInterface.Invoke(ctx, method, request, answer, options...)
 }
 
-// NewStream refuses.
 func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errors.New("this workload opens a stream, and only the stack's own client can: other clients make unary calls only")
 }
@@ -233,7 +230,6 @@ type sizedCaller struct {
 	wantBytes int64
 }
 
-// Check implements load.Checker.
 func (c sizedCaller) Check() error {
 	if got := c.AnswerBytes(); got != c.wantBytes {
 		return fmt.Errorf("an answer has %d bytes, and the first had %d", got, c.wantBytes)

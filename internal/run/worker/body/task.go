@@ -71,9 +71,8 @@ func (e *emitter) ready(r worker.Ready) error {
 	return e.emit(worker.Event{Event: "ready", Ready: &r})
 }
 
-// spinTime is the time that a worker spins to see what others take of its CPUs: short,
-// because every trial does it four times, and longer than a scheduler's slice of a few
-// milliseconds.
+// spinTime is the time that a worker spins to see what others take of its CPUs: short, because
+// every trial does it four times, and longer than a scheduler's slice of a few milliseconds.
 const spinTime = 10 * time.Millisecond
 
 // spinBefore measures the noise before the work; spinAfter adds the noise after it. The

@@ -141,7 +141,6 @@ func (p Peer) obeys(control worker.Control) bool {
 	return p.Able != nil && slices.Contains(p.Able.Controls, control)
 }
 
-// refuses expects an error event with the word.
 func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(T) {
 	return func(t T) {
 		role := worker.ServerRole
@@ -270,7 +269,6 @@ func of(workload string, s worker.Spec) worker.Spec {
 	return s
 }
 
-// An end is a program and its spec.
 type end struct {
 	command []string
 	spec    worker.Spec

@@ -13,8 +13,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// measures expects the peer's client to measure that many requests (0: any number) under
-// a load.
+// measures expects the peer's client to measure that many requests (0: any number) under a load.
 func (p Peer) measures(requests int64, load worker.Load) func(T) {
 	return func(t T) {
 		spec := p.client(p.otherServer(t))
@@ -73,7 +72,6 @@ func (p Peer) refusesLoad(t T) {
 	wantError(t, err, "open")
 }
 
-// connects expects as many connections as the mode says.
 func (p Peer) connects(mode string) func(T) {
 	return func(t T) {
 		spec := p.client(p.otherServer(t))
@@ -212,7 +210,6 @@ func (p Peer) endsEarly(t T) {
 	p.ended(t, client)
 }
 
-// ended expects the result of a load that was ended early.
 func (p Peer) ended(t T, client *worker.Process) *worker.ClientResult {
 	t.Helper()
 	result := p.resultOf(t, client)
@@ -314,7 +311,6 @@ func wantPart(t T, load worker.Load, result *worker.ClientResult, after int64) {
 	}
 }
 
-// joinsCold expects the window to open at the instant of go.
 func (p Peer) joinsCold(t T) {
 	client, _ := p.joined(t, worker.Load{Model: "closed", RequestsPerClient: requests})
 	began := clock.Now() + int64(100*time.Millisecond)

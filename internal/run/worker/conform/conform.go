@@ -61,7 +61,6 @@ func (p Peer) spec(role worker.Role, address string) worker.Spec {
 
 const anyPort = "127.0.0.1:0"
 
-// callsFiles counts the files that clients were given for their calls.
 var callsFiles atomic.Int64
 
 // reference is the same spec for the other end, which has none of the peer's options.
@@ -72,7 +71,6 @@ func (p Peer) reference(s worker.Spec) worker.Spec {
 	return s
 }
 
-// network returns the network that the stack's servers listen on.
 func (p Peer) network() string {
 	if name, _, _ := strings.Cut(p.Stack, ":"); strings.HasSuffix(name, "h3") {
 		return "udp"
@@ -111,20 +109,17 @@ func (p Peer) listening(t T, command []string, spec worker.Spec) (*worker.Proces
 	return server, ready
 }
 
-// server starts the peer's server, and returns its ready event.
 func (p Peer) server(t T) (*worker.Process, worker.Ready) {
 	t.Helper()
 	return p.listening(t, p.Command, p.spec(worker.ServerRole, anyPort))
 }
 
-// otherServer starts the reference's server.
 func (p Peer) otherServer(t T) worker.Ready {
 	t.Helper()
 	_, ready := p.listening(t, p.Reference, p.reference(p.spec(worker.ServerRole, anyPort)))
 	return ready
 }
 
-// client is the spec of a client of a server.
 func (p Peer) client(server worker.Ready) worker.Spec {
 	spec := p.spec(worker.ClientRole, server.Address)
 	spec.Client.RootPEM = server.RootPEM
@@ -137,13 +132,11 @@ func (p Peer) answers(t T, server worker.Ready) {
 	checkResult(t, p.measure(t, p.Reference, p.reference(p.client(server))), clients*requests)
 }
 
-// measure runs a client to its end.
 func (p Peer) measure(t T, command []string, spec worker.Spec) *worker.ClientResult {
 	t.Helper()
 	return p.resultOf(t, p.start(t, command, spec))
 }
 
-// resultOf waits for a client's result, and for its end.
 func (p Peer) resultOf(t T, client *worker.Process) *worker.ClientResult {
 	t.Helper()
 	result, err := client.Result(p.context(t))
