@@ -202,19 +202,16 @@ func (p plan) check(l line) error {
 // on disk; when it returns an error the file is as it was before.
 func (r *Run) Append(record Record) error {
 	record.Version = Version
-	if err := r.append(record); err != nil {
+	err := r.mayAppend(record)
+	if err == nil {
+		err = r.records.append(record)
+	}
+	if err != nil {
 		return fmt.Errorf("append the record of trial %d: %w", record.Trial, err)
 	}
 	r.done[record.Trial] = true
 	r.forgetSetBack(record.Trial)
 	return nil
-}
-
-func (r *Run) append(record Record) error {
-	if err := r.mayAppend(record); err != nil {
-		return err
-	}
-	return r.records.append(record)
 }
 
 func (r *Run) mayAppend(record Record) error {

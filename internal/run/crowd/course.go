@@ -24,7 +24,7 @@ const (
 // of an interval are assumed to have ended evenly within it; all that it counted is counted.
 func (m *merger) intervals() []record.Interval {
 	var courses []cumulative
-	for p := range m.clients() {
+	for _, p := range m.clients {
 		if len(p.Intervals) > 0 {
 			courses = append(courses, cumulated(p.Intervals, p.BeginNS-m.result.BeginNS))
 		}

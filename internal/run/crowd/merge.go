@@ -12,12 +12,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/worker"
 )
@@ -37,7 +37,7 @@ func Merge(parts []worker.Part, intervals [][]worker.Interval) (*worker.ClientRe
 			return nil, fmt.Errorf("merge clients: %s %w", p.Agent, err)
 		}
 	}
-	m := merger{parts: parts}
+	m := merger{parts: parts, clients: lists.Map(parts, func(p worker.Part) *worker.ClientResult { return p.Result.Client })}
 	m.findWindow()
 	m.sum()
 	m.result.Intervals = m.intervals()
@@ -126,8 +126,9 @@ func Check(p *worker.Part) error {
 
 // merger puts the result of several clients together, part by part.
 type merger struct {
-	parts  []worker.Part
-	result worker.ClientResult
+	parts   []worker.Part
+	clients []*worker.ClientResult // of the parts
+	result  worker.ClientResult
 }
 
 // sameLength is by how much of themselves windows may differ that were asked to last equally
@@ -138,10 +139,10 @@ const sameLength = 1e-3
 // equally long, as those bounded by time are, it is as long as each; otherwise, as with those
 // bounded by requests, it lasts until the last part has ended.
 func (m *merger) findWindow() {
-	r, first := &m.result, m.parts[0].Result.Client
+	r, first := &m.result, m.clients[0]
 	r.BeginNS = first.BeginNS
 	shortest, longest, all, last := first.LengthNS(), first.LengthNS(), int64(0), first.EndNS
-	for p := range m.clients() {
+	for _, p := range m.clients {
 		r.BeginNS, last = min(r.BeginNS, p.BeginNS), max(last, p.EndNS)
 		r.PausedNS = max(r.PausedNS, p.PausedNS)
 		shortest, longest = min(shortest, p.LengthNS()), max(longest, p.LengthNS())
@@ -150,16 +151,6 @@ func (m *merger) findWindow() {
 	r.EndNS = last
 	if float64(longest-shortest) <= sameLength*float64(longest) {
 		r.EndNS = r.BeginNS + all/int64(len(m.parts)) + r.PausedNS
-	}
-}
-
-func (m *merger) clients() iter.Seq[*worker.ClientResult] {
-	return func(yield func(*worker.ClientResult) bool) {
-		for i := range m.parts {
-			if !yield(m.parts[i].Result.Client) {
-				return
-			}
-		}
 	}
 }
 
@@ -223,7 +214,7 @@ func (m *merger) distributions() error {
 	if merged := merge("service times", service); merged != nil {
 		r.Service = *merged
 	}
-	if m.any(func(p *worker.ClientResult) bool { return p.Response != nil }) {
+	if slices.ContainsFunc(m.clients, func(p *worker.ClientResult) bool { return p.Response != nil }) {
 		// Where a part has none, it is the service time.
 		r.Response = merge("response times", func(p *worker.ClientResult) *latency.Distribution { return cmp.Or(p.Response, &p.Service) })
 	}
@@ -266,15 +257,11 @@ func (m *merger) distributions() error {
 	return all
 }
 
-func (m *merger) any(is func(*worker.ClientResult) bool) bool {
-	return slices.ContainsFunc(m.parts, func(p worker.Part) bool { return is(p.Result.Client) })
-}
-
 // distribution merges the distributions of the parts that have one; it is nil if none has.
 func (m *merger) distribution(of func(*worker.ClientResult) *latency.Distribution) (*latency.Distribution, error) {
 	var have []latency.Distribution
-	for i := range m.parts {
-		d := of(m.parts[i].Result.Client)
+	for i, p := range m.clients {
+		d := of(p)
 		if d == nil {
 			continue
 		}

@@ -82,24 +82,7 @@ func (w *Tracker) Tell(report func(live.Progress)) (stop func()) {
 	if report == nil {
 		return func() {}
 	}
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(shownEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-ticker.C:
-				report(w.look(clock.Now()))
-			}
-		}
-	}()
-	return sync.OnceFunc(func() {
-		close(over)
-		<-done
-	})
+	return worker.Every(shownEvery, func() { report(w.look(clock.Now())) })
 }
 
 // look sums up the progress of the clients.

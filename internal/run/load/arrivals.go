@@ -79,11 +79,8 @@ func newSchedule(a Arrivals, length time.Duration, own share) (*schedule, error)
 // instant returns the time, in nanoseconds from the first arrival, by which the
 // given number of arrivals is expected. In a ramp that number is a·t + (b−a)·t²/2T.
 func (a *Arrivals) instant(arrived float64, length time.Duration) float64 {
-	if a.RampTo == 0 {
-		return arrived * 1e9 / a.RatePerSecond
-	}
 	slope := (a.RampTo - a.RatePerSecond) / length.Seconds()
-	if slope == 0 {
+	if a.RampTo == 0 || slope == 0 {
 		return arrived * 1e9 / a.RatePerSecond
 	}
 	// The root that is 0 for 0 arrivals; NaN after a falling ramp's last arrival.

@@ -223,10 +223,7 @@ func (c *client) follow(course *call, ended int64, err error) {
 // record stores the times of a call that began in the window.
 func (c *client) record(course *call, b *bounds, err error) {
 	c.recorded++
-	c.countStatus()
-	c.named.record(course, err)
-	c.noteTrace(course, b.begin, err)
-	c.recordMessages()
+	c.note(course, b.begin, err)
 	c.service.Record(course.ended - course.sent)
 	if c.response != nil {
 		c.response.Record(course.ended - course.intended)

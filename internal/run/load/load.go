@@ -140,12 +140,13 @@ type Arrivals struct {
 const maxClients = 100_000
 
 func (p *Plan) validate() error {
+	g := p.group()
 	switch {
 	case len(p.Callers) == 0 || len(p.Callers) > maxClients:
 		return fmt.Errorf("load: %d clients: want 1 to %d", len(p.Callers), maxClients)
 	case (p.Requests > 0) == (p.Duration > 0):
 		return fmt.Errorf("load: %d requests per client and a duration of %v: set exactly one of the two", p.Requests, p.Duration)
-	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= p.group().Of):
+	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= g.Of):
 		return fmt.Errorf("load: %d of %d clients with one request more than %d: want fewer than all clients, and requests", p.Extra, len(p.Callers), p.Requests)
 	case p.Open != nil && p.Duration <= 0:
 		return errors.New("load: an open loop needs a duration")
@@ -153,20 +154,12 @@ func (p *Plan) validate() error {
 		return fmt.Errorf("load: an in-flight limit of %d: want 0 or more", p.InFlight)
 	case p.Intervals != nil && p.Intervals.Every <= 0:
 		return fmt.Errorf("load: intervals of %v: want a time above zero", p.Intervals.Every)
-	case p.Open != nil:
-		if err := p.Open.validate(p.WarmUp); err != nil {
-			return err
-		}
-	}
-	return p.validateGroup()
-}
-
-func (p *Plan) validateGroup() error {
-	if g := p.group(); g.First < 0 || g.First+len(p.Callers) > g.Of {
+	case g.First < 0 || g.First+len(p.Callers) > g.Of:
 		return fmt.Errorf("load: group: clients %d to %d are outside 0 to %d", g.First, g.First+len(p.Callers)-1, g.Of-1)
-	}
-	if (p.Begins != AtOnce || p.Opens != AtOnce) && p.Controls == nil {
+	case (p.Begins != AtOnce || p.Opens != AtOnce) && p.Controls == nil:
 		return errors.New("load: Begins or Opens waits for a control, and there are no Controls")
+	case p.Open != nil:
+		return p.Open.validate(p.WarmUp)
 	}
 	return nil
 }

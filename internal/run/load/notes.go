@@ -31,30 +31,23 @@ func (c *client) countedFailures() []record.ErrorCount {
 	return counted
 }
 
-func (c *client) countStatus() {
-	if c.answered == nil {
-		return
+// note records what the caller tells of a call that began in the window.
+func (c *client) note(course *call, begin int64, err error) {
+	c.named.record(course, err)
+	if c.answered != nil {
+		if status, is := c.answered.Status(); is {
+			c.statuses.count(status)
+		}
 	}
-	if status, is := c.answered.Status(); is {
-		c.statuses.count(status)
+	if c.traced != nil {
+		if id := c.traced.Trace(); id != "" {
+			c.traces.note(record.Trace{ID: id, ServiceNS: course.ended - course.sent, AfterNS: course.sent - begin, Failed: err != nil})
+		}
 	}
-}
-
-func (c *client) noteTrace(course *call, begin int64, err error) {
-	if c.traced == nil {
-		return
-	}
-	if id := c.traced.Trace(); id != "" {
-		c.traces.note(record.Trace{ID: id, ServiceNS: course.ended - course.sent, AfterNS: course.sent - begin, Failed: err != nil})
-	}
-}
-
-func (c *client) recordMessages() {
-	if c.streamer == nil {
-		return
-	}
-	for _, took := range c.streamer.MessageTimes() {
-		c.messages.Record(int64(took))
+	if c.streamer != nil {
+		for _, took := range c.streamer.MessageTimes() {
+			c.messages.Record(int64(took))
+		}
 	}
 }
 

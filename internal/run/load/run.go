@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 )
@@ -185,7 +186,7 @@ func (c *controller) start(ctx context.Context, at int64) {
 	} else {
 		clock.Until(c.began)
 	}
-	c.intervals = newIntervalReader(c.plan.Intervals, each(c.clients, func(one *client) *intervalCounts { return one.intervals }), c.began)
+	c.intervals = newIntervalReader(c.plan.Intervals, lists.Map(c.clients, func(one *client) *intervalCounts { return one.intervals }), c.began)
 	for _, one := range c.clients {
 		for _, course := range one.courses() {
 			course.Begin(c.began, min(c.plan.WarmUp.AtMost, usualWarmUp)+c.plan.Duration)
@@ -270,7 +271,7 @@ func (c *controller) report(now int64) {
 	}
 	progress.Fraction = min(1, max(0, progress.Fraction))
 	if c.plan.Live {
-		progress.Live = c.live.look(now, each(c.clients, func(one *client) *liveCounts { return one.live }))
+		progress.Live = c.live.look(now, lists.Map(c.clients, func(one *client) *liveCounts { return one.live }))
 	}
 	c.plan.Report(progress)
 }
@@ -311,13 +312,4 @@ func (c *controller) allPastOrIdle() bool {
 		}
 	}
 	return true
-}
-
-// each returns what each client has.
-func each[T any](clients []*client, of func(*client) T) []T {
-	all := make([]T, len(clients))
-	for i, one := range clients {
-		all[i] = of(one)
-	}
-	return all
 }

@@ -40,7 +40,7 @@ func (c *tracedCaller) Trace() string {
 func TestATraceOfTheWindow(t *testing.T) {
 	c := &client{traced: &tracedCaller{}}
 	for i := range 4 {
-		c.noteTrace(&call{intended: 10, sent: int64(20 + i), ended: int64(50 + 3*i)}, 5, nil)
+		c.note(&call{intended: 10, sent: int64(20 + i), ended: int64(50 + 3*i)}, 5, nil)
 	}
 	slowest, count := tracesOf([]*client{c})
 	want := record.Trace{ID: fmt.Sprintf("%032x", 3), ServiceNS: 34, AfterNS: 17}

@@ -1,6 +1,10 @@
 package worker
 
 import (
+	"context"
+	"sync"
+	"time"
+
 	"cmp"
 	"slices"
 
@@ -8,6 +12,47 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 )
+
+// End is one end of a trial as the lab knows it: a Process of this machine, one that an agent
+// looks after on another, or several of those that are one client.
+type End interface {
+	// Ready, Result and Stop do the same as the methods of Process.
+	Ready(ctx context.Context) (Ready, error)
+	Result(ctx context.Context) (Result, error)
+	Stop() error
+	Kill()
+	Tell(o Order) error
+	// PID is its process on this machine, or 0.
+	PID() int
+	// CPU is the processor time that it took on this machine.
+	CPU() time.Duration
+	// Warnings lists what the end did not get.
+	Warnings() []string
+}
+
+var _ End = (*Process)(nil)
+
+// Every calls a function again and again, until stop, which waits for the last call.
+func Every(period time.Duration, do func()) (stop func()) {
+	over := make(chan struct{})
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		ticker := time.NewTicker(period)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				do()
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(over)
+		calling.Wait()
+	})
+}
 
 // outsidePeriod is the time between two readings of another process, which cost more than
 // a process's own.

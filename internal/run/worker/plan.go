@@ -34,22 +34,22 @@ func (s *Spec) Bounds() (load.Plan, error) {
 // search, which makes its own.
 func (s *Spec) arrivals() (*load.Arrivals, error) {
 	l := s.Client.Load
-	poisson := l.Arrivals == "poisson"
-	if (l.Model == scenario.Open || l.Model == scenario.Ramp) && l.Arrivals != "constant" && !poisson {
-		return nil, fmt.Errorf("worker spec: arrivals %q: want constant or poisson", l.Arrivals)
-	}
+	open := &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: l.Arrivals == "poisson", Seed: s.Client.Seed}
 	switch l.Model {
 	case scenario.Closed, scenario.Search:
 		return nil, nil
-	case scenario.Open:
-		return &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: poisson, Seed: s.Client.Seed}, nil
-	case scenario.Ramp:
-		return &load.Arrivals{RatePerSecond: l.RatePerSecond, RampTo: l.RampTo, Poisson: poisson, Seed: s.Client.Seed}, nil
 	case scenario.Burst:
 		return &load.Arrivals{Burst: l.Burst}, nil
+	case scenario.Open:
+	case scenario.Ramp:
+		open.RampTo = l.RampTo
 	default:
 		return nil, fmt.Errorf("worker spec: load model %q: want closed, open, burst, ramp or search", l.Model)
 	}
+	if !open.Poisson && l.Arrivals != "constant" {
+		return nil, fmt.Errorf("worker spec: arrivals %q: want constant or poisson", l.Arrivals)
+	}
+	return open, nil
 }
 
 // KeepSamples writes the samples and makes their folder; without a path it does nothing.

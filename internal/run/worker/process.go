@@ -22,25 +22,6 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// End is one end of a trial as the lab knows it: a Process of this machine, one that an agent
-// looks after on another, or several of those that are one client.
-type End interface {
-	// Ready, Result and Stop do the same as the methods of Process.
-	Ready(ctx context.Context) (Ready, error)
-	Result(ctx context.Context) (Result, error)
-	Stop() error
-	Kill()
-	Tell(o Order) error
-	// PID is its process on this machine, or 0.
-	PID() int
-	// CPU is the processor time that it took on this machine.
-	CPU() time.Duration
-	// Warnings lists what the end did not get.
-	Warnings() []string
-}
-
-var _ End = (*Process)(nil)
-
 const (
 	// maxEventBytes bounds a line of a worker's output. A result with the
 	// histograms of a long trial is tens of kilobytes.

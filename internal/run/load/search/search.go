@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/load"
@@ -20,9 +21,6 @@ type Plan struct {
 	// the goal's quantile needs more requests. The search sets Open and WarmUp.
 	load.Plan
 	Goal Goal
-	// Precision is the relative difference between the highest rate that met the
-	// goal and the lowest that missed it at which the halving ends. 0: 1 %.
-	Precision float64
 	// OnKept, if not nil, is called when the step that has just ended is, so far, the
 	// one whose measurement the search returns.
 	OnKept func()
@@ -32,7 +30,9 @@ type Plan struct {
 var ErrNoRate = errors.New("no rate meets the goal")
 
 const (
-	defaultPrecision = 0.01
+	// precision is the relative difference between the highest rate that met the goal and the
+	// lowest that missed it at which the halving ends.
+	precision = 0.01
 	// The search begins with a closed loop of all clients: its throughput is
 	// about the highest possible rate.
 	probeDuration = 500 * time.Millisecond
@@ -58,7 +58,11 @@ func Run(ctx context.Context, p Plan) (*load.Result, error) {
 	}
 	s := &searcher{plan: p}
 	s.try = s.measure
-	return s.finish(s.run(ctx))
+	most, err := s.probe(ctx)
+	if err == nil {
+		err = s.searchBelow(ctx, most)
+	}
+	return s.finish(err)
 }
 
 // finish returns the best measurement. One that was told to end has found enough if it knows
@@ -85,8 +89,6 @@ func (p *Plan) check() error {
 		return fmt.Errorf("load: a goal of %v: want a time above zero", p.Goal.Limit)
 	case p.Duration <= 0:
 		return errors.New("load: a search needs the duration of its steps")
-	case p.Precision < 0 || p.Precision >= 1:
-		return fmt.Errorf("load: a precision of %v: want 0 or more, and less than 1", p.Precision)
 	}
 	return nil
 }
@@ -97,14 +99,6 @@ type searcher struct {
 	try   func(ctx context.Context, rate float64) (*load.Result, record.Step, error) // measures one step
 	found record.Search
 	best  *load.Result // won the vote of found.KeptPerSecond
-}
-
-func (s *searcher) run(ctx context.Context) error {
-	most, err := s.probe(ctx)
-	if err != nil {
-		return err
-	}
-	return s.searchBelow(ctx, most)
 }
 
 // searchBelow finds the highest rate that meets the goal, from about the highest possible rate.
@@ -172,10 +166,6 @@ func (s *searcher) tooLow(rate, most float64) error {
 
 // halve divides the interval between the rates that met and missed the goal until they are close.
 func (s *searcher) halve(ctx context.Context) error {
-	precision := s.plan.Precision
-	if precision == 0 {
-		precision = defaultPrecision
-	}
 	for s.apart() > precision {
 		if len(s.found.Steps) >= mostSteps {
 			s.found.Why = fmt.Sprintf("after %d steps the highest rate that met the goal and the lowest that missed it were still %.1f %% apart", mostSteps, 100*s.apart())
@@ -251,9 +241,5 @@ func (s *searcher) refine(ctx context.Context) error {
 
 // tries returns the outcomes of the steps.
 func tries(steps []record.Step) []stats.Try {
-	all := make([]stats.Try, len(steps))
-	for i, step := range steps {
-		all[i] = stats.Try{Level: step.RatePerSecond, Passed: step.Kept}
-	}
-	return all
+	return lists.Map(steps, func(s record.Step) stats.Try { return stats.Try{Level: s.RatePerSecond, Passed: s.Kept} })
 }

@@ -222,7 +222,6 @@ func TestWrongSearches(t *testing.T) {
 		"quantile":  {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 1, Limit: 1}},
 		"a goal of": {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 0.5}},
 		"duration":  {Goal: Goal{Quantile: 0.5, Limit: 1}},
-		"precision": {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 0.5, Limit: 1}, Precision: 1},
 	} {
 		if _, err := Run(t.Context(), p); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

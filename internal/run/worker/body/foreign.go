@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -174,21 +173,10 @@ func lifeOf(p *os.ProcessState, u probe.Usage) *probe.Window {
 
 // progressOf reports every half second how much of the duration is over, until stop.
 func (e *emitter) progressOf(duration time.Duration) (stop func()) {
-	begin, done := time.Now(), make(chan struct{})
-	var reporting sync.WaitGroup
-	reporting.Go(func() {
-		every := time.NewTicker(time.Second / 2)
-		defer every.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-every.C:
-				e.progress(live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())})
-			}
-		}
+	begin := time.Now()
+	return worker.Every(time.Second/2, func() {
+		e.progress(live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())})
 	})
-	return func() { close(done); reporting.Wait() }
 }
 
 const wrongAnswerCode = "WrongAnswer"
