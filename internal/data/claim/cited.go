@@ -57,9 +57,6 @@ func ReadCited(from io.Reader) (*Cited, error) {
 	}
 }
 
-// Len returns the number of rows.
-func (c *Cited) Len() int { return len(c.rows) }
-
 // Evaluate evaluates an expression over the table, such as
 //
 //	cited("latency", "rest", "mean", 64, 10) / cited("latency", "tcp", "mean", 64, 10)

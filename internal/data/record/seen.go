@@ -97,14 +97,6 @@ func (s *Stacks) Functions(stack Stack) []Frame {
 	return frames
 }
 
-// Weight returns the sum of all stacks' weights.
-func (s *Stacks) Weight() (sum int64) {
-	for _, stack := range s.Stacks {
-		sum += stack.Weight
-	}
-	return sum
-}
-
 // Life holds the times of single calls, stage by stage, seen with one client.
 type Life struct {
 	Method string   `json:"method"`

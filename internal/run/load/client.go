@@ -40,9 +40,9 @@ type client struct {
 	responses                     *latency.Course // nil: the same as course, or nil with it
 
 	isPast   atomic.Bool
-	statuses statuses
+	statuses []record.StatusCount // few, and one is much more frequent than others: a list is faster than a map
 	traces   traces
-	failures map[record.ErrorCount]*record.ErrorCount // by class and code
+	failures []record.ErrorCount
 	classify func(error) record.ErrorCount
 }
 

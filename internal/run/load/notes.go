@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -12,23 +13,10 @@ import (
 // trials without failures.
 func (c *client) fail(err error) {
 	class := c.classify(err)
-	if c.failures[class] == nil {
-		if c.failures == nil {
-			c.failures = map[record.ErrorCount]*record.ErrorCount{}
-		}
-		first := class
-		first.Example = err.Error()
-		c.failures[class] = &first
+	counted := lists.FindOrAdd(&c.failures, class, func(f record.ErrorCount) bool { return f.Class == class.Class && f.Code == class.Code })
+	if counted.Count++; counted.Count == 1 {
+		counted.Example = err.Error()
 	}
-	c.failures[class].Count++
-}
-
-func (c *client) countedFailures() []record.ErrorCount {
-	counted := make([]record.ErrorCount, 0, len(c.failures))
-	for _, f := range c.failures {
-		counted = append(counted, *f)
-	}
-	return counted
 }
 
 // note records what the caller tells of a call that began in the window.
@@ -36,7 +24,7 @@ func (c *client) note(course *call, begin int64, err error) {
 	c.named.record(course, err)
 	if c.answered != nil {
 		if status, is := c.answered.Status(); is {
-			c.statuses.count(status)
+			lists.FindOrAdd(&c.statuses, record.StatusCount{Status: status}, func(s record.StatusCount) bool { return s.Status == status }).Count++
 		}
 	}
 	if c.traced != nil {
@@ -76,20 +64,6 @@ type Thinker interface {
 // answer, and false if there was none.
 type Answered interface {
 	Status() (status int, answered bool)
-}
-
-// statuses counts answers by their status. There are few, and one is much more frequent than
-// others, so that a list is faster than a map.
-type statuses []record.StatusCount
-
-func (s *statuses) count(status int) {
-	for i := range *s {
-		if (*s)[i].Status == status {
-			(*s)[i].Count++
-			return
-		}
-	}
-	*s = append(*s, record.StatusCount{Status: status, Count: 1})
 }
 
 // A Traced is a Caller whose calls may have a trace. Trace returns the identifier of the last
@@ -147,11 +121,9 @@ func (b *byName) find() {
 	if name == "" {
 		return
 	}
-	for _, one := range b.all {
-		if one.Name == name {
-			b.current = one
-			return
-		}
+	if i := slices.IndexFunc(b.all, func(one *namedCalls) bool { return one.Name == name }); i >= 0 {
+		b.current = b.all[i]
+		return
 	}
 	if len(b.all) == mostNames {
 		return

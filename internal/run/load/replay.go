@@ -38,7 +38,10 @@ func Replay(p Plan, j Journal) (*Result, error) {
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	p.Classify = classOfWritten
+	p.Classify = func(err error) record.ErrorCount {
+		failed, _ := errors.AsType[*writtenFailure](err) // replay passes no other
+		return record.ErrorCount{Class: failed.Class, Code: failed.Code}
+	}
 	c, err := newController(p)
 	if err != nil {
 		return nil, err
@@ -141,9 +144,3 @@ func (c *controller) replay(j Journal) error {
 type writtenFailure record.ErrorCount
 
 func (f *writtenFailure) Error() string { return f.Example }
-
-// classOfWritten returns the class and code that the client gave the failure.
-func classOfWritten(err error) record.ErrorCount {
-	failed, _ := errors.AsType[*writtenFailure](err) // replay passes no other
-	return record.ErrorCount{Class: failed.Class, Code: failed.Code}
-}

@@ -40,18 +40,18 @@ const maxIntervals = 240
 // result merges the clients' records. All clients must have ended.
 func (c *controller) result() *Result {
 	all := tally{finish: never}
-	var failures []record.ErrorCount
 	for _, one := range c.clients {
 		all = all.plus(one.tally)
-		failures = record.PlusErrors(failures, one.countedFailures())
 	}
 	b := c.lastBounds(all.finish)
 	begin, end := b.begin, b.end
-	pauses, paused := b.pausedIn()
 	var active int64
+	var statuses []record.StatusCount
 	r := &Result{Begin: begin, End: end}
 	for _, one := range c.clients {
 		active += one.span(b)
+		r.Failures = record.PlusErrors(r.Failures, one.failures)
+		statuses = record.PlusStatuses(statuses, one.statuses)
 		if one.samples != nil {
 			r.Samples = append(r.Samples, one.samples)
 		}
@@ -60,13 +60,13 @@ func (c *controller) result() *Result {
 	r.Measurement = record.Measurement{
 		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling,
 		StraddlingNS: all.straddled, BacklogNS: all.backlog,
-		FailedNS: &all.failed, Statuses: countedStatuses(c.clients),
+		FailedNS: &all.failed, Statuses: statuses,
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
 		WarmUp:    record.WarmUp{TookNS: b.running(begin) - c.began, Requests: all.warmedUp, Settled: c.settled},
 		Intervals: condense(c.course, maxIntervals),
 		Course:    c.merge(b.running(begin)),
 
-		EndedEarly: c.endedEarly, Pauses: pauses, PausedNS: int64(paused),
+		EndedEarly: c.endedEarly, Pauses: int64(len(b.pauses)), PausedNS: b.cut(end) - b.cut(begin),
 	}
 	r.Traces, r.Traced = tracesOf(c.clients)
 	setEnough(&r.WarmUp, until(c.course, b.running(end)), figureOf(&c.plan))
@@ -79,7 +79,6 @@ func (c *controller) result() *Result {
 	} else {
 		r.Pacing = &record.Pacing{Scheduled: all.recorded + c.unsent, Queued: all.queued, Unsent: c.unsent, SpunNS: all.spun}
 	}
-	r.Failures = failures
 	slices.SortFunc(r.Failures, func(a, b record.ErrorCount) int {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Class, b.Class))
 	})
@@ -184,14 +183,6 @@ func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogr
 		h.Add(of(one))
 	}
 	return h
-}
-
-// countedStatuses returns the counts of all clients by status.
-func countedStatuses(clients []*client) (all []record.StatusCount) {
-	for _, one := range clients {
-		all = record.PlusStatuses(all, one.statuses)
-	}
-	return all
 }
 
 // tracesOf returns the slowest traces of all clients, and the number of all.

@@ -106,12 +106,6 @@ func (b *bounds) open() *pause {
 	return nil
 }
 
-// pausedIn returns the number of pauses, those of the warm-up included, and the paused time
-// between the window's edges.
-func (b *bounds) pausedIn() (pauses int64, took time.Duration) {
-	return int64(len(b.pauses)), time.Duration(b.cut(b.end) - b.cut(b.begin))
-}
-
 // WarmUp limits the time before the window. With the zero value there is no
 // warm-up: the window opens with the first request.
 type WarmUp struct {

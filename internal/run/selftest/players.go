@@ -113,20 +113,15 @@ func (s *spin) play(ctx context.Context, ready func(string)) error {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		for ctx.Err() == nil && time.Since(begun) < s.For {
-			walk(memory)
+			for line := 0; line < len(memory); line += 64 { // of the cache
+				memory[line]++
+			}
 		}
 		if s.Every > 0 {
 			time.Sleep(s.Every - time.Since(begun))
 		}
 	}
 	return nil
-}
-
-// walk writes to each cache line (64 bytes) of the memory.
-func walk(memory []byte) {
-	for i := 0; i < len(memory); i += 64 {
-		memory[i]++
-	}
 }
 
 // disk is a process that writes to a file and syncs it.

@@ -41,7 +41,8 @@ func (p *proxy) play(ctx context.Context, ready func(string)) error {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
-			passing.close()
+			passing.reset()
+			passing.running.Wait()
 			return nil // the listener was closed because the play is over
 		}
 		passing.pass(conn.(*net.TCPConn))
@@ -102,11 +103,6 @@ func (p *passing) reset() {
 		_ = conn.Close()
 	}
 	p.conns = nil
-}
-
-func (p *passing) close() {
-	p.reset()
-	p.running.Wait()
 }
 
 type splitting struct{ to net.Conn }
