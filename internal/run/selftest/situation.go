@@ -19,11 +19,25 @@
 package selftest
 
 import (
+	"bufio"
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
 	"time"
 
+	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/lab"
+	"wirelab.dev/internal/run/worker"
 )
 
 // A Situation is one way in which a measurement can be false, and its harmless twin.
@@ -109,3 +123,202 @@ type machine struct {
 
 // A need returns the reason why a situation cannot be staged here, or "".
 type need func(machine) string
+
+// A Stage keeps one disturbance up during one trial. Acts use it from one goroutine.
+type Stage struct {
+	// ctx ends with the trial. Whatever an act starts ends with it.
+	ctx context.Context
+	// lab runs the trial. Acts may change its placement and its targets.
+	lab *lab.Lab
+	// directory is the trial's own. A disturber removes it after the trial.
+	directory string
+	// program is wirelab's own, and its arguments for a disturber.
+	program []string
+	// cell is the configuration that the trial measures. Acts may change it.
+	cell cell
+
+	launching []func(worker.Role, *worker.Launch)
+	inWindow  []func()
+	undo      []func() error
+	acting    sync.WaitGroup // of what inWindow runs
+	failed    error          // of what was to be staged as a worker starts
+
+	guard  sync.Mutex // of what follows
+	pids   map[worker.Role]int
+	opened bool
+}
+
+// onLaunchOf changes how the worker of a role is launched.
+func (s *Stage) onLaunchOf(role worker.Role, change func(*worker.Launch)) {
+	s.launching = append(s.launching, func(launched worker.Role, l *worker.Launch) {
+		if launched == role {
+			change(l)
+		}
+	})
+}
+
+// whenWindowOpens calls a function, once, when the window is known to be open: up to a
+// progress report, 250 ms, after it was. The stage waits for its end.
+func (s *Stage) whenWindowOpens(do func()) { s.inWindow = append(s.inWindow, do) }
+
+// atEnd undoes something when the trial has ended, in reverse order.
+func (s *Stage) atEnd(undo func() error) { s.undo = append(s.undo, undo) }
+
+// pid returns the process number of the role's worker, once it has started.
+func (s *Stage) pid(role worker.Role) int {
+	s.guard.Lock()
+	defer s.guard.Unlock()
+	return s.pids[role]
+}
+
+// launch is the lab's hook.
+func (s *Stage) launch(role worker.Role, l *worker.Launch) {
+	for _, change := range s.launching {
+		change(role, l)
+	}
+	started := l.OnStart
+	l.OnStart = func(pid int) {
+		s.guard.Lock()
+		s.pids[role] = pid
+		s.guard.Unlock()
+		if started != nil {
+			started(pid)
+		}
+	}
+}
+
+// observe runs the acts that wait for the window.
+func (s *Stage) observe(e live.Event) {
+	p, is := e.(live.Progress)
+	if !is {
+		return
+	}
+	s.guard.Lock()
+	first := !p.Warming && !s.opened
+	s.opened = s.opened || first
+	s.guard.Unlock()
+	if !first {
+		return
+	}
+	for _, do := range s.inWindow {
+		s.acting.Go(do) // ends by itself, or with ctx
+	}
+}
+
+// end undoes all that was staged. ctx must have ended.
+func (s *Stage) end() error {
+	s.acting.Wait()
+	var errs []error
+	for _, undo := range slices.Backward(s.undo) {
+		errs = append(errs, undo())
+	}
+	return errors.Join(errs...)
+}
+
+type actor struct {
+	address  string
+	pid      int
+	warnings []string // of its CPUs and its priority
+}
+
+// actorPatience limits the start of a disturber, actorGrace its end.
+const (
+	actorPatience = 5 * time.Second
+	actorGrace    = 3 * time.Second
+)
+
+// start starts a disturber and waits until it is ready. The stage ends it.
+func (s *Stage) start(p player, in host.Surroundings) (actor, error) {
+	text, err := json.Marshal(map[string]any{"player": nameOf(p), "as": p})
+	if err != nil {
+		return actor{}, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // its end is the stage's
+	command := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
+	command.WaitDelay = time.Second
+	input, inputErr := command.StdinPipe()
+	output, outputErr := command.StdoutPipe()
+	if err := errors.Join(inputErr, outputErr); err != nil {
+		cancel()
+		return actor{}, err
+	}
+	var warnings []string
+	if _, outlives := p.(*clean); outlives { // the kernel does not kill it with this process
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		err = command.Start()
+	} else {
+		warnings, err = host.StartPinned(command, in)
+	}
+	if err != nil {
+		cancel()
+		return actor{}, err
+	}
+	s.atEnd(func() error {
+		defer time.AfterFunc(actorGrace, cancel).Stop()
+		_ = input.Close()
+		_ = command.Wait() // how it ends does not matter
+		cancel()
+		return nil
+	})
+	defer time.AfterFunc(actorPatience, cancel).Stop()
+	if _, err := input.Write(append(text, '\n')); err != nil {
+		return actor{}, fmt.Errorf("start a disturber: %w", err)
+	}
+	line, err := bufio.NewReader(output).ReadBytes('\n')
+	if err != nil {
+		return actor{}, fmt.Errorf("a disturber did not get ready: %w", err)
+	}
+	var r readiness
+	if err := json.Unmarshal(line, &r); err != nil || r.Error != "" {
+		return actor{}, fmt.Errorf("a disturber did not get ready: %s", r.Error)
+	}
+	return actor{r.Address, command.Process.Pid, warnings}, nil
+}
+
+// newFolder makes the stage's folder, and starts what removes it.
+func (s *Stage) newFolder() (err error) {
+	if s.directory, err = os.MkdirTemp("", "wirelab-selftest-"); err != nil {
+		return fmt.Errorf("%w: %w", errNoStage, err)
+	}
+	if _, err = s.start(&clean{Folder: s.directory, Groups: host.QuotaGroupFolders(groupName())}, host.Surroundings{}); err != nil {
+		return fmt.Errorf("%w: %w", errNoStage, errors.Join(err, os.RemoveAll(s.directory)))
+	}
+	return nil
+}
+
+// errNoStage means that no situation can be staged.
+var errNoStage = errors.New("nothing can be staged")
+
+// other is a second wirelab, which measures until it is told to stop. It is ready when its
+// window is open.
+type other struct {
+	Worker []string `json:"worker"`
+	Folder string   `json:"folder"` // for its run
+}
+
+func (o *other) play(ctx context.Context, ready func(string)) error {
+	s, err := cell{load: closedFor(10 * time.Second)}.scenario()
+	if err != nil {
+		return err
+	}
+	run, err := createRun(o.Folder, s)
+	if err != nil {
+		return err
+	}
+	l := lab.New(o.Worker)
+	l.Observers = []live.Observer{(&Stage{inWindow: []func(){func() { ready("") }}}).observe}
+	err = l.Run(ctx, s.Plan(), run)
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return err
+}
+
+// createRun makes a run for the trials of a scenario.
+func createRun(directory string, s *scenario.Scenario) (*record.Run, error) {
+	plan := s.Plan()
+	return record.Create(directory, record.Manifest{
+		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
+		Trials: len(plan), Order: lab.Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+	})
+}
