@@ -161,12 +161,8 @@ func Newest(folder string, most int, mostBytes int64) []string {
 	entries, _ := os.ReadDir(folder)
 	for _, entry := range entries {
 		directory := filepath.Join(folder, entry.Name())
-		manifest, err := os.Stat(filepath.Join(directory, manifestFile))
-		if err != nil || !manifest.Mode().IsRegular() || manifest.Size() > mostBytes {
-			continue
-		}
-		records, err := os.Stat(filepath.Join(directory, recordsFile))
-		if err != nil || !records.Mode().IsRegular() || records.Size() > mostBytes {
+		manifest, known := statFile(filepath.Join(directory, manifestFile), mostBytes)
+		if _, recorded := statFile(filepath.Join(directory, recordsFile), mostBytes); !known || !recorded {
 			continue
 		}
 		runs = append(runs, dated{directory, manifest.ModTime()})
@@ -179,6 +175,11 @@ func Newest(folder string, most int, mostBytes int64) []string {
 		names = append(names, run.directory)
 	}
 	return names
+}
+
+func statFile(name string, mostBytes int64) (info os.FileInfo, ok bool) {
+	info, err := os.Stat(name)
+	return info, err == nil && info.Mode().IsRegular() && info.Size() <= mostBytes
 }
 
 // ReadManifest reads the manifest of a run directory, and nothing else.

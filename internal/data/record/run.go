@@ -25,6 +25,13 @@ var errLocked = errors.New("another process is writing this run: wait for it, or
 // errNoRun means that a directory lacks the file that Create writes first.
 var errNoRun = errors.New("not a run directory: it has no " + manifestFile + " or no " + recordsFile)
 
+func asNoRun(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNoRun
+	}
+	return err
+}
+
 // A Run is a run directory. A run from Create or Resume can be written, by
 // one goroutine at a time, and must be ended with Finish. A run from Open
 // can be read.
@@ -258,11 +265,8 @@ func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 // adds a warning, and nothing keeps other processes from writing the run.
 func (r *Run) openForWriting(flags int) error {
 	file, err := os.OpenFile(r.path(recordsFile), flags|os.O_APPEND, 0o644)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNoRun
-	}
 	if err != nil {
-		return err
+		return asNoRun(err)
 	}
 	err = lock(file)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -283,11 +287,8 @@ func (r *Run) read() error {
 		return err
 	}
 	file, err := os.Open(r.path(recordsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNoRun
-	}
 	if err != nil {
-		return err
+		return asNoRun(err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
 	for l, err := range readLines(file, once) {
@@ -308,11 +309,8 @@ func (r *Run) read() error {
 func (r *Run) readManifest() error {
 	name := r.path(manifestFile)
 	file, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNoRun
-	}
 	if err != nil {
-		return err
+		return asNoRun(err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxLineBytes))

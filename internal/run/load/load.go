@@ -109,8 +109,8 @@ type Plan struct {
 // Extra then describe the whole group, and each plan takes the share of its own callers. Plans that
 // share a seed and an instant of begin thus send the same requests together as one plan would.
 type Group struct {
-	First int // from 0
-	Of    int // callers of the whole group
+	First int `json:"first"` // from 0
+	Of    int `json:"of"`    // callers of the whole group
 }
 
 // A Cue names the signal that a plan waits for.

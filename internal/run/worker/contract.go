@@ -30,6 +30,7 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/load"
 )
 
 // Contract is the version of the contract that this package implements. A worker
@@ -112,13 +113,9 @@ type ClientSpec struct {
 	IntervalNS int64 `json:"interval_ns,omitempty"`
 }
 
-// A Group says which clients of a group a worker has: those from First on. The worker takes the
-// arrivals, bursts and extra requests of its clients, so that all workers of a group together
+// A Group says which clients of a group a worker has, so that all workers of a group together
 // send what a single worker with all clients would.
-type Group struct {
-	First int `json:"first"` // from 0
-	Of    int `json:"of"`    // clients of the whole group
-}
+type Group = load.Group
 
 // GroupOf returns the clients' group, which they are alone if the spec names none.
 func (c *ClientSpec) GroupOf() Group {

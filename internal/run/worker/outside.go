@@ -1,12 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
-
-	"cmp"
-	"slices"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"

@@ -22,7 +22,7 @@ func (s *Spec) Bounds() (load.Plan, error) {
 	l := s.Client.Load
 	open, err := s.arrivals()
 	return load.Plan{
-		Group:    (*load.Group)(s.Client.Group),
+		Group:    s.Client.Group,
 		Requests: l.RequestsPerClient, Extra: l.ExtraRequests, Duration: time.Duration(l.DurationNS),
 		Open: open, InFlight: l.InFlightLimit, Drain: time.Duration(l.DrainNS),
 		WarmUp:      load.WarmUp{AtLeast: time.Duration(l.WarmUpAtLeastNS), AtMost: time.Duration(l.WarmUpAtMostNS)},

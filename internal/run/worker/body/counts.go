@@ -116,12 +116,13 @@ const (
 	quiet = 60 * time.Millisecond
 )
 
-// counter counts every byte of one client and its caller.
+// counter counts every byte of one client and its caller. After an error it does nothing.
 type counter struct {
 	dialer   conn.Dialer
 	client   stack.Client
 	messages *messages
 	call     func(context.Context) error
+	err      error
 }
 
 // counted is a reading of all counters.
@@ -143,20 +144,13 @@ func (conns *connected) census(ctx context.Context, alive func()) (*worker.Censu
 		return nil, err
 	}
 	defer c.close()
-	begun, err := c.settled(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.calls(ctx, 1, alive); err != nil {
-		return nil, err
-	}
+	begun := c.settled(ctx)
+	c.calls(ctx, 1, alive)
 	first := c.read()
-	if err := c.calls(ctx, censusCalls, alive); err != nil {
-		return nil, err
-	}
-	last, err := c.settled(ctx)
-	if err != nil {
-		return nil, err
+	c.calls(ctx, censusCalls, alive)
+	last := c.settled(ctx)
+	if c.err != nil {
+		return nil, c.err
 	}
 	records := last.records.Since(first.records)
 	result := &worker.Census{
@@ -191,16 +185,11 @@ func (conns *connected) countSingles(ctx context.Context, call conn.Traffic, ali
 		return worker.Handshakes{}, err
 	}
 	defer c.close()
-	begun, err := c.settled(ctx) // after what a client opens to begin with
-	if err != nil {
-		return worker.Handshakes{}, err
-	}
-	if err := c.calls(ctx, censusSingles, alive); err != nil {
-		return worker.Handshakes{}, err
-	}
-	last, err := c.settled(ctx)
-	if err != nil {
-		return worker.Handshakes{}, err
+	begun := c.settled(ctx) // after what a client opens to begin with
+	c.calls(ctx, censusSingles, alive)
+	last := c.settled(ctx)
+	if c.err != nil {
+		return worker.Handshakes{}, c.err
 	}
 	if last.traffic.Transport == "tcp" {
 		return handshakes(last.records.Since(begun.records)), nil
@@ -247,26 +236,27 @@ func (c *counter) read() counted {
 	return state
 }
 
-func (c *counter) calls(ctx context.Context, n int, alive func()) error {
-	for range n {
+func (c *counter) calls(ctx context.Context, n int, alive func()) {
+	for i := 0; i < n && c.err == nil; i++ {
 		if err := c.call(ctx); err != nil {
-			return fmt.Errorf("a call for counting failed: %w", err)
+			c.err = fmt.Errorf("a call for counting failed: %w", err)
 		}
 		alive()
 	}
-	return nil
 }
 
 func (c *counter) close() { _ = c.client.Close() }
 
 // settled reads the counters when nothing follows the last call any more.
-func (c *counter) settled(ctx context.Context) (counted, error) {
-	select {
-	case <-ctx.Done():
-		return counted{}, context.Cause(ctx)
-	case <-time.After(quiet):
-		return c.read(), nil
+func (c *counter) settled(ctx context.Context) counted {
+	if c.err == nil {
+		select {
+		case <-ctx.Done():
+			c.err = context.Cause(ctx)
+		case <-time.After(quiet):
+		}
 	}
+	return c.read()
 }
 
 // messages counts the bytes of the encoded messages that calls send and receive.

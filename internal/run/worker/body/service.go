@@ -74,11 +74,7 @@ func (conns *connected) openService(ctx context.Context, spec *task, definition 
 		conns.own = append(conns.own, caller)
 		conns.callers = append(conns.callers, conns.noted(checked(caller)))
 	}
-	return begin(ctx, client, followers)
-}
-
-// begin makes the calls that users make before the load, some at a time.
-func begin(ctx context.Context, client service.Client, followers []service.Follower) error {
+	// The calls that users make before the load, some at a time.
 	return conn.OpenEach(ctx, len(followers), func(ctx context.Context, i int) error {
 		if err := followers[i].Begin(ctx, client); err != nil {
 			return fmt.Errorf("user %d of %d: %w", i+1, len(followers), err)

@@ -162,7 +162,7 @@ func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan 
 func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan live.Progress) {
 	t.Helper()
 	progress := make(chan live.Progress, 1000) // more than any client prints in the time of a check
-	client, err := worker.Start(worker.Launch{
+	client := launch(t, worker.Launch{
 		Name: "client", Command: p.Command, Spec: spec,
 		OnProgress: func(p live.Progress) {
 			select {
@@ -171,10 +171,6 @@ func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan live.
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Kill)
 	return client, progress
 }
 

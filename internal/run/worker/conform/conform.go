@@ -82,14 +82,19 @@ func (p Peer) network() string {
 
 func (p Peer) start(t T, command []string, spec worker.Spec) *worker.Process {
 	t.Helper()
-	process, err := worker.Start(worker.Launch{Name: string(spec.Role), Command: command, Spec: spec})
+	return launch(t, worker.Launch{Name: string(spec.Role), Command: command, Spec: spec})
+}
+
+func launch(t T, l worker.Launch) *worker.Process {
+	t.Helper()
+	process, err := worker.Start(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		process.Kill()
-		if spec.Client != nil {
-			_ = os.Remove(spec.Client.CallsFile) // few workers make it
+		if l.Spec.Client != nil {
+			_ = os.Remove(l.Spec.Client.CallsFile) // few workers make it
 		}
 	})
 	return process
