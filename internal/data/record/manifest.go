@@ -2,13 +2,10 @@ package record
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -148,43 +145,4 @@ func decodeManifest(data []byte) (m Manifest, err error) {
 func lineColumn(data []byte, offset int64) (line, column int) {
 	before := data[:min(max(offset, 0), int64(len(data)))]
 	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
-}
-
-// Newest returns the run directories in a folder, the last written first. It bounds their number,
-// and leaves out runs whose records have too many bytes. A missing folder has none.
-func Newest(folder string, most int, mostBytes int64) []string {
-	type dated struct {
-		directory string
-		written   time.Time
-	}
-	var runs []dated
-	entries, _ := os.ReadDir(folder)
-	for _, entry := range entries {
-		directory := filepath.Join(folder, entry.Name())
-		manifest, known := statFile(filepath.Join(directory, manifestFile), mostBytes)
-		if _, recorded := statFile(filepath.Join(directory, recordsFile), mostBytes); !known || !recorded {
-			continue
-		}
-		runs = append(runs, dated{directory, manifest.ModTime()})
-	}
-	slices.SortFunc(runs, func(a, b dated) int {
-		return cmp.Or(b.written.Compare(a.written), cmp.Compare(b.directory, a.directory))
-	})
-	var names []string
-	for _, run := range runs[:min(len(runs), most)] {
-		names = append(names, run.directory)
-	}
-	return names
-}
-
-func statFile(name string, mostBytes int64) (info os.FileInfo, ok bool) {
-	info, err := os.Stat(name)
-	return info, err == nil && info.Mode().IsRegular() && info.Size() <= mostBytes
-}
-
-// ReadManifest reads the manifest of a run directory, and nothing else.
-func ReadManifest(dir string) (Manifest, error) {
-	r := Run{Dir: dir}
-	err := r.readManifest()
-	return r.Manifest, err
 }

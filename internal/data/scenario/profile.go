@@ -211,17 +211,18 @@ func ParseLink(line string) (Network, error) {
 		set(into, key, mustParse([]byte(written)))
 	}
 	var raw, n Network
-	if p := decode(network, reflect.ValueOf(&raw).Elem()); p != nil {
-		return Network{}, fmt.Errorf("link %q: %w", line, p)
+	p := decode(network, reflect.ValueOf(&raw).Elem())
+	if p == nil {
+		p = ownProfiles().resolve(network)
 	}
-	if p := ownProfiles().resolve(network); p != nil {
-		return Network{}, fmt.Errorf("link %q: %w", line, p)
+	if p == nil {
+		p = decode(network, reflect.ValueOf(&n).Elem())
 	}
-	if p := decode(network, reflect.ValueOf(&n).Elem()); p != nil {
-		return Network{}, fmt.Errorf("link %q: %w", line, p)
+	if p == nil {
+		c := checker{tree: network}
+		p = c.network(func(...any) at { return nil }, Part{Network: n})
 	}
-	c := checker{tree: network}
-	if p := c.network(func(...any) at { return nil }, Part{Network: n}); p != nil {
+	if p != nil {
 		return Network{}, fmt.Errorf("link %q: %w", line, p)
 	}
 	return n, nil
