@@ -16,7 +16,6 @@ import (
 	"go/parser"
 	"go/printer"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -49,50 +48,23 @@ var otherMethods = map[string]string{"GetState": "State"}
 
 // Copy copies a module that the current module requires, writable, into a folder.
 func Copy(module, into string) error {
-	from, err := moduleDir(module)
+	if _, err := run("mod", "download", module); err != nil {
+		return err
+	}
+	from, err := run("list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		return err
 	}
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(into, relative)
-		if entry.IsDir() {
-			return os.MkdirAll(to, 0o755)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(to, data, 0o600)
-	})
+	return os.CopyFS(into, os.DirFS(from))
 }
 
-// moduleDir returns the folder of the module's source.
-func moduleDir(module string) (string, error) {
-	download := exec.Command("go", "mod", "download", module)
-	if _, err := download.Output(); err != nil {
-		return "", failure(download, err)
+// run runs the go command and returns what it printed.
+func run(arguments ...string) (string, error) {
+	out, err := exec.Command("go", arguments...).Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, exit.Stderr)
 	}
-	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
-	out, err := list.Output()
-	if err != nil {
-		return "", failure(list, err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-func failure(command *exec.Cmd, err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("%w\n%s", err, exit.Stderr)
-	}
-	return fmt.Errorf("%s: %w", strings.Join(command.Args, " "), err)
+	return strings.TrimSpace(string(out)), err
 }
 
 // Rewriter rewrites programs. Its names are those that both libraries have now.
@@ -114,22 +86,17 @@ func NewRewriter() (*Rewriter, error) {
 		},
 		fastPath: func(f *ast.FuncDecl) { r.fast[f.Name.Name] = true },
 	} {
-		list := exec.Command("go", "list", "-f", "{{.Dir}}", path)
-		dir, err := list.Output()
-		if err != nil {
-			return nil, failure(list, err)
-		}
-		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*.go"))
+		list, err := run("list", "-f", "{{range .GoFiles}}{{$.Dir}}/{{.}}\n{{end}}", path)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		for name := range strings.Lines(list) {
+			file, err := parser.ParseFile(token.NewFileSet(), strings.TrimSpace(name), nil, parser.SkipObjectResolution)
 			if err != nil {
 				return nil, err
 			}
 			for _, d := range file.Decls {
-				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() && !strings.HasSuffix(name, "_test.go") {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() {
 					see(f)
 				}
 			}
@@ -177,7 +144,15 @@ func (r *Rewriter) Source(name string, text []byte) (out []byte, changed []strin
 		return text, nil, nil
 	}
 	pass := pass{Rewriter: r, grpc: grpc, kept: map[*ast.SelectorExpr]bool{}}
-	ast.Inspect(file, pass.visit)
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncType:
+			pass.keepInterceptor(n)
+		case *ast.SelectorExpr:
+			pass.selector(n)
+		}
+		return true
+	})
 	if !pass.swapped {
 		return text, nil, nil
 	}
@@ -230,7 +205,7 @@ func addImport(file *ast.File, others bool) {
 	}
 }
 
-// pass is the way through one file.
+// A pass holds what is found on the way through one file.
 type pass struct {
 	*Rewriter
 	grpc    string // the name of package grpc
@@ -238,16 +213,6 @@ type pass struct {
 	swapped bool
 	others  bool // something else is taken from package grpc
 	changed []string
-}
-
-func (p *pass) visit(n ast.Node) bool {
-	switch n := n.(type) {
-	case *ast.FuncType:
-		p.keepInterceptor(n)
-	case *ast.SelectorExpr:
-		p.selector(n)
-	}
-	return true
 }
 
 // keepInterceptor leaves the types of an interceptor, which are grpc-go's in fastgrpc too.
@@ -320,14 +285,12 @@ func Build(into string, replaced map[string]string, programs ...Program) (failed
 // modfileWith writes the current module's go.mod with the modules replaced, and its go.sum.
 func modfileWith(into string, replaced map[string]string) (string, error) {
 	modfile := filepath.Join(into, "swapped.mod")
-	where := exec.Command("go", "env", "GOMOD")
-	own, err := where.Output()
+	own, err := run("env", "GOMOD")
 	if err != nil {
-		return "", failure(where, err)
+		return "", err
 	}
-	from := strings.TrimSuffix(strings.TrimSpace(string(own)), ".mod")
 	for _, suffix := range []string{".mod", ".sum"} {
-		data, err := os.ReadFile(from + suffix)
+		data, err := os.ReadFile(strings.TrimSuffix(own, ".mod") + suffix)
 		if err != nil {
 			return "", err
 		}
@@ -335,13 +298,10 @@ func modfileWith(into string, replaced map[string]string) (string, error) {
 			return "", err
 		}
 	}
-	arguments := []string{"mod", "edit"}
+	edit := []string{"mod", "edit"}
 	for module, dir := range replaced {
-		arguments = append(arguments, "-replace="+module+"="+dir)
+		edit = append(edit, "-replace="+module+"="+dir)
 	}
-	edit := exec.Command("go", append(arguments, modfile)...)
-	if _, err := edit.Output(); err != nil {
-		return "", failure(edit, err)
-	}
-	return modfile, nil
+	_, err = run(append(edit, modfile)...)
+	return modfile, err
 }
