@@ -40,16 +40,16 @@ var (
 	_ Client = (*fastgrpc.Client)(nil)
 )
 
-// Service is the channelz service for fixed lists of servers and clients.
-type Service struct {
+// service serves fixed lists of servers and clients.
+type service struct {
 	channelzgrpc.UnimplementedChannelzServer
 	servers []Server
 	clients []Client
 }
 
-// Register registers a Service for servers and clients on r.
+// Register registers the channelz service for servers and clients on r.
 func Register(r grpc.ServiceRegistrar, servers []Server, clients []Client) {
-	channelzgrpc.RegisterChannelzServer(r, &Service{servers: servers, clients: clients})
+	channelzgrpc.RegisterChannelzServer(r, &service{servers: servers, clients: clients})
 }
 
 // Servers have the identifiers 1, 2, …, clients firstClient, firstClient+1, …. A socket's
@@ -59,28 +59,27 @@ const (
 	socketsEach = 1 << 32
 )
 
-// GetServers lists the servers.
-func (s *Service) GetServers(_ context.Context, in *channelzgrpc.GetServersRequest) (*channelzgrpc.GetServersResponse, error) {
+func notFound(what string, id int64) error {
+	return status.Errorf(codes.NotFound, "no %s with ID %d", what, id)
+}
+
+func (s *service) GetServers(_ context.Context, in *channelzgrpc.GetServersRequest) (*channelzgrpc.GetServersResponse, error) {
 	out := &channelzgrpc.GetServersResponse{End: true}
-	for i := range s.servers {
-		if id := int64(i + 1); id >= in.GetStartServerId() {
-			out.Server = append(out.Server, s.server(id))
-		}
+	for i := max(1, in.GetStartServerId()); i <= int64(len(s.servers)); i++ {
+		out.Server = append(out.Server, s.server(i))
 	}
 	return out, nil
 }
 
-// GetServer describes one server.
-func (s *Service) GetServer(_ context.Context, in *channelzgrpc.GetServerRequest) (*channelzgrpc.GetServerResponse, error) {
-	out := &channelzgrpc.GetServerResponse{Server: s.server(in.GetServerId())}
-	if out.Server == nil {
-		return nil, status.Errorf(codes.NotFound, "no server with ID %d", in.GetServerId())
+func (s *service) GetServer(_ context.Context, in *channelzgrpc.GetServerRequest) (*channelzgrpc.GetServerResponse, error) {
+	if server := s.server(in.GetServerId()); server != nil {
+		return &channelzgrpc.GetServerResponse{Server: server}, nil
 	}
-	return out, nil
+	return nil, notFound("server", in.GetServerId())
 }
 
 // server returns nil for an unknown identifier.
-func (s *Service) server(id int64) *channelzgrpc.Server {
+func (s *service) server(id int64) *channelzgrpc.Server {
 	if id < 1 || id > int64(len(s.servers)) {
 		return nil
 	}
@@ -93,43 +92,32 @@ func (s *Service) server(id int64) *channelzgrpc.Server {
 	}
 }
 
-// GetServerSockets lists a server's connections.
-func (s *Service) GetServerSockets(_ context.Context, in *channelzgrpc.GetServerSocketsRequest) (*channelzgrpc.GetServerSocketsResponse, error) {
+func (s *service) GetServerSockets(_ context.Context, in *channelzgrpc.GetServerSocketsRequest) (*channelzgrpc.GetServerSocketsResponse, error) {
 	id := in.GetServerId()
 	if s.server(id) == nil {
-		return nil, status.Errorf(codes.NotFound, "no server with ID %d", id)
+		return nil, notFound("server", id)
 	}
-	out := &channelzgrpc.GetServerSocketsResponse{End: true}
-	for _, ref := range refs(id, s.conns(id)) {
-		if ref.SocketId >= in.GetStartSocketId() {
-			out.SocketRef = append(out.SocketRef, ref)
-		}
-	}
-	return out, nil
+	known := slices.DeleteFunc(refs(id, s.conns(id)), func(ref *channelzgrpc.SocketRef) bool { return ref.SocketId < in.GetStartSocketId() })
+	return &channelzgrpc.GetServerSocketsResponse{SocketRef: known, End: true}, nil
 }
 
-// GetTopChannels lists the clients.
-func (s *Service) GetTopChannels(_ context.Context, in *channelzgrpc.GetTopChannelsRequest) (*channelzgrpc.GetTopChannelsResponse, error) {
+func (s *service) GetTopChannels(_ context.Context, in *channelzgrpc.GetTopChannelsRequest) (*channelzgrpc.GetTopChannelsResponse, error) {
 	out := &channelzgrpc.GetTopChannelsResponse{End: true}
-	for i := range s.clients {
-		if id := int64(firstClient + i); id >= in.GetStartChannelId() {
-			out.Channel = append(out.Channel, s.channel(id))
-		}
+	for i := max(firstClient, in.GetStartChannelId()); i < firstClient+int64(len(s.clients)); i++ {
+		out.Channel = append(out.Channel, s.channel(i))
 	}
 	return out, nil
 }
 
-// GetChannel describes one client.
-func (s *Service) GetChannel(_ context.Context, in *channelzgrpc.GetChannelRequest) (*channelzgrpc.GetChannelResponse, error) {
-	out := &channelzgrpc.GetChannelResponse{Channel: s.channel(in.GetChannelId())}
-	if out.Channel == nil {
-		return nil, status.Errorf(codes.NotFound, "no channel with ID %d", in.GetChannelId())
+func (s *service) GetChannel(_ context.Context, in *channelzgrpc.GetChannelRequest) (*channelzgrpc.GetChannelResponse, error) {
+	if channel := s.channel(in.GetChannelId()); channel != nil {
+		return &channelzgrpc.GetChannelResponse{Channel: channel}, nil
 	}
-	return out, nil
+	return nil, notFound("channel", in.GetChannelId())
 }
 
 // channel returns nil for an unknown identifier.
-func (s *Service) channel(id int64) *channelzgrpc.Channel {
+func (s *service) channel(id int64) *channelzgrpc.Channel {
 	if id < firstClient || id >= firstClient+int64(len(s.clients)) {
 		return nil
 	}
@@ -147,20 +135,17 @@ func (s *Service) channel(id int64) *channelzgrpc.Channel {
 	}
 }
 
-// GetSocket describes one connection.
-func (s *Service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest) (*channelzgrpc.GetSocketResponse, error) {
+func (s *service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest) (*channelzgrpc.GetSocketResponse, error) {
 	owner, place := in.GetSocketId()/socketsEach, in.GetSocketId()%socketsEach
 	conns := s.conns(owner)
 	if place < 0 || place >= int64(len(conns)) {
-		return nil, status.Errorf(codes.NotFound, "no socket with ID %d", in.GetSocketId())
+		return nil, notFound("socket", in.GetSocketId())
 	}
 	c := conns[place]
 	return &channelzgrpc.GetSocketResponse{Socket: &channelzgrpc.Socket{
 		Ref: refs(owner, conns)[place],
 		Data: &channelzgrpc.SocketData{
-			StreamsStarted:   int64(c.Counters.CallsStarted),
-			StreamsSucceeded: int64(c.Counters.CallsSucceeded),
-			StreamsFailed:    int64(c.Counters.CallsFailed),
+			StreamsStarted: int64(c.Counters.CallsStarted), StreamsSucceeded: int64(c.Counters.CallsSucceeded), StreamsFailed: int64(c.Counters.CallsFailed),
 		},
 		Local: address(c.Local), Remote: address(c.Remote),
 	}}, nil
@@ -168,7 +153,7 @@ func (s *Service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest
 
 // conns returns the connections of a server or client, none for an unknown identifier.
 // Their order is stable while none is opened or closed.
-func (s *Service) conns(owner int64) []fastgrpc.ConnInfo {
+func (s *service) conns(owner int64) []fastgrpc.ConnInfo {
 	var conns []fastgrpc.ConnInfo
 	switch {
 	case owner >= 1 && owner <= int64(len(s.servers)):
@@ -195,9 +180,8 @@ func address(a net.Addr) *channelzgrpc.Address {
 		return nil
 	}
 	if ap, err := netip.ParseAddrPort(a.String()); err == nil {
-		return &channelzgrpc.Address{Address: &channelzgrpc.Address_TcpipAddress{TcpipAddress: &channelzgrpc.Address_TcpIpAddress{
-			IpAddress: ap.Addr().AsSlice(), Port: int32(ap.Port()),
-		}}}
+		tcp := &channelzgrpc.Address_TcpIpAddress{IpAddress: ap.Addr().AsSlice(), Port: int32(ap.Port())}
+		return &channelzgrpc.Address{Address: &channelzgrpc.Address_TcpipAddress{TcpipAddress: tcp}}
 	}
 	if a.Network() == "unix" {
 		return &channelzgrpc.Address{Address: &channelzgrpc.Address_UdsAddress_{UdsAddress: &channelzgrpc.Address_UdsAddress{Filename: a.String()}}}
