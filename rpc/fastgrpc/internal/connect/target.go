@@ -1,9 +1,17 @@
 package connect
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/resolver"
@@ -18,44 +26,43 @@ func (unsupportedError) Error() string { return "not supported by fastgrpc" }
 
 func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
+// foreign are the schemes whose registered resolvers need grpc-go's own client.
+var foreign = []string{"xds", "google-c2p", "grpclb"}
+
 // ParseTarget parses a target as grpc.NewClient does, and finds its resolver among the
 // program's and the registered ones. Without a scheme that has a resolver, the target is a
-// DNS name.
-func ParseTarget(s string, own []resolver.Builder) (resolver.Target, resolver.Builder, error) {
-	if u, err := url.Parse(s); err == nil {
-		if b := resolverFor(u.Scheme, own); b != nil {
-			return checkedTarget(u, b)
+// DNS name. It refuses what grpc-go's resolvers for unix sockets fail on later.
+func ParseTarget(s string, own []resolver.Builder) (_ resolver.Target, b resolver.Builder, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("fastgrpc: target %q: %w", s, err)
 		}
-		switch u.Scheme {
-		case "xds", "google-c2p", "grpclb":
-			return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: scheme %s: %w", s, u.Scheme, ErrUnsupported)
+	}()
+	u, bad := url.Parse(s)
+	if bad == nil {
+		if b = resolverFor(u.Scheme, own); b == nil && slices.Contains(foreign, u.Scheme) {
+			return resolver.Target{}, nil, fmt.Errorf("scheme %s: %w", u.Scheme, ErrUnsupported)
 		}
 	}
-	scheme := resolver.GetDefaultScheme()
-	if scheme == "passthrough" { // unless the program has set another
-		scheme = "dns"
-	}
-	u, err := url.Parse(scheme + ":///" + s)
-	if err != nil {
-		return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: %w", s, err)
-	}
-	b := resolverFor(u.Scheme, own)
 	if b == nil {
-		return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: no resolver for the default scheme %s", s, scheme)
-	}
-	return checkedTarget(u, b)
-}
-
-// checkedTarget refuses what grpc-go's resolvers for unix sockets fail on later.
-func checkedTarget(u *url.URL, b resolver.Builder) (resolver.Target, resolver.Builder, error) {
-	switch u.Scheme {
-	case "unix", "unix-abstract":
-		if u.Host != "" || u.Path+u.Opaque == "" {
-			return resolver.Target{}, nil, fmt.Errorf("fastgrpc: target %q: want unix:path or unix:///absolute/path", u)
+		scheme := resolver.GetDefaultScheme()
+		if scheme == "passthrough" { // unless the program has set another
+			scheme = "dns"
 		}
+		if u, err = url.Parse(scheme + ":///" + s); err != nil {
+			return resolver.Target{}, nil, err
+		}
+		if b = resolverFor(u.Scheme, own); b == nil {
+			return resolver.Target{}, nil, fmt.Errorf("no resolver for the default scheme %s", scheme)
+		}
+	}
+	if isUnix(u.Scheme) && (u.Host != "" || u.Path+u.Opaque == "") {
+		return resolver.Target{}, nil, errors.New("want unix:path or unix:///absolute/path")
 	}
 	return resolver.Target{URL: *u}, b, nil
 }
+
+func isUnix(scheme string) bool { return scheme == "unix" || scheme == "unix-abstract" }
 
 // resolverFor returns the resolver for a scheme, or nil.
 func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
@@ -64,8 +71,7 @@ func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
 			return b
 		}
 	}
-	switch scheme {
-	case "xds", "google-c2p", "grpclb": // registered ones need grpc-go's own client
+	if slices.Contains(foreign, scheme) {
 		return nil
 	}
 	return resolver.Get(scheme)
@@ -109,8 +115,7 @@ func escapeAuthority(s string) string {
 // NetworkOf returns the network and the address of a resolver's address. The scheme of
 // the target or of the address decides, never the address's letters.
 func NetworkOf(target resolver.Target, addr string) (network, path string) {
-	switch target.URL.Scheme {
-	case "unix", "unix-abstract":
+	if isUnix(target.URL.Scheme) {
 		return "unix", addr
 	}
 	rest, isUnix := strings.CutPrefix(addr, "unix:")
@@ -122,3 +127,112 @@ func NetworkOf(target resolver.Target, addr string) (network, path string) {
 	}
 	return "unix", rest
 }
+
+// ProxyOf returns a function that returns the proxy for connections to an address, or nil.
+// name is not "" if the proxy also resolves the target's name. The environment
+// variables HTTPS_PROXY and NO_PROXY decide, as in grpc-go; fromEnvironment reads them. With
+// localDNS, only this end resolves names.
+func ProxyOf(target resolver.Target, fromEnvironment func(*http.Request) (*url.URL, error), localDNS bool) (proxy func(addr string) *url.URL, name string, err error) {
+	lookup := func(addr string) (*url.URL, error) {
+		return fromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: addr}})
+	}
+	leave := target.URL.Scheme == "dns" && !localDNS
+	addr := target.Endpoint()
+	if leave {
+		if addr, err = withPort(addr); err != nil {
+			return nil, "", fmt.Errorf("fastgrpc: target %q: %w", target.Endpoint(), err)
+		}
+	}
+	through, err := lookup(addr)
+	if err != nil {
+		return nil, "", fmt.Errorf("fastgrpc: proxy for target %q: %w", target.Endpoint(), err)
+	}
+	if through == nil {
+		return nil, "", nil
+	}
+	if leave {
+		name = addr
+	}
+	return func(addr string) *url.URL {
+		if u, err := lookup(addr); err != nil || u == nil {
+			return nil // excepted by NO_PROXY
+		}
+		return through
+	}, name, nil
+}
+
+// withPort adds the port, which a proxy needs and a DNS target may leave out.
+func withPort(target string) (string, error) {
+	host, port, err := net.SplitHostPort(target)
+	switch {
+	case target == "":
+		return "", errors.New("missing address")
+	case err != nil:
+		return net.JoinHostPort(target, "443"), nil //nolint:nilerr // there is no port to split off
+	case port == "":
+		return "", errors.New("missing port after port-separator colon")
+	case host == "":
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// ThroughProxy asks an HTTP proxy for a connection to addr.
+func ThroughProxy(ctx context.Context, proxy *url.URL, addr, userAgent string) (net.Conn, error) {
+	at := proxy.Host
+	if proxy.Port() == "" {
+		at = net.JoinHostPort(proxy.Hostname(), "443")
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
+	defer stop()
+	through, err := tunnel(nc, proxy.User, addr, userAgent)
+	if err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("proxy %s: %w", proxy.Host, err)
+	}
+	return through, nil
+}
+
+// maxProxyReply bounds the header of a proxy's reply.
+const maxProxyReply = 64 << 10
+
+// tunnel sends the request to the proxy, and returns the connection behind its reply.
+func tunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, error) {
+	req := &http.Request{
+		Method: http.MethodConnect, URL: &url.URL{Host: addr}, Host: addr,
+		Header: http.Header{"User-Agent": {userAgent}},
+	}
+	if user != nil {
+		password, _ := user.Password()
+		req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+	}
+	if err := req.Write(nc); err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(io.LimitReader(nc, maxProxyReply))
+	reply, err := http.ReadResponse(r, req)
+	if err != nil {
+		return nil, err
+	}
+	_ = reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("CONNECT %s: %s", addr, reply.Status)
+	}
+	if n := r.Buffered(); n > 0 {
+		head, _ := r.Peek(n) // the server's first bytes
+		return &headedConn{nc, io.MultiReader(bytes.NewReader(head), nc)}, nil
+	}
+	return nc, nil
+}
+
+// A headedConn is a connection whose first bytes have been read already.
+type headedConn struct {
+	net.Conn
+	all io.Reader
+}
+
+func (c *headedConn) Read(p []byte) (int, error) { return c.all.Read(p) }

@@ -1,3 +1,8 @@
+// Package connect holds what a client needs to know of connecting before it has a connection:
+// targets with their resolvers and authorities, proxies, pauses between attempts, the watch
+// over a server's health, and the serializer on which resolvers and balancers run.
+//
+// It must not know the client's connections or calls.
 package connect
 
 import (
@@ -5,6 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -58,5 +66,79 @@ func watchOnce(ctx context.Context, cc grpc.ClientConnInterface, service string,
 		} else {
 			report(connectivity.TransientFailure, fmt.Errorf("connection active but health check failed. status=%s", reply.Status))
 		}
+	}
+}
+
+// Backoff returns gRPC's connection backoff (grpc/doc/connection-backoff.md):
+// exponential, bounded, with jitter.
+func Backoff(b *backoff.Config, failures int) time.Duration {
+	if failures == 0 {
+		return b.BaseDelay
+	}
+	d, most := float64(b.BaseDelay), float64(b.MaxDelay)
+	for ; failures > 0 && d < most; failures-- {
+		d *= b.Multiplier
+	}
+	d = min(d, most)
+	d *= 1 + b.Jitter*(2*rand.Float64()-1)
+	return time.Duration(max(d, 0))
+}
+
+// Sleep waits, and reports whether all of d passed before ctx or now ended it.
+func Sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-now:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// A Serializer runs functions one at a time, in order, on a goroutine that exists only
+// while there is something to run. Resolvers and balancers are called on one, because
+// they expect calls that do not overlap and come without any lock held.
+type Serializer struct {
+	mu      sync.Mutex
+	queue   []func()
+	running chan struct{} // closed when the queue is empty; nil if it is
+}
+
+// Do queues a function.
+func (s *Serializer) Do(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, f)
+	if s.running == nil {
+		s.running = make(chan struct{})
+		go s.run()
+	}
+}
+
+func (s *Serializer) run() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) > 0 {
+		f := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		f()
+		s.mu.Lock()
+	}
+	s.queue = nil
+	close(s.running)
+	s.running = nil
+}
+
+// Wait returns when all functions have run.
+func (s *Serializer) Wait() {
+	s.mu.Lock()
+	running := s.running
+	s.mu.Unlock()
+	if running != nil {
+		<-running
 	}
 }
