@@ -1,8 +1,12 @@
 package message
 
 import (
+	"bytes"
+	"io"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
@@ -10,7 +14,6 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
@@ -26,13 +29,6 @@ type Codec interface {
 	// Name returns the content-subtype.
 	Name() string
 }
-
-// vtUnmarshaler and vtAliasUnmarshaler have vtprotobuf's decoding methods: with and without
-// a copy of bytes fields.
-type (
-	vtUnmarshaler      interface{ UnmarshalVT([]byte) error }
-	vtAliasUnmarshaler interface{ UnmarshalVTUnsafe([]byte) error }
-)
 
 // ProtoCodec encodes protobuf messages straight into the buffer that is sent.
 type ProtoCodec struct {
@@ -54,11 +50,18 @@ func (c ProtoCodec) Decode(data []byte, v any, alias bool) error {
 		return err
 	}
 	if c.VT {
-		if read := vtMethod(v, alias); read != nil {
+		var read func([]byte) error
+		if m, ok := v.(interface{ UnmarshalVT([]byte) error }); ok {
+			read = m.UnmarshalVT
+		}
+		if m, ok := v.(interface{ UnmarshalVTUnsafe([]byte) error }); ok && alias {
+			read = m.UnmarshalVTUnsafe // does not copy bytes fields
+		}
+		if read != nil {
 			if err := checkDepth(data, m.ProtoReflect().Descriptor()); err != nil {
 				return err
 			}
-			reset(v)
+			proto.Reset(m) // ResetVT would reuse memory that the program may still refer to
 			return read(data)
 		}
 	}
@@ -66,25 +69,6 @@ func (c ProtoCodec) Decode(data []byte, v any, alias bool) error {
 		return rpccall.UnmarshalAliased(data, m)
 	}
 	return proto.Unmarshal(data, m)
-}
-
-// vtMethod returns v's decoding method, or nil.
-func vtMethod(v any, alias bool) func([]byte) error {
-	if m, ok := v.(vtAliasUnmarshaler); ok && alias {
-		return m.UnmarshalVTUnsafe
-	}
-	if m, ok := v.(vtUnmarshaler); ok {
-		return m.UnmarshalVT
-	}
-	return nil
-}
-
-// reset clears a message before it is decoded into. vtprotobuf's ResetVT would reuse
-// its memory, which the program may still refer to.
-func reset(v any) {
-	if r, ok := v.(interface{ Reset() }); ok {
-		r.Reset()
-	}
 }
 
 // CodecV2 adapts a registered or forced encoding.CodecV2.
@@ -187,8 +171,7 @@ func Encode(c Codec, compressor encoding.Compressor, v any, limit int) (*batchio
 		}
 		b = packed
 	}
-	size := len(b.Data) - wire.PrefixLen
-	if err := checkSendSize(size, limit); err != nil {
+	if err := checkSendSize(len(b.Data)-wire.PrefixLen, limit); err != nil {
 		b.Release()
 		return nil, err
 	}
@@ -199,10 +182,10 @@ func Encode(c Codec, compressor encoding.Compressor, v any, limit int) (*batchio
 
 // checkSendSize also refuses what the prefix cannot tell, whatever the limit.
 func checkSendSize(size, limit int) error {
-	if size > limit {
+	switch {
+	case size > limit:
 		return rpccall.TooLarge("fastgrpc: trying to send message", size, limit)
-	}
-	if uint64(size) > math.MaxUint32 {
+	case uint64(size) > math.MaxUint32:
 		return status.Errorf(codes.ResourceExhausted, "fastgrpc: message too large (%d bytes): gRPC's longest has %d", size, uint32(math.MaxUint32))
 	}
 	return nil
@@ -242,4 +225,69 @@ func Decode(c Codec, compressor encoding.Compressor, m *Message, v any, o Decode
 		return size, status.Errorf(codes.Internal, "fastgrpc: unmarshal: %v", err)
 	}
 	return size, nil
+}
+
+// AcceptedCompressors returns the value of grpc-accept-encoding: the common names, more
+// names, and the one that the call itself uses, as far as they are registered. Grpc-go
+// does not export its list.
+func AcceptedCompressors(more []string, used encoding.Compressor) string {
+	var names []string
+	for _, name := range append([]string{"gzip", "zstd", "snappy", "deflate", "br", "lz4", CompressorName(used)}, more...) {
+		if encoding.GetCompressor(name) != nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// compress returns a buffer with room for the prefix, followed by compressed data.
+func compress(c encoding.Compressor, data []byte) (*batchio.Buffer, error) {
+	b := batchio.NewBuffer(wire.PrefixLen + len(data))
+	out := bytes.NewBuffer(b.Data[:wire.PrefixLen])
+	w, err := c.Compress(out)
+	if err == nil {
+		if _, err = w.Write(data); err == nil {
+			err = w.Close()
+		}
+	}
+	if err != nil {
+		b.Release()
+		return nil, err
+	}
+	b.SetData(out.Bytes())
+	return b, nil
+}
+
+// decompress returns the decompressed data, or an error above limit bytes: a small
+// message must not expand into any amount of memory.
+func decompress(c encoding.Compressor, data []byte, limit int) (*batchio.Buffer, error) {
+	r, err := c.Decompress(bytes.NewReader(data))
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "fastgrpc: decompress: %v", err)
+	}
+	room := max(limit, limit+1, 1) // one byte more tells a message that is too large
+	b := batchio.NewBuffer(min(room, max(4*len(data), 512)))
+	filled := 0
+	for {
+		n, err := r.Read(b.Data[filled:])
+		filled += n
+		if filled > limit {
+			b.Release()
+			return nil, rpccall.TooLarge("fastgrpc: received message after decompression", filled, limit)
+		}
+		if err == io.EOF {
+			b.Data = b.Data[:filled]
+			return b, nil
+		}
+		if err != nil {
+			b.Release()
+			return nil, status.Errorf(codes.Internal, "fastgrpc: decompress: %v", err)
+		}
+		if filled == len(b.Data) {
+			grown := batchio.NewBuffer(min(room, 2*filled))
+			copy(grown.Data, b.Data)
+			b.Release()
+			b = grown
+		}
+	}
 }
