@@ -19,7 +19,6 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/config"
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
-	"wirelab.dev/rpc/fastgrpc/internal/ending"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
@@ -60,7 +59,7 @@ type picking struct {
 }
 
 // ErrClientClosed is the error of calls on a closed client.
-var ErrClientClosed = ending.ErrClientClosed
+var ErrClientClosed = errors.New("fastgrpc: the client is closed")
 
 var errClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
 

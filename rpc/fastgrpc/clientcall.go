@@ -241,7 +241,7 @@ func (c *clientCall) onData(data []byte, end bool) {
 	if c.end.Done() {
 		c.conn.h2.Consume(&c.h2, len(data))
 	} else if err := c.inbox.Receive(c.conn.source(), &c.h2, data, c.streaming); err != nil {
-		c.fail(ending.BadMessage(err))
+		c.fail(ending.Failed(err))
 	} else if c.streaming && c.inbox.Len() > 0 {
 		rpccall.WakeOne(c.signal)
 	}

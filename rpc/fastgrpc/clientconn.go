@@ -263,7 +263,7 @@ func (cc *clientConn) ConnLost(err error) {
 // cancel ends a call because its context ended with err.
 func (cc *clientConn) cancel(c *clientCall, err error) {
 	cc.Mu.Lock()
-	end := ending.Context(err)
+	end := ending.Failed(status.FromContextError(err).Err())
 	c.fail(end)
 	if c.streaming && c.inbox.Len() > 0 {
 		// Unread messages are dropped, even if the call had succeeded.
@@ -290,7 +290,7 @@ func (cc *clientConn) shutdown() {
 		return
 	}
 	cc.drain()
-	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(ending.ClientClosed()) })
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(ending.Failed(errClosedStatus)) })
 	cc.h2.GoAway(http2.ErrCodeNo, "")
 	cc.CloseLocked(ErrClientClosed) // and wakes them
 }

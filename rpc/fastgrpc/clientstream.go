@@ -82,7 +82,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 			break
 		}
 		if err = s.tries.next(ctx, c, &s.info, &attemptEnd{final: s.initial.dropped}, err); err != nil {
-			s.finish(ending.Abandoned(err))
+			s.finish(ending.Failed(err))
 			return nil, err
 		}
 	}
@@ -242,7 +242,7 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 	b, err := message.Encode(s.info.codec, s.info.compressor, m, s.info.MaxSend)
 	if err != nil {
-		end := ending.Abandoned(err)
+		end := ending.Failed(err)
 		s.abort(end)
 		s.finish(end)
 		return err
@@ -326,7 +326,7 @@ func (s *clientStream) read(m *message.Message, v any) (end ending.Ending) {
 	}
 	size, err := message.Decode(info.codec, c.received, m, v, how)
 	if err != nil {
-		end = ending.Abandoned(err)
+		end = ending.Failed(err)
 		s.abort(end)
 		return end
 	}

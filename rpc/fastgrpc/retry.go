@@ -175,7 +175,7 @@ func (s *clientStream) retry(c *clientCall) bool {
 	defer c.conn.Mu.Unlock()
 	c.decided = true
 	if err != c.end.Err { //nolint:errorlint // whether it is the same one
-		c.end = ending.Abandoned(err)
+		c.end = ending.Failed(err)
 	}
 	return false
 }

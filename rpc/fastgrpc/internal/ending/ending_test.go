@@ -1,7 +1,6 @@
 package ending
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -27,10 +26,8 @@ func TestOnlyTrailersSucceed(t *testing.T) {
 		"response": BadResponse(codes.OK, "odd"),
 		"reset":    Reset(h2.Reset{}, batchio.Epoch),
 		"lost":     ConnLost(&net.TCPAddr{}, io.EOF),
-		"closed":   ClientClosed(),
-		"context":  Context(context.Canceled),
-		"OK error": Abandoned(rpccall.WithCause(fine, io.EOF)),
-		"nil":      Abandoned(nil),
+		"OK error": Failed(rpccall.WithCause(fine, io.EOF)),
+		"nil":      Failed(nil),
 	} {
 		if end.Err == nil || status.Code(end.Err) == codes.OK || end.Kind == Succeeded || errors.Is(end.Err, io.EOF) {
 			t.Errorf("%s ends a call with %+v", name, end)
