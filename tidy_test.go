@@ -68,7 +68,6 @@ var outgrown = []string{
 	"internal/wire/schema",
 	"internal/wire/stack/connectstack",
 	"internal/wire/stack/fake",
-	"rpc/fastgrpc",
 }
 
 func TestTreeIsTidy(t *testing.T) {

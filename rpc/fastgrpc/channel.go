@@ -58,11 +58,6 @@ type picking struct {
 	changed    chan struct{}
 }
 
-// ErrClientClosed is the error of calls on a closed client.
-var ErrClientClosed = errors.New("fastgrpc: the client is closed")
-
-var errClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
-
 func (ch *channel) init(c *Client) error {
 	ch.client = c
 	ch.subConns = make(map[*subConn]struct{})
@@ -203,8 +198,13 @@ type picked struct {
 // pickConn returns a connection for a call. It waits while the client is connecting, and
 // with WaitForReady also after failures.
 func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (picked, error) {
-	if info.on != nil {
-		return info.on.pickConn()
+	if cc := info.on; cc != nil {
+		select {
+		case <-cc.draining:
+			return picked{drop: true}, errSubConnNotReady
+		default:
+			return picked{conn: cc}, nil
+		}
 	}
 	w := pickWait{seen: -1}
 	p := c.pick.Load()

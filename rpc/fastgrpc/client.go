@@ -3,10 +3,7 @@ package fastgrpc
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,16 +12,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/connect"
 	"wirelab.dev/rpc/fastgrpc/internal/ending"
-	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -35,8 +29,7 @@ type Client struct {
 	opts      clientOptions
 	target    string
 	authority string
-	scheme    string // http or https, for the :scheme of requests
-	codec     message.Codec
+	scheme    string            // http or https, for the :scheme of requests
 	unary     grpc.UnaryInvoker // the interceptors, or nil
 	stream    grpc.Streamer
 
@@ -64,9 +57,6 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	if c.opts.creds.Info().SecurityProtocol == "tls" {
 		c.scheme = "https"
 	}
-	if c.codec = c.opts.codecFor(""); c.codec == nil {
-		return nil, errors.New("fastgrpc: no proto codec is registered")
-	}
 	c.pingTime.Store(int64(c.opts.keepalive.Time))
 	c.fixed.Store(&map[string]*h2.FixedFields{})
 	c.unary = rpccall.ChainUnaryClient(c.opts.unaryInterceptors, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
@@ -87,13 +77,6 @@ func (c *Client) Target() string { return c.target }
 // Close ends all connections and calls.
 func (c *Client) Close() error { return c.channel.close() }
 
-// doublePingInterval reacts to a server's GOAWAY "too_many_pings".
-func (c *Client) doublePingInterval() {
-	if t := c.pingTime.Load(); t < int64(lifetime.Forever)/2 {
-		c.pingTime.CompareAndSwap(t, 2*t)
-	}
-}
-
 // Invoke makes a unary call. Generated code calls it.
 func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if c.unary != nil {
@@ -112,7 +95,7 @@ func (c *Client) allOptions(opts []grpc.CallOption) []grpc.CallOption {
 
 func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts []grpc.CallOption) (err error) {
 	info := &in.info
-	optionErr := info.readOptions(c, defaults, opts)
+	optionErr := info.readOptions(&c.opts, defaults, opts)
 	if len(info.OnFinish) > 0 {
 		defer func() { info.Finished(err) }()
 	}
@@ -131,6 +114,31 @@ func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts 
 	return c.invoke(ctx, in)
 }
 
+// NewStream begins a streaming call. Generated code calls it.
+func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if c.stream != nil {
+		return c.stream(ctx, desc, nil, method, c.allOptions(opts)...)
+	}
+	return c.streamWith(ctx, desc, method, c.opts.callOptions, opts)
+}
+
+func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (_ grpc.ClientStream, err error) {
+	var info callInfo
+	timeout := time.Duration(-1)
+	if err = info.readOptions(&c.opts, defaults, opts); err == nil {
+		timeout, err = c.configure(ctx, method, &info)
+	}
+	if err != nil {
+		info.Finished(err)
+		return nil, err
+	}
+	cancel := context.CancelFunc(func() {})
+	if timeout >= 0 {
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+	}
+	return c.newStream(ctx, cancel, desc, method, info)
+}
+
 // configure applies the service config to a call. The timeout is negative if there is
 // none.
 func (c *Client) configure(ctx context.Context, method string, info *callInfo) (timeout time.Duration, err error) {
@@ -142,7 +150,7 @@ func (c *Client) configure(ctx context.Context, method string, info *callInfo) (
 	}
 	info.throttle = applied.Throttle
 	m := applied.Method(method)
-	info.applyConfig(c, m)
+	info.applyConfig(&c.opts, m)
 	if m == nil || m.Timeout == nil {
 		return -1, nil
 	}
@@ -165,10 +173,25 @@ func (c *Client) invoke(ctx context.Context, in *invocation) error {
 			info.throttle.Succeeded()
 			return nil
 		}
-		if err = in.tries.next(ctx, c, info, &out, err); err != nil {
+		if err = c.tryAgain(ctx, &in.tries, info, &out, err); err != nil {
 			return err
 		}
 	}
+}
+
+// tryAgain waits and returns nil if the call must make another attempt. Otherwise it returns
+// the call's error.
+func (c *Client) tryAgain(ctx context.Context, t *tries, info *callInfo, e *attemptEnd, err error) error {
+	pause, err := t.next(info, e, err)
+	if err != nil || t.transparent {
+		return err
+	}
+	c.channel.beginWait()
+	defer c.channel.endWait()
+	if !connect.Sleep(ctx, pause, nil) {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return nil
 }
 
 // attempt makes a unary call on one connection.
@@ -271,123 +294,38 @@ func (c *Client) openStream(ctx context.Context, u *clientCall, method string, i
 	}
 }
 
-// requestHeader returns the request's header: the fields that all calls of the method
-// have, and the others.
-func (c *Client) requestHeader(ctx context.Context, p *picked, method string, info *callInfo, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
-	authority := p.conn.serverName
-	if info.authority != "" {
-		authority = info.authority
-		if err := p.conn.checkAuthority(authority); err != nil {
-			return nil, nil, err
-		}
+// newUnaryCall takes a call from the client's pool. Each client has its own pool because
+// calls hold channels, which must not leave a testing/synctest bubble.
+func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
+	u, _ := c.calls.Get().(*clientCall)
+	if u == nil {
+		u = &clientCall{signal: make(chan struct{}, 1)}
+		u.h2.Owner = u
 	}
-	if p.metadata != nil {
-		if err := wire.CheckMetadata(p.metadata); err != nil {
-			return nil, nil, status.Error(codes.Internal, err.Error())
-		}
-		if a := p.metadata[":authority"]; len(a) > 0 && info.authority == "" { // gRFC A81
-			if authority = a[0]; p.conn.checkAuthority(authority) != nil {
-				return nil, nil, p.conn.checkAuthority(authority)
-			}
-		}
-		fields = wire.AppendMetadata(slices.Clip(fields), p.metadata)
-	}
-	if p.conn.metadata != nil {
-		fields = wire.AppendMetadata(slices.Clip(fields), p.conn.metadata)
-	}
-	if info.creds != nil || len(c.opts.perRPC) > 0 {
-		var err error
-		if fields, err = p.conn.appendCredentials(ctx, slices.Clip(fields), authority, method, info.creds); err != nil {
-			return nil, nil, err
-		}
-	}
-	return c.fixedFields(method, authority, info), fields, nil
+	u.inbox.Init(info.MaxReceive)
+	u.observer = o
+	u.wantMetadata = info.Header != nil || info.Trailer != nil || o != nil || info.retry != nil
+	return u
 }
 
-// checkAuthority returns an error unless the server has proved that it may serve an authority
-// other than the connection's.
-func (cc *clientConn) checkAuthority(authority string) error {
-	v, ok := cc.peer.AuthInfo.(credentials.AuthorityValidator)
-	if !ok {
-		return status.Errorf(codes.Unavailable, "fastgrpc: the transport credentials cannot validate the authority %q of CallAuthority", authority)
-	}
-	if err := v.ValidateAuthority(authority); err != nil {
-		return status.Errorf(codes.Unavailable, "fastgrpc: authority %q of CallAuthority: %v", authority, err)
-	}
-	return nil
+// recycle returns a call to the pool. The call has ended and its caller knows, or it
+// was never opened.
+func (c *Client) recycle(u *clientCall) {
+	u.inbox.Drop()
+	signal := u.signal
+	*u = clientCall{signal: signal}
+	u.h2.Owner = u
+	c.calls.Put(u)
 }
 
-// maxFixedFields bounds the cache of a client whose method names never repeat.
-const maxFixedFields = 1024
-
-// fixedFields returns the header fields that all requests of a method begin with.
-func (c *Client) fixedFields(method, authority string, info *callInfo) *h2.FixedFields {
-	key := method // the common case needs no new string
-	if authority != c.authority || info.subtype != "" || info.compressor != nil {
-		key = strings.Join([]string{method, authority, info.subtype, message.CompressorName(info.compressor)}, "\x00")
+// observe begins to report an attempt of a call to the client's stats handler.
+func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc, t *tries) *observer {
+	begin := &stats.Begin{
+		IsTransparentRetryAttempt: t.transparent,
+		Client:                    true, FailFast: !info.WaitForReady,
+		IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams,
 	}
-	if fixed := (*c.fixed.Load())[key]; fixed != nil {
-		return fixed
-	}
-	fixed := c.newFixedFields(method, authority, info)
-	c.fixedMu.Lock()
-	defer c.fixedMu.Unlock()
-	old := *c.fixed.Load()
-	if len(old) >= maxFixedFields {
-		return fixed
-	}
-	next := maps.Clone(old)
-	next[key] = fixed
-	c.fixed.Store(&next)
-	return fixed
-}
-
-func (c *Client) userAgent() string { return c.opts.userAgent + userAgent }
-
-func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.FixedFields {
-	contentType := wire.ContentType
-	if info.subtype != "" {
-		contentType += "+" + info.subtype
-	}
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	fields := []hpack.HeaderField{
-		{Name: ":method", Value: "POST"},
-		{Name: ":scheme", Value: c.scheme},
-		{Name: ":path", Value: path},
-		{Name: ":authority", Value: authority},
-		{Name: wire.FieldContentType, Value: contentType},
-		{Name: wire.FieldUserAgent, Value: c.userAgent()},
-		{Name: "te", Value: "trailers"},
-	}
-	if info.compressor != nil {
-		fields = append(fields, hpack.HeaderField{Name: wire.FieldEncoding, Value: info.compressor.Name()})
-	}
-	if names := message.AcceptedCompressors(c.opts.compressors, info.compressor); names != "" {
-		fields = append(fields, hpack.HeaderField{Name: wire.FieldAcceptEncoding, Value: names})
-	}
-	return h2.NewFixedFields(fields...)
-}
-
-// callFields returns the header fields that differ from call to call. The first is the
-// deadline's, if there is one; clientConn.open fills it in.
-func (c *Client) callFields(ctx context.Context, t *tries) ([]hpack.HeaderField, error) {
-	var fields []hpack.HeaderField
-	if err := ctx.Err(); err != nil {
-		return nil, status.FromContextError(err).Err()
-	}
-	if _, ok := ctx.Deadline(); ok {
-		fields = append(fields, hpack.HeaderField{Name: wire.FieldTimeout})
-	}
-	if t.retries > 0 {
-		fields = append(fields, hpack.HeaderField{Name: wire.FieldAttempts, Value: strconv.Itoa(t.retries)})
-	}
-	if md, ok := metadata.FromOutgoingContext(ctx); ok {
-		if err := wire.CheckMetadata(md); err != nil {
-			return nil, status.Error(codes.Internal, err.Error())
-		}
-		fields = wire.AppendMetadata(fields, md)
-	}
-	return fields, nil
+	o := newObserver(ctx, c.opts.stats, &stats.RPCTagInfo{FullMethodName: method, FailFast: begin.FailFast, NameResolutionDelay: info.resolutionDelay}, begin)
+	o.report(begin)
+	return o
 }

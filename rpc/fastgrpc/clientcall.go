@@ -9,12 +9,13 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
@@ -51,30 +52,6 @@ type clientCall struct {
 	picked      func(balancer.DoneInfo)
 	observer    *observer
 	ctx         context.Context // as the observer has tagged it; streams only
-}
-
-// newUnaryCall takes a call from the client's pool. Each client has its own pool because
-// calls hold channels, which must not leave a testing/synctest bubble.
-func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
-	u, _ := c.calls.Get().(*clientCall)
-	if u == nil {
-		u = &clientCall{signal: make(chan struct{}, 1)}
-		u.h2.Owner = u
-	}
-	u.inbox.Init(info.MaxReceive)
-	u.observer = o
-	u.wantMetadata = info.Header != nil || info.Trailer != nil || o != nil || info.retry != nil
-	return u
-}
-
-// recycle returns a call to the pool. The call has ended and its caller knows, or it
-// was never opened.
-func (c *Client) recycle(u *clientCall) {
-	u.inbox.Drop()
-	signal := u.signal
-	*u = clientCall{signal: signal}
-	u.h2.Owner = u
-	c.calls.Put(u)
 }
 
 // finish ends the call, once, with the lock held.
@@ -256,7 +233,7 @@ func (o *observer) opened(cc *clientConn, info *callInfo) {
 	if o != nil {
 		md, _ := metadata.FromOutgoingContext(o.ctx)
 		o.report(&stats.OutHeader{
-			Client: true, FullMethod: o.method, Header: metadata.Join(md, metadata.Pairs(wire.FieldUserAgent, cc.client.userAgent())),
+			Client: true, FullMethod: o.method, Header: metadata.Join(md, metadata.Pairs(wire.FieldUserAgent, cc.opts.fullUserAgent())),
 			Compression: message.CompressorName(info.compressor), Authority: cmp.Or(info.authority, cc.serverName),
 			RemoteAddr: cc.peer.Addr, LocalAddr: cc.peer.LocalAddr,
 		})
@@ -277,14 +254,69 @@ func (o *observer) headerReceived(c *clientCall) {
 	})
 }
 
-// observe begins to report an attempt of a call to the client's stats handler.
-func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc, t *tries) *observer {
-	begin := &stats.Begin{
-		IsTransparentRetryAttempt: t.transparent,
-		Client:                    true, FailFast: !info.WaitForReady,
-		IsClientStream: desc.ClientStreams, IsServerStream: desc.ServerStreams,
+// responded passes a response's peer, header and trailer to the call's options and to the
+// stats handler.
+func (i *callInfo) responded(c *clientCall) {
+	if i.Peer != nil {
+		*i.Peer = *c.conn.peer
 	}
-	o := newObserver(ctx, c.opts.stats, &stats.RPCTagInfo{FullMethodName: method, FailFast: begin.FailFast, NameResolutionDelay: info.resolutionDelay}, begin)
-	o.report(begin)
-	return o
+	if i.Header != nil {
+		*i.Header = toMetadata(c.header)
+	}
+	if i.Trailer != nil {
+		*i.Trailer = toMetadata(c.trailer)
+	}
+	c.reportTrailer()
+}
+
+// reportTrailer reports a response's trailer to the stats handler, once.
+func (c *clientCall) reportTrailer() {
+	if o := c.observer; o != nil && !o.ended.Load() {
+		o.headerReceived(c)
+		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: toMetadata(c.trailer)})
+	}
+}
+
+// undecided reports whether a stream's attempt has failed without an answer, and nobody
+// has decided yet whether there is another one. The connection's lock is held.
+func (c *clientCall) undecided() bool {
+	return c.end.Done() && c.end.Kind != ending.Succeeded && !c.answered && !c.decided
+}
+
+// reportDone reports the end of an attempt that had a stream to the balancer.
+func (c *clientCall) reportDone(err error) {
+	if c.picked == nil {
+		return
+	}
+	trailer := toMetadata(c.trailer)
+	c.picked(balancer.DoneInfo{
+		Err: err, Trailer: trailer, BytesSent: true, BytesReceived: c.gotHeader, ServerLoad: loadReport(trailer),
+	})
+	c.picked = nil
+}
+
+// loadReport returns the ORCA load report in a trailer, or nil. A program whose balancer
+// reads such reports links their type in; this package does not import it.
+func loadReport(trailer metadata.MD) any {
+	values := trailer[wire.FieldLoad]
+	if len(values) != 1 {
+		return nil
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName("xds.data.orca.v3.OrcaLoadReport")
+	if err != nil {
+		return nil
+	}
+	report := kind.New().Interface()
+	if proto.Unmarshal([]byte(values[0]), report) != nil {
+		return nil
+	}
+	return report
+}
+
+// initStream prepares a zero call as an attempt of a streaming call.
+func (c *clientCall) initStream(maxReceive int) {
+	c.streaming, c.wantMetadata = true, true
+	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	c.inbox.Init(maxReceive)
+	c.h2.Owner = c
 }

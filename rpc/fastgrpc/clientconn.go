@@ -25,8 +25,8 @@ import (
 // A clientConn is one connection to a server.
 type clientConn struct {
 	conn
-	client      *Client
-	subConn     *subConn
+	user        connUser
+	opts        *clientOptions
 	serverName  string        // the :authority of calls
 	metadata    metadata.MD   // of the address, sent with each call
 	gotSettings chan struct{} // closed when the server's SETTINGS have come
@@ -39,6 +39,14 @@ type clientConn struct {
 
 var _ connRole = (*clientConn)(nil)
 
+// A connUser is told what happens to its connections. The connection's lock is held when
+// it has too many pings, perhaps when it takes no new calls, and not when it is closed.
+type connUser interface {
+	lost(*clientConn) // takes no new calls
+	closed(*clientConn)
+	tooManyPings()
+}
+
 // A waiter is a call that waits for a free stream. The connection's lock guards granted.
 type waiter struct {
 	granted bool
@@ -50,17 +58,22 @@ var (
 	errDrained      = errors.New("fastgrpc: the server closed the connection gracefully")
 )
 
-func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
-	cc := &clientConn{client: c, gotSettings: make(chan struct{}), draining: make(chan struct{})}
-	cc.conn.init(cc, nc, auth, &c.opts.limits)
-	cc.clock.Ping = rpccall.PingTimer{Every: time.Duration(c.pingTime.Load()), Timeout: c.opts.keepalive.Timeout}
+// ErrClientClosed is the error of calls on a closed client.
+var ErrClientClosed = errors.New("fastgrpc: the client is closed")
+
+var errClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
+
+func newClientConn(user connUser, o *clientOptions, nc net.Conn, auth credentials.AuthInfo) *clientConn {
+	cc := &clientConn{user: user, opts: o, gotSettings: make(chan struct{}), draining: make(chan struct{})}
+	cc.conn.init(cc, nc, auth, &o.limits)
+	cc.clock.Ping.Timeout = o.keepalive.Timeout
 	cc.clock.MaxIdle = lifetime.Forever // the channel looks after that
 	return cc
 }
 
 func (cc *clientConn) OnClosed() {
 	cc.conn.ended()
-	cc.client.channel.remove(cc)
+	cc.user.closed(cc)
 }
 
 // open waits until the server allows another stream, opens the call's stream and sends
@@ -166,9 +179,7 @@ func (cc *clientConn) drain() {
 	}
 	cc.isDraining = true
 	close(cc.draining)
-	if cc.subConn != nil {
-		cc.subConn.lost(cc)
-	}
+	cc.user.lost(cc)
 	for _, w := range cc.waiters {
 		close(w.wake)
 	}
@@ -214,7 +225,7 @@ func (cc *clientConn) OnDrained(s *h2.Stream) {
 // OnGoAway drains the connection, so that new calls use another one.
 func (cc *clientConn) OnGoAway(code http2.ErrCode, debug []byte) {
 	if code == http2.ErrCodeEnhanceYourCalm && string(debug) == "too_many_pings" {
-		cc.client.doublePingInterval()
+		cc.user.tooManyPings()
 	}
 	cc.drain()
 }
@@ -277,7 +288,7 @@ func (cc *clientConn) cancel(c *clientCall, err error) {
 
 // checkTimes closes a connection that does not answer pings.
 func (cc *clientConn) checkTimes() {
-	if cc.h2.OpenStreams() > 0 || cc.client.opts.keepalive.PermitWithoutStream {
+	if cc.h2.OpenStreams() > 0 || cc.opts.keepalive.PermitWithoutStream {
 		cc.pingIfSilent()
 	}
 }

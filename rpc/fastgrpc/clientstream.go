@@ -5,7 +5,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -44,58 +43,25 @@ type clientStream struct {
 
 var _ grpc.ClientStream = (*clientStream)(nil)
 
-// NewStream begins a streaming call. Generated code calls it.
-func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	if c.stream != nil {
-		return c.stream(ctx, desc, nil, method, c.allOptions(opts)...)
-	}
-	return c.streamWith(ctx, desc, method, c.opts.callOptions, opts)
-}
-
-func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (_ grpc.ClientStream, err error) {
-	var info callInfo
-	timeout := time.Duration(-1)
-	if err = info.readOptions(c, defaults, opts); err == nil {
-		timeout, err = c.configure(ctx, method, &info)
-	}
-	if err != nil {
-		info.Finished(err)
-		return nil, err
-	}
-	cancel := context.CancelFunc(func() {})
-	if timeout >= 0 {
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-	}
-	return c.newStream(ctx, cancel, desc, method, info)
-}
-
 // newStream begins a streaming call. cancel is called when it has ended.
 func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc *grpc.StreamDesc, method string, info callInfo) (grpc.ClientStream, error) {
 	// An aliased message is valid until the next read. A single response has none.
 	info.alias = c.opts.alias && desc.ServerStreams
 	s := &clientStream{client: c, method: method, ctx: ctx, cancel: cancel, desc: desc, info: info}
-	s.initial.initStream(&s.info)
+	s.initial.initStream(info.MaxReceive)
 	s.current.Store(&s.initial)
 	for {
 		err := s.begin(&s.initial)
 		if err == nil {
 			break
 		}
-		if err = s.tries.next(ctx, c, &s.info, &attemptEnd{final: s.initial.dropped}, err); err != nil {
+		if err = c.tryAgain(ctx, &s.tries, &s.info, &attemptEnd{final: s.initial.dropped}, err); err != nil {
 			s.finish(ending.Failed(err))
 			return nil, err
 		}
 	}
 	s.watch()
 	return s, nil
-}
-
-// initStream prepares a zero call as an attempt of a streaming call.
-func (c *clientCall) initStream(info *callInfo) {
-	c.streaming, c.wantMetadata = true, true
-	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	c.inbox.Init(info.MaxReceive)
-	c.h2.Owner = c
 }
 
 // begin opens an attempt and resends what earlier attempts had sent.
@@ -393,4 +359,57 @@ func (s *clientStream) nextFrom(c *clientCall) (m message.Message, end ending.En
 		<-c.signal
 		cc.Mu.Lock()
 	}
+}
+
+// resend sends the kept messages on a new attempt, with its connection's lock held.
+func (s *clientStream) resend(cc *clientConn, c *clientCall) {
+	for _, b := range s.sent.Messages {
+		b.Retain()
+		cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, false)
+	}
+	if s.sentAll {
+		cc.h2.CloseSend(&c.h2)
+	}
+}
+
+// retry makes another attempt after c, which has failed. It returns false if there is
+// none; then c has the stream's final ending.
+func (s *clientStream) retry(c *clientCall) bool {
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
+	if s.current.Load() != c {
+		return true // another goroutine has retried
+	}
+	var out attemptEnd
+	c.conn.Mu.Lock()
+	out.read(c)
+	out.final = s.sent.Disabled || c.decided
+	err := c.end.Err
+	c.conn.Mu.Unlock()
+	c.reportDone(err)
+	for {
+		last := err
+		if err = s.client.tryAgain(s.ctx, &s.tries, &s.info, &out, last); err != nil {
+			break
+		}
+		c.reportTrailer()
+		c.observer.end(last)
+		next := new(clientCall)
+		next.initStream(s.info.MaxReceive)
+		if err = s.begin(next); err == nil {
+			if ended := s.ctx.Err(); ended != nil {
+				// The context's AfterFunc may have cancelled only the previous attempt.
+				next.conn.cancel(next, ended)
+			}
+			return true
+		}
+		out = attemptEnd{final: next.dropped}
+	}
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
+	c.decided = true
+	if err != c.end.Err { //nolint:errorlint // whether it is the same one
+		c.end = ending.Failed(err)
+	}
+	return false
 }

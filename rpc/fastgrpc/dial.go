@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
@@ -55,8 +56,8 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	if !stop() {
 		return nil, fmt.Errorf("handshake with %s: %w", addr.Addr, ctx.Err())
 	}
-	cc := newClientConn(c, secured, auth)
-	cc.subConn, cc.serverName = sc, name
+	cc := newClientConn(sc, &c.opts, secured, auth)
+	cc.serverName, cc.clock.Ping.Every = name, time.Duration(c.pingTime.Load())
 	if md, ok := addr.Metadata.(*metadata.MD); ok { //nolint:staticcheck // deprecated; grpc-go still sends it with each call
 		cc.metadata = *md
 	}
@@ -102,7 +103,7 @@ func (c *Client) dialSocket(ctx context.Context, addr string) (net.Conn, error) 
 	}
 	if network == "tcp" && c.channel.proxy != nil {
 		if proxy := c.channel.proxy(addr); proxy != nil {
-			return connect.ThroughProxy(ctx, proxy, addr, c.userAgent())
+			return connect.ThroughProxy(ctx, proxy, addr, c.opts.fullUserAgent())
 		}
 	}
 	return new(net.Dialer).DialContext(ctx, network, path)

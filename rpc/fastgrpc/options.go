@@ -259,6 +259,7 @@ type clientOptions struct {
 	disableServiceConfig, disableRetry, disableHealthCheck bool
 
 	maxAttempts          int
+	plainCodec           message.Codec                         // of calls that name none
 	proxyFromEnvironment func(*http.Request) (*url.URL, error) // another one in tests
 }
 
@@ -304,11 +305,17 @@ func (o *clientOptions) finish() (err error) {
 	if len(recordersOf(o.stats)) > 1 {
 		return fmt.Errorf("fastgrpc: two stats handlers that record the metrics of balancers: %w: give one of them", ErrUnsupported)
 	}
+	if o.plainCodec = o.codecFor(""); o.plainCodec == nil {
+		return errors.New("fastgrpc: no proto codec is registered")
+	}
 	if o.serviceConfig, err = config.Parse(o.defaultConfig, o.maxAttempts); err != nil {
 		return fmt.Errorf("WithDefaultServiceConfig: %w", err)
 	}
 	return nil
 }
+
+// fullUserAgent returns the program's user-agent and the library's.
+func (o *clientOptions) fullUserAgent() string { return o.userAgent + userAgent }
 
 // metrics returns the stats handler that records the metrics of balancers and resolvers,
 // or else a recorder that does nothing.

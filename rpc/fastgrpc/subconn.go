@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
+	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
 // A subConn is picked by balancers. It has at most one connection that takes new calls, to
@@ -45,6 +46,7 @@ type subConn struct {
 var (
 	_ balancer.SubConn         = (*subConn)(nil)
 	_ grpc.ClientConnInterface = (*subConn)(nil) // for producers
+	_ connUser                 = (*subConn)(nil)
 )
 
 func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOptions) *subConn {
@@ -174,6 +176,16 @@ func (sc *subConn) lost(cc *clientConn) {
 	}
 }
 
+func (sc *subConn) closed(cc *clientConn) { sc.client().channel.remove(cc) }
+
+// tooManyPings makes the client's next connections ping half as often.
+func (sc *subConn) tooManyPings() {
+	c := sc.client()
+	if t := c.pingTime.Load(); t < int64(lifetime.Forever)/2 {
+		c.pingTime.CompareAndSwap(t, 2*t)
+	}
+}
+
 // takeConn returns the connection, or nil, and forgets it, with the lock held.
 func (sc *subConn) takeConn() *clientConn {
 	cc := sc.conn
@@ -240,11 +252,11 @@ func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 // (grpc/doc/health-checking.md). on is false if the service config names none.
 func (sc *subConn) healthService() (name string, on bool) {
 	c := sc.client()
-	config := c.pick.Load().config
-	if c.opts.disableHealthCheck || config == nil || config.HealthCheckConfig == nil {
+	applied := c.pick.Load().config
+	if c.opts.disableHealthCheck || applied == nil || applied.HealthCheckConfig == nil {
 		return "", false
 	}
-	return config.HealthCheckConfig.ServiceName, true
+	return applied.HealthCheckConfig.ServiceName, true
 }
 
 // watchHealth makes the server's health decide the subConn's state, and reports true, if the
@@ -355,16 +367,6 @@ func (sc *subConn) closeProducers() {
 
 var errSubConnNotReady = status.Error(codes.Unavailable, "fastgrpc: the SubConn is not ready")
 
-// pickConn returns the connection for calls of producers and health checks.
-func (sc *subConn) pickConn() (picked, error) {
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	if sc.conn == nil {
-		return picked{drop: true}, errSubConnNotReady
-	}
-	return picked{conn: sc.conn}, nil
-}
-
 // Invoke makes a unary call on this connection, without interceptors, stats, service
 // config or retries.
 func (sc *subConn) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
@@ -385,8 +387,14 @@ func (sc *subConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 }
 
 func (sc *subConn) callInfo(opts []grpc.CallOption) (callInfo, error) {
-	info := callInfo{on: sc}
-	err := info.readOptions(sc.client(), opts)
-	info.applyConfig(sc.client(), nil)
+	sc.mu.Lock()
+	info := callInfo{on: sc.conn}
+	sc.mu.Unlock()
+	if info.on == nil {
+		return info, errSubConnNotReady
+	}
+	o := &sc.client().opts
+	err := info.readOptions(o, opts)
+	info.applyConfig(o, nil)
 	return info, err
 }

@@ -1,0 +1,184 @@
+package fastgrpc
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/fastgrpc/internal/message"
+	"wirelab.dev/rpc/h2"
+)
+
+// requestHeader returns the request's header: the fields that all calls of the method
+// have, and the others.
+func (c *Client) requestHeader(ctx context.Context, p *picked, method string, info *callInfo, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
+	authority := p.conn.serverName
+	if info.authority != "" {
+		authority = info.authority
+		if err := p.conn.checkAuthority(authority); err != nil {
+			return nil, nil, err
+		}
+	}
+	if p.metadata != nil {
+		if err := wire.CheckMetadata(p.metadata); err != nil {
+			return nil, nil, status.Error(codes.Internal, err.Error())
+		}
+		if a := p.metadata[":authority"]; len(a) > 0 && info.authority == "" { // gRFC A81
+			if authority = a[0]; p.conn.checkAuthority(authority) != nil {
+				return nil, nil, p.conn.checkAuthority(authority)
+			}
+		}
+		fields = wire.AppendMetadata(slices.Clip(fields), p.metadata)
+	}
+	if p.conn.metadata != nil {
+		fields = wire.AppendMetadata(slices.Clip(fields), p.conn.metadata)
+	}
+	if info.creds != nil || len(c.opts.perRPC) > 0 {
+		var err error
+		if fields, err = p.conn.appendCredentials(ctx, slices.Clip(fields), authority, method, info.creds); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c.fixedFields(method, authority, info), fields, nil
+}
+
+// checkAuthority returns an error unless the server has proved that it may serve an authority
+// other than the connection's.
+func (cc *clientConn) checkAuthority(authority string) error {
+	v, ok := cc.peer.AuthInfo.(credentials.AuthorityValidator)
+	if !ok {
+		return status.Errorf(codes.Unavailable, "fastgrpc: the transport credentials cannot validate the authority %q of CallAuthority", authority)
+	}
+	if err := v.ValidateAuthority(authority); err != nil {
+		return status.Errorf(codes.Unavailable, "fastgrpc: authority %q of CallAuthority: %v", authority, err)
+	}
+	return nil
+}
+
+// maxFixedFields bounds the cache of a client whose method names never repeat.
+const maxFixedFields = 1024
+
+// fixedFields returns the header fields that all requests of a method begin with.
+func (c *Client) fixedFields(method, authority string, info *callInfo) *h2.FixedFields {
+	key := method // the common case needs no new string
+	if authority != c.authority || info.subtype != "" || info.compressor != nil {
+		key = strings.Join([]string{method, authority, info.subtype, message.CompressorName(info.compressor)}, "\x00")
+	}
+	if fixed := (*c.fixed.Load())[key]; fixed != nil {
+		return fixed
+	}
+	fixed := c.newFixedFields(method, authority, info)
+	c.fixedMu.Lock()
+	defer c.fixedMu.Unlock()
+	old := *c.fixed.Load()
+	if len(old) >= maxFixedFields {
+		return fixed
+	}
+	next := maps.Clone(old)
+	next[key] = fixed
+	c.fixed.Store(&next)
+	return fixed
+}
+
+func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.FixedFields {
+	contentType := wire.ContentType
+	if info.subtype != "" {
+		contentType += "+" + info.subtype
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	fields := []hpack.HeaderField{
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: c.scheme},
+		{Name: ":path", Value: path},
+		{Name: ":authority", Value: authority},
+		{Name: wire.FieldContentType, Value: contentType},
+		{Name: wire.FieldUserAgent, Value: c.opts.fullUserAgent()},
+		{Name: "te", Value: "trailers"},
+	}
+	if info.compressor != nil {
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldEncoding, Value: info.compressor.Name()})
+	}
+	if names := message.AcceptedCompressors(c.opts.compressors, info.compressor); names != "" {
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldAcceptEncoding, Value: names})
+	}
+	return h2.NewFixedFields(fields...)
+}
+
+// callFields returns the header fields that differ from call to call. The first is the
+// deadline's, if there is one; clientConn.open fills it in.
+func (c *Client) callFields(ctx context.Context, t *tries) ([]hpack.HeaderField, error) {
+	var fields []hpack.HeaderField
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	if _, ok := ctx.Deadline(); ok {
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldTimeout})
+	}
+	if t.retries > 0 {
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldAttempts, Value: strconv.Itoa(t.retries)})
+	}
+	if md, ok := metadata.FromOutgoingContext(ctx); ok {
+		if err := wire.CheckMetadata(md); err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		fields = wire.AppendMetadata(fields, md)
+	}
+	return fields, nil
+}
+
+// appendCredentials adds the header fields of the client's and the call's credentials.
+func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.HeaderField, authority, method string, forCall credentials.PerRPCCredentials) ([]hpack.HeaderField, error) {
+	auth := cc.peer.AuthInfo
+	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: auth})
+	uri := rpccall.Audience(authority, method)
+	var err error
+	for _, creds := range cc.opts.perRPC {
+		if fields, err = appendCredential(ctx, fields, creds, uri, codes.Unauthenticated); err != nil {
+			return nil, err
+		}
+	}
+	if forCall == nil {
+		return fields, nil
+	}
+	if forCall.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
+		return nil, status.Error(codes.Unauthenticated, "fastgrpc: the call's credentials need a secure connection, and this one is not")
+	}
+	return appendCredential(ctx, fields, forCall, uri, codes.Internal)
+}
+
+// appendCredential adds the header fields of one credential. It uses code for errors without
+// a status.
+func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds credentials.PerRPCCredentials, uri string, code codes.Code) ([]hpack.HeaderField, error) {
+	md, err := rpccall.CredentialMetadata(ctx, creds, uri, code)
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.CheckMetadata(md); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return wire.AppendMetadata(fields, md), nil
+}
+
+// checkCallCredentials returns an error if the client's credentials must not be sent on a
+// connection.
+func checkCallCredentials(all []credentials.PerRPCCredentials, auth credentials.AuthInfo) error {
+	for _, creds := range all {
+		if creds.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
+			return errors.New("the client's call credentials need a secure connection, and this one is not")
+		}
+	}
+	return nil
+}
