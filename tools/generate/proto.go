@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,21 +154,15 @@ func (p plugin) call(ctx context.Context, request *pluginpb.CodeGeneratorRequest
 	request.Parameter = proto.String(strings.Join(append([]string{"module=" + module}, p.options...), ","))
 	input, err := proto.Marshal(request)
 	if err != nil {
-		return nil, fmt.Errorf("encode request: %w", err)
+		return nil, err
 	}
 	command := exec.CommandContext(ctx, "go", "tool", p.tool)
 	command.Stdin = bytes.NewReader(input)
 	command.Stderr = os.Stderr
 	output, err := command.Output()
-	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
-	}
 	var response pluginpb.CodeGeneratorResponse
-	if err := proto.Unmarshal(output, &response); err != nil {
-		return nil, fmt.Errorf("decode response: %w", err)
+	if err = cmp.Or(err, proto.Unmarshal(output, &response)); err == nil && response.Error != nil {
+		err = errors.New(response.GetError())
 	}
-	if response.Error != nil {
-		return nil, errors.New(response.GetError())
-	}
-	return &response, nil
+	return &response, err
 }

@@ -35,8 +35,9 @@ func buildPage(ctx context.Context, web string) (map[string][]byte, error) {
 	if err := fetch(ctx, web); err != nil {
 		return nil, err
 	}
-	if err := checkTypes(ctx, web); err != nil {
-		return nil, err
+	types := exec.CommandContext(ctx, filepath.Join(web, "node_modules", ".bin", "tsc"), "--project", web, "--pretty", "false")
+	if output, err := types.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("type check: %w\n%s", err, output)
 	}
 	return bundle(web)
 }
@@ -61,14 +62,6 @@ func fetch(ctx context.Context, root string) error {
 	command.Dir = root
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: npm ci: %w\n%s", errNoPackages, err, output)
-	}
-	return nil
-}
-
-func checkTypes(ctx context.Context, root string) error {
-	command := exec.CommandContext(ctx, filepath.Join(root, "node_modules", ".bin", "tsc"), "--project", root, "--pretty", "false")
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("type check: %w\n%s", err, output)
 	}
 	return nil
 }
@@ -112,23 +105,12 @@ func bundle(root string) (map[string][]byte, error) {
 	if bytes.Contains(built["app.js"], []byte("</script")) || bytes.Contains(built["app.js"], []byte("<!--")) {
 		return nil, errors.New("app.js contains </script or <!--, which would end the script element around it")
 	}
-	licences, err := gatherLicences(root)
-	if err != nil {
-		return nil, err
-	}
-	built["licences.txt"] = licences
-	return built, nil
-}
-
-// gatherLicences joins the licences of the libraries that the page contains.
-func gatherLicences(root string) ([]byte, error) {
-	var all bytes.Buffer
 	for _, library := range libraries {
 		text, err := os.ReadFile(filepath.Join(root, "node_modules", library, "LICENSE"))
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&all, "app.js contains %s:\n\n%s\n\n", library, bytes.TrimSpace(text))
+		built["licences.txt"] = fmt.Appendf(built["licences.txt"], "app.js contains %s:\n\n%s\n\n", library, bytes.TrimSpace(text))
 	}
-	return all.Bytes(), nil
+	return built, nil
 }

@@ -38,11 +38,11 @@ func main() {
 
 // run prints what a phase that failed has to say last.
 func run(ctx context.Context, s *screen, phases []string) (failed bool) {
-	var results results
+	results := newResults()
 	began := time.Now()
 	for _, phase := range phases {
 		done := s.begin(phase)
-		err := one(ctx, s, phase, &results)
+		err := one(ctx, s, phase, results)
 		took := done()
 		if err != nil {
 			s.printf("\n%s failed after %v: %v\n", phase, took, err)

@@ -40,7 +40,7 @@ func enter(t *testing.T) {
 func TestTestsAreShown(t *testing.T) {
 	enter(t)
 	var out bytes.Buffer
-	s, r := &screen{out: &out}, &results{}
+	s, r := &screen{out: &out}, newResults()
 	if _, err := goTest(t.Context(), s, r, "test", "-json", "./sound"); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func first(t *testing.T) bool {
 				}
 			}
 			var out bytes.Buffer
-			s, r := &screen{out: &out}, &results{}
+			s, r := &screen{out: &out}, newResults()
 			err := suite{packages: all}.run(t.Context(), s, r)
 			r.print(s)
 			if failed := err != nil || r.tooFlaky(c.strict); failed != c.failed || !strings.Contains(out.String(), c.says) {

@@ -38,6 +38,10 @@ type results struct {
 	running map[string]bool
 }
 
+func newResults() *results {
+	return &results{skipped: map[string]int{}, seconds: map[string]float64{}, running: map[string]bool{}}
+}
+
 type test struct{ pkg, name string }
 
 // read prints what go test would without -json, and returns which tests failed.
@@ -83,8 +87,7 @@ var certain = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: 
 // and of a package whose test failed.
 func add(failures []failure, f failure) []failure {
 	for i, known := range failures {
-		follows := known.pkg == f.pkg && (f.test == "" || strings.HasPrefix(known.test, f.test+"/"))
-		if follows {
+		if known.pkg == f.pkg && (f.test == "" || strings.HasPrefix(known.test, f.test+"/")) {
 			failures[i].certain = known.certain || f.certain && f.test != ""
 			return failures
 		}
@@ -97,16 +100,10 @@ func (r *results) count(e event, output string) {
 	defer r.mu.Unlock()
 	switch {
 	case e.Test == "":
-		if r.seconds == nil {
-			r.seconds = map[string]float64{}
-		}
 		r.seconds[e.Package] += e.Elapsed
 	case e.Action == "pass":
 		r.passed++
 	case e.Action == "skip":
-		if r.skipped == nil {
-			r.skipped = map[string]int{}
-		}
 		r.skipped[reason(output)]++
 	}
 }
@@ -130,9 +127,6 @@ func (r *results) now(e event) string {
 	defer r.mu.Unlock()
 	switch {
 	case e.Action == "start":
-		if r.running == nil {
-			r.running = map[string]bool{}
-		}
 		r.running[e.Package] = true
 	case e.Test == "" && e.Action != "output":
 		delete(r.running, e.Package)
@@ -170,7 +164,7 @@ const shown = 10
 
 func (r *results) print(s *screen) {
 	if len(r.failed) == 0 && len(r.seconds) > 0 {
-		slowest := slices.SortedFunc(maps.Keys(r.seconds), func(a, b string) int { return cmp.Compare(r.seconds[b], r.seconds[a]) })
+		slowest := descending(r.seconds)
 		s.printf("\nthe slowest packages, all their runs together:\n")
 		for _, pkg := range slowest[:min(shown, len(slowest))] {
 			s.printf("%8.1fs  %s\n", r.seconds[pkg], pkg)
@@ -179,9 +173,7 @@ func (r *results) print(s *screen) {
 	skips := 0
 	if len(r.skipped) > 0 {
 		s.printf("\nskipped, by reason:\n")
-		for _, why := range slices.SortedFunc(maps.Keys(r.skipped), func(a, b string) int {
-			return cmp.Or(cmp.Compare(r.skipped[b], r.skipped[a]), cmp.Compare(a, b))
-		}) {
+		for _, why := range descending(r.skipped) {
 			s.printf("%5d  %s\n", r.skipped[why], why)
 			skips += r.skipped[why]
 		}
@@ -193,6 +185,13 @@ func (r *results) print(s *screen) {
 		s.printf("FAILED %s %s\n", f.pkg, f.test)
 	}
 	r.printFlaky(s)
+}
+
+// descending returns the keys of the largest values first.
+func descending[N cmp.Ordered](values map[string]N) []string {
+	return slices.SortedFunc(maps.Keys(values), func(a, b string) int {
+		return cmp.Or(cmp.Compare(values[b], values[a]), cmp.Compare(a, b))
+	})
 }
 
 // flakyFile keeps the last run's flaky tests.

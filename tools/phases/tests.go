@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,11 +24,10 @@ type suite struct {
 	binary   []string // arguments of the test binaries
 }
 
-// both are the laboratory and the RPC libraries, which are modules of one workspace.
-var both = []string{"./...", "./rpc/..."}
-
-// all are the packages of a module apart.
-var all = []string{"./..."}
+var (
+	both = []string{"./...", "./rpc/..."} // the laboratory and the RPC libraries, modules of one workspace
+	all  = []string{"./..."}              // the packages of a module apart
+)
 
 // Modules apart from the workspace.
 const (
@@ -53,12 +53,13 @@ var long = []string{
 // packages run at a time than most machines have CPUs, since many wait. Parsers of
 // deployments share nothing: the detector would only have all of them compiled again.
 func short(ctx context.Context, s *screen, r *results) error {
-	packages, err := listed(ctx)
+	const tested = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
+	packages, err := list(ctx, "", tested, both)
 	if err != nil {
 		return err
 	}
 	return runSuites(ctx, s, r,
-		suite{options: []string{"-race", "-short", "-p=3"}, packages: packages},
+		suite{options: []string{"-race", "-short", "-p=3"}, packages: longFirst(strings.Fields(packages))},
 		suite{module: peers, options: []string{"-race", "-short", "-p=1"}, packages: all},
 		suite{module: deploy, options: []string{"-p=1"}, packages: all},
 		suite{module: tools, options: []string{"-race", "-p=1"}, packages: all},
@@ -91,26 +92,20 @@ func runSuites(ctx context.Context, s *screen, r *results, first suite, others .
 	var running sync.WaitGroup
 	running.Go(func() {
 		for _, one := range others {
-			if err := one.run(ctx, s, r); err != nil && beside == nil {
-				beside = err
-			}
+			beside = cmp.Or(beside, one.run(ctx, s, r))
 		}
 	})
 	err := first.run(ctx, s, r)
 	running.Wait()
-	if err != nil {
-		return err
-	}
-	return beside
+	return cmp.Or(err, beside)
 }
 
 // arguments of go; tests, if not empty, is a pattern of the only tests to run.
 func (u suite) arguments(packages []string, tests ...string) []string {
-	arguments := []string{"test", "-json"}
+	arguments := slices.Concat([]string{"test", "-json"}, common, u.options, tests, packages)
 	if u.module != "" {
 		arguments = append([]string{"-C", u.module}, arguments...)
 	}
-	arguments = slices.Concat(arguments, common, u.options, tests, packages)
 	if len(u.binary) > 0 && len(tests) == 0 {
 		arguments = slices.Concat(arguments, []string{"-args"}, u.binary)
 	}
@@ -130,8 +125,8 @@ func (u suite) run(ctx context.Context, s *screen, r *results) error {
 	for _, f := range failures {
 		s.printf("== repeating %s %s alone, %d times\n", f.pkg, f.test, repeats)
 		top, _, _ := strings.Cut(f.test, "/")
-		var repeated results
-		_, err := goTest(ctx, s, &repeated, u.arguments([]string{f.pkg}, fmt.Sprintf("-count=%d", repeats), "-run=^"+top+"$")...)
+		repeated := newResults()
+		_, err := goTest(ctx, s, repeated, u.arguments([]string{f.pkg}, fmt.Sprintf("-count=%d", repeats), "-run=^"+top+"$")...)
 		if err != nil || repeated.passed < repeats {
 			return fmt.Errorf("go test: %s %s did not pass %d times when repeated", f.pkg, f.test, repeats)
 		}
@@ -142,13 +137,6 @@ func (u suite) run(ctx context.Context, s *screen, r *results) error {
 
 // repeats counts the runs of a test that failed, alone.
 const repeats = 3
-
-// listed returns the packages of both modules that have tests, the long ones first.
-func listed(ctx context.Context) ([]string, error) {
-	const format = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
-	out, err := list(ctx, "", format, both)
-	return longFirst(strings.Fields(out)), err
-}
 
 func longFirst(packages []string) []string {
 	first := slices.DeleteFunc(slices.Clone(long), func(pkg string) bool { return !slices.Contains(packages, pkg) })
