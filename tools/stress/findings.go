@@ -8,18 +8,13 @@ import (
 	"strings"
 )
 
-// failure is a test that failed at least once.
+// A failure is a test that failed at least once.
 type failure struct {
 	pkg, test string
 	lines     []string // the first of its output
 	log       string
-	in        []count
-}
-
-// A count holds how many of the runs in a combination failed.
-type count struct {
-	combination
-	failed, runs int
+	failed    int      // runs in the combination under way
+	in        []string // a line for each combination before
 }
 
 // findings is all that failed.
@@ -28,25 +23,22 @@ type findings struct {
 	failures []*failure
 }
 
-func (f *findings) add(one failure, c combination) {
+// add counts a failed run.
+func (f *findings) add(one failure) {
 	i := slices.IndexFunc(f.failures, func(known *failure) bool { return known.pkg == one.pkg && known.test == one.test })
 	if i < 0 {
 		i = len(f.failures)
 		f.failures = append(f.failures, &one)
 	}
-	known := f.failures[i]
-	if last := len(known.in) - 1; last >= 0 && known.in[last].combination == c {
-		known.in[last].failed++
-		return
-	}
-	known.in = append(known.in, count{combination: c, failed: 1})
+	f.failures[i].failed++
 }
 
-// ran sets how many runs a package had in a combination.
-func (f *findings) ran(pkg string, c combination, runs int) {
+// ran ends a combination of a package, which had this number of runs.
+func (f *findings) ran(c combination, runs int) {
 	for _, known := range f.failures {
-		if last := len(known.in) - 1; known.pkg == pkg && known.in[last].combination == c {
-			known.in[last].runs = runs
+		if known.failed > 0 {
+			known.in = append(known.in, fmt.Sprintf("failed in %d of %d runs: %v", known.failed, runs, c))
+			known.failed = 0
 		}
 	}
 }
@@ -54,8 +46,8 @@ func (f *findings) ran(pkg string, c combination, runs int) {
 func (f *findings) print(out io.Writer) {
 	for _, one := range f.failures {
 		_, _ = fmt.Fprintf(out, "\n%s %s\n", one.pkg, one.test)
-		for _, c := range one.in {
-			_, _ = fmt.Fprintf(out, "  failed in %d of %d runs: %v\n", c.failed, c.runs, c.combination)
+		for _, line := range one.in {
+			_, _ = fmt.Fprintf(out, "  %s\n", line)
 		}
 		for _, line := range one.lines {
 			_, _ = fmt.Fprintf(out, "  | %s\n", line)

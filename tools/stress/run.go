@@ -76,7 +76,7 @@ func (r *runner) repeat(ctx context.Context, c combination) error {
 		})
 	}
 	all.Wait()
-	r.found.ran(r.pkg.path, c, t.ended)
+	r.found.ran(c, t.ended)
 	r.clock.done++
 	if ctx.Err() == nil && t.err == nil {
 		r.printf("%v: %d runs in %v, %d failed", c, t.ended, time.Since(began).Round(time.Second/10), t.failed)
@@ -160,7 +160,7 @@ func (r *runner) keep(c combination, run int, output string) error {
 	}
 	for _, f := range failedTests(output) {
 		f.pkg, f.log = r.pkg.path, log
-		r.found.add(f, c)
+		r.found.add(f)
 	}
 	return nil
 }
