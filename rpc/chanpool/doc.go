@@ -56,15 +56,6 @@
 // memory. [Fixed] pools measure nothing. During a trial half of the calls take the worse of the two sizes; after
 // some minutes of an unchanging load trials take less than a hundredth of the time.
 //
-// # Options
-//
-//	what     default  why
-//	Min      1        the least that works
-//	Max      16       servers and proxies take that many from one client
-//	Fixed    -        if you know the best number; it measures nothing
-//	Epoch    50 ms    ten calls of 5 ms, one after the other
-//	Logger   none     one line per decision; State has the last 16 as well
-//
 // # Errors
 //
 // Calls return the errors of their channel, and [ErrClosed] after Close. New fails if a first

@@ -3,6 +3,7 @@ package chanpool
 import (
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,8 +25,7 @@ type member struct {
 	calls    atomic.Int64 // begun so far
 	avoid    atomic.Int64 // until this instant, because a call has just failed; see Pool.now
 	retired  atomic.Bool  // takes no new calls
-	closed   atomic.Bool
-	onClosed func(error)
+	close    func()       // once
 }
 
 // acquire begins a call. It returns false if the member takes no more calls.
@@ -53,20 +53,6 @@ func (m *member) retire() {
 	}
 }
 
-func (m *member) close() {
-	if m.closed.CompareAndSwap(false, true) {
-		m.onClosed(m.channel.Close())
-	}
-}
-
-// connectivity returns the channel's state, or "" if it has none.
-func (m *member) connectivity() string {
-	if c, ok := m.channel.(interface{ GetState() connectivity.State }); ok {
-		return c.GetState().String()
-	}
-	return ""
-}
-
 // fewMembers is the number of members up to which least compares all of them. Of more, it
 // compares two that are chosen at random.
 const fewMembers = 4
@@ -74,32 +60,23 @@ const fewMembers = 4
 // least returns the member with the fewest calls in flight. It returns one that has just
 // failed only if all have: a broken channel ends its calls fast, and would get all of them.
 func least(members []*member, now int64) *member {
-	switch n := len(members); {
-	case n == 1:
-		return members[0]
-	case n <= fewMembers:
-		best := members[0]
-		for _, m := range members[1:] {
-			best = better(best, m, now)
-		}
-		return best
-	default:
+	if n := len(members); n > fewMembers {
 		a, b := rand.IntN(n), rand.IntN(n-1)
 		if b >= a {
 			b++
 		}
 		return better(members[a], members[b], now)
 	}
+	best := members[0]
+	for _, m := range members[1:] {
+		best = better(best, m, now)
+	}
+	return best
 }
 
 func better(a, b *member, now int64) *member {
 	badA, badB := a.avoid.Load() > now, b.avoid.Load() > now
-	switch {
-	case badA != badB && badA:
-		return b
-	case badA != badB:
-		return a
-	case b.inFlight.Load() < a.inFlight.Load():
+	if badA && !badB || badA == badB && b.inFlight.Load() < a.inFlight.Load() {
 		return b
 	}
 	return a
@@ -108,3 +85,47 @@ func better(a, b *member, now int64) *member {
 // avoidFor is the time for which a channel gets no calls after a failure, unless all have
 // failed.
 const avoidFor = 100 * time.Millisecond
+
+// State describes a pool at one instant.
+type State struct {
+	Size      int  // channels that get new calls, outside of trials
+	Trying    bool // a trial compares two sizes
+	InFlight  int  // calls and streams
+	Channels  []ChannelState
+	Decisions []Decision // the last 16
+}
+
+// ChannelState describes one channel.
+type ChannelState struct {
+	InUse        bool // it gets new calls
+	Leaving      bool // it is closed after its last call
+	InFlight     int
+	Calls        int    // begun so far
+	Connectivity string // the channel's own state, or "" if it has none
+}
+
+// State returns the pool's state.
+func (p *Pool) State() State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := State{Size: p.decider.size, Trying: p.decider.trial != nil, Decisions: slices.Clone(p.decisions)}
+	inUse := 0
+	if members := p.inUse.Load(); members != nil {
+		inUse = len(*members)
+	}
+	add := func(m *member, c ChannelState) {
+		c.InFlight, c.Calls = int(m.inFlight.Load()), int(m.calls.Load())
+		if channel, ok := m.channel.(interface{ GetState() connectivity.State }); ok {
+			c.Connectivity = channel.GetState().String()
+		}
+		s.InFlight += c.InFlight
+		s.Channels = append(s.Channels, c)
+	}
+	for i, m := range p.members {
+		add(m, ChannelState{InUse: i < inUse})
+	}
+	for m := range p.leaving {
+		add(m, ChannelState{Leaving: true})
+	}
+	return s
+}

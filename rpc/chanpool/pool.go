@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,7 +48,7 @@ var _ grpc.ClientConnInterface = (*Pool)(nil)
 // pool grows. dial need not wait for a connection, and must return channels to the same
 // service.
 func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
-	p := &Pool{opts: defaultOptions(), dial: dial, began: time.Now(), leaving: map[*member]struct{}{}}
+	p := &Pool{opts: options{min: 1, max: 16, epoch: 50 * time.Millisecond}, dial: dial, began: time.Now(), leaving: map[*member]struct{}{}}
 	for _, o := range opts {
 		o(&p.opts)
 	}
@@ -68,14 +70,15 @@ func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 
 func (p *Pool) newMember(channel Channel) *member {
 	m := &member{channel: channel}
-	m.onClosed = func(err error) { // called at the end of the last call, or by Close
+	m.close = sync.OnceFunc(func() { // called at the end of the last call, or by Close
+		err := channel.Close()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.leaving, m)
 		if err != nil {
 			p.failures = append(p.failures, err)
 		}
-	}
+	})
 	return m
 }
 
@@ -106,7 +109,7 @@ func (p *Pool) Invoke(ctx context.Context, method string, args, reply any, opts 
 	defer m.release() // also if an interceptor panics
 	err = m.channel.Invoke(ctx, method, args, reply, opts...)
 	ended := p.now()
-	p.noteFailure(m, ended, err)
+	p.noteFailure(m, err)
 	if p.fixed() {
 		return err
 	}
@@ -118,11 +121,56 @@ func (p *Pool) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return err
 }
 
+// NewStream begins a streaming call. Generated code calls it.
+func (p *Pool) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	m, err := p.acquire(p.now())
+	if err != nil {
+		return nil, err
+	}
+	inner, err := m.channel.NewStream(ctx, desc, method, opts...)
+	if err != nil {
+		p.noteFailure(m, err)
+		m.release()
+		return nil, err
+	}
+	s := &stream{ClientStream: inner, pool: p, member: m, single: !desc.ServerStreams}
+	s.stop = context.AfterFunc(ctx, s.release)
+	return s, nil
+}
+
+// A stream counts as a call of its channel until it ends: with an error, with its last
+// message, or with its context.
+type stream struct {
+	grpc.ClientStream
+	pool   *Pool
+	member *member
+	single bool // it receives one message
+	once   sync.Once
+	stop   func() bool
+}
+
+// RecvMsg receives a message.
+func (s *stream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	s.pool.noteFailure(s.member, err)
+	if err != nil || s.single {
+		s.stop()
+		s.release()
+	}
+	if err == nil && !s.pool.fixed() {
+		s.pool.messages.Add(1)
+		s.pool.checkEpoch(s.pool.now())
+	}
+	return err
+}
+
+func (s *stream) release() { s.once.Do(s.member.release) }
+
 func (p *Pool) fixed() bool { return p.opts.min == p.opts.max }
 
-func (p *Pool) noteFailure(m *member, now int64, err error) {
+func (p *Pool) noteFailure(m *member, err error) {
 	if err != nil && status.Code(err) == codes.Unavailable {
-		m.avoid.Store(now + int64(avoidFor))
+		m.avoid.Store(p.now() + int64(avoidFor))
 	}
 }
 
@@ -276,10 +324,7 @@ func (p *Pool) Close() error {
 	p.mu.Unlock()
 	p.running.Wait() // for dials under way
 	p.mu.Lock()
-	var last []*member
-	for m := range p.leaving {
-		last = append(last, m)
-	}
+	last := slices.Collect(maps.Keys(p.leaving))
 	p.mu.Unlock()
 	for _, m := range last {
 		m.retired.Store(true)
@@ -289,3 +334,30 @@ func (p *Pool) Close() error {
 	defer p.mu.Unlock()
 	return errors.Join(p.failures...)
 }
+
+// An Option configures a pool.
+type Option func(*options)
+
+type options struct {
+	min, max int
+	epoch    time.Duration
+	logger   *slog.Logger
+}
+
+// Min sets the least number of open channels, 1 by default.
+func Min(n int) Option { return func(o *options) { o.min = n } }
+
+// Max sets the largest number of open channels, 16 by default: servers and proxies take that
+// many from one client.
+func Max(n int) Option { return func(o *options) { o.max = n } }
+
+// Fixed keeps n channels open. The pool then measures nothing.
+func Fixed(n int) Option { return func(o *options) { o.min, o.max = n, n } }
+
+// Epoch sets the time for which a trial uses one number of channels before it changes to the
+// other: 50 ms by default, and longer if calls take longer. Shorter epochs decide sooner, and
+// are misled more easily.
+func Epoch(d time.Duration) Option { return func(o *options) { o.epoch = d } }
+
+// Logger sets the logger, which gets a line for each decision. By default nothing is logged.
+func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
