@@ -24,8 +24,6 @@ type Pool struct {
 	opts  options
 	dial  func() (Channel, error)
 	began time.Time
-	ctx   context.Context // ends with Close
-	end   context.CancelFunc
 
 	inUse atomic.Pointer[[]*member] // never empty, until Close
 	// The epoch so far. It began at begin, and may end at ends.
@@ -55,7 +53,6 @@ func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 	if p.opts.min < 1 || p.opts.max < p.opts.min {
 		return nil, fmt.Errorf("chanpool: Min(%d), Max(%d): want at least 1, and Max not below Min", p.opts.min, p.opts.max)
 	}
-	p.ctx, p.end = context.WithCancel(context.Background())
 	p.decider = decider{min: p.opts.min, max: p.opts.max, size: p.opts.min}
 	for range p.opts.min {
 		channel, err := dial()
@@ -315,7 +312,6 @@ func (p *Pool) Close() error {
 		return ErrClosed
 	}
 	p.closed = true
-	p.end()
 	p.inUse.Store(nil)
 	for _, m := range p.members {
 		p.leaving[m] = struct{}{}

@@ -88,54 +88,48 @@ type responseHead struct {
 	code, message, details            string
 }
 
-func (h *responseHead) add(f hpack.HeaderField) {
-	switch f.Name {
-	case ":status":
-		h.httpStatus = f.Value
-	case wire.FieldContentType:
-		h.contentType = f.Value
-	case wire.FieldEncoding:
-		h.encoding = f.Value
-	case wire.FieldStatus:
-		h.code = f.Value
-	case wire.FieldMessage:
-		h.message = f.Value
-	case wire.FieldDetails:
-		h.details = f.Value
+func (h *responseHead) add(fields []hpack.HeaderField) {
+	for _, f := range fields {
+		switch f.Name {
+		case ":status":
+			h.httpStatus = f.Value
+		case wire.FieldContentType:
+			h.contentType = f.Value
+		case wire.FieldEncoding:
+			h.encoding = f.Value
+		case wire.FieldStatus:
+			h.code = f.Value
+		case wire.FieldMessage:
+			h.message = f.Value
+		case wire.FieldDetails:
+			h.details = f.Value
+		}
 	}
 }
 
 // readResponseHead returns the known fields of a block. The caller must not change
 // the result: it may be the copy kept with the block's cached fields.
 func readResponseHead(block *h2.Block) *responseHead {
-	fixed := &emptyHead
+	head := &emptyHead
 	if block.Fixed != nil {
-		fixed = readFixedHead(block.Fixed)
+		known, ok := block.Fixed.Memo.(*responseHead)
+		if !ok {
+			known = new(responseHead)
+			known.add(block.Fixed.Fields)
+			block.Fixed.Memo = known
+		}
+		head = known
 	}
-	if len(block.Rest) == 0 {
-		return fixed
+	if len(block.Rest) > 0 {
+		whole := *head
+		whole.add(block.Rest)
+		head = &whole
 	}
-	head := *fixed
-	for _, f := range block.Rest {
-		head.add(f)
-	}
-	return &head
+	return head
 }
 
 // emptyHead saves an allocation for blocks without cached fields.
 var emptyHead responseHead
-
-func readFixedHead(set *h2.FieldSet) *responseHead {
-	if head, ok := set.Memo.(*responseHead); ok {
-		return head
-	}
-	head := new(responseHead)
-	for _, f := range set.Fields {
-		head.add(f)
-	}
-	set.Memo = head
-	return head
-}
 
 // onHeaders handles the response's header, its trailers, or both in one block.
 func (c *clientCall) onHeaders(block *h2.Block, end bool) {

@@ -141,7 +141,7 @@ func (cc *clientConn) waitForStream(ctx context.Context) error {
 	case <-ctx.Done():
 		cc.Mu.Lock()
 		if !w.granted {
-			cc.removeWaiter(w)
+			cc.waiters = slices.DeleteFunc(cc.waiters, func(other *waiter) bool { return other == w })
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
@@ -154,10 +154,6 @@ func (cc *clientConn) waitForStream(ctx context.Context) error {
 		return status.FromContextError(err).Err()
 	}
 	return nil
-}
-
-func (cc *clientConn) removeWaiter(w *waiter) {
-	cc.waiters = slices.DeleteFunc(cc.waiters, func(other *waiter) bool { return other == w })
 }
 
 // grant gives free streams to waiters, with the lock held.

@@ -3,6 +3,7 @@ package fastgrpc
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -64,7 +65,15 @@ type connRole interface {
 // Start starts the connection's goroutines, and adds them to running.
 func (c *conn) Start(running *sync.WaitGroup) {
 	c.Mu.Lock()
-	c.startKeepalive()
+	now := time.Since(batchio.Epoch)
+	c.clock.Start(now)
+	c.LastRead.Store(int64(now))
+	c.timer = time.AfterFunc(lifetime.Forever, func() {
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
+		c.checkKeepalive()
+	})
+	c.checkKeepalive()
 	c.Mu.Unlock()
 	c.Conn.Start(running)
 }
@@ -79,19 +88,6 @@ var (
 	errConnAge     = errors.New("fastgrpc: connection reached MaxConnectionAge and its grace period")
 	errNoPreface   = errors.New("fastgrpc: peer sent no HTTP/2 SETTINGS before the timeout")
 )
-
-// startKeepalive starts the connection's clock and timer, with the lock held.
-func (c *conn) startKeepalive() {
-	now := time.Since(batchio.Epoch)
-	c.clock.Start(now)
-	c.LastRead.Store(int64(now))
-	c.timer = time.AfterFunc(lifetime.Forever, func() {
-		c.Mu.Lock()
-		defer c.Mu.Unlock()
-		c.checkKeepalive()
-	})
-	c.checkKeepalive()
-}
 
 // checkKeepalive runs the due keepalive actions and sets the timer for the next one.
 func (c *conn) checkKeepalive() {
@@ -220,3 +216,52 @@ func (s *connSet[C]) Counters() Counters {
 // reads after the first, go to that socket and bypass the wrapper. Deadlines and Close
 // go to the wrapper.
 type Transparent = batchio.Transparent
+
+// limits holds the options that clients and servers share.
+type limits struct {
+	maxReceive, maxSend int
+	h2                  h2.Config
+	codec               message.Codec
+	vt                  bool // for the proto codec: use vtprotobuf's methods
+	alias               bool
+	stats               stats.Handler
+}
+
+// memoryLimit bounds each part of the memory that a connection's peer can make it keep, with
+// the default windows. See h2/memory.go.
+const memoryLimit = 64 << 20
+
+// config returns the h2.Config. Larger windows need more memory.
+func (l *limits) config() h2.Config {
+	cfg := l.h2
+	windows := 4 * int64(max(cfg.StreamWindow, cfg.ConnWindow))
+	cfg.MemoryLimit = int(max(memoryLimit, min(windows, math.MaxInt)))
+	return cfg
+}
+
+// defaultLimits returns the defaults of both ends. The message limits are grpc-go's.
+func defaultLimits() limits {
+	return limits{
+		maxReceive: 4 << 20, maxSend: math.MaxInt32,
+		h2: h2.Config{
+			StreamWindow: 2 << 20, ConnWindow: 8 << 20,
+			MaxFrameSize: 128 << 10, MaxHeaderList: 16 << 20, MaxStreams: math.MaxInt32,
+			OutputLimit: 256 << 10,
+			ControlRate: 1000, // harmless, even if each frame begins and ends a call
+		},
+	}
+}
+
+// codecFor returns the forced codec, or the one for the content-subtype, or nil.
+func (l *limits) codecFor(subtype string) message.Codec {
+	if l.codec != nil {
+		return l.codec
+	}
+	return message.CodecFor(subtype, l.vt)
+}
+
+func (l *limits) setWindows(stream, connection int) {
+	const least, most = 65535, 1<<31 - 1
+	l.h2.StreamWindow = min(max(stream, least), most)
+	l.h2.ConnWindow = min(max(connection, least), most)
+}

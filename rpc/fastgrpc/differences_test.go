@@ -316,7 +316,7 @@ func TestSecurityPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1)
-	o := defaultServerOptions()
+	o := NewServer().opts
 	for _, figure := range []string{
 		fmt.Sprintf("`MaxRecvMsgSize`, %d MiB", o.maxReceive>>20),
 		fmt.Sprintf("cost %d MiB per connection", memoryLimit>>20),

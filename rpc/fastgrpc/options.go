@@ -26,35 +26,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
-	"wirelab.dev/rpc/h2"
 )
-
-// limits holds the options that clients and servers share.
-type limits struct {
-	maxReceive, maxSend int
-	h2                  h2.Config
-	codec               message.Codec
-	vt                  bool // for the proto codec: use vtprotobuf's methods
-	alias               bool
-	stats               stats.Handler
-}
-
-// memoryLimit bounds each part of the memory that a connection's peer can make it keep, if
-// the other defaults apply. See h2/memory.go.
-const (
-	memoryLimit    = 64 << 20
-	defaultReceive = 4 << 20
-	defaultStream  = 2 << 20
-	defaultConn    = 8 << 20
-)
-
-// config returns the h2.Config. Larger windows need more memory.
-func (l *limits) config() h2.Config {
-	cfg := l.h2
-	windows := 4 * int64(max(cfg.StreamWindow, cfg.ConnWindow))
-	cfg.MemoryLimit = int(max(memoryLimit, min(windows, math.MaxInt)))
-	return cfg
-}
 
 // A client gives up after 20 seconds and tries again. A server waits longer: when a thousand
 // clients come at once to a busy machine, the last handshakes take that long, and a client that
@@ -63,27 +35,6 @@ const (
 	defaultConnectTimeout    = 20 * time.Second
 	defaultConnectionTimeout = 120 * time.Second
 )
-
-// defaultLimits returns the defaults of both ends. The message limits are grpc-go's.
-func defaultLimits() limits {
-	return limits{
-		maxReceive: defaultReceive, maxSend: math.MaxInt32,
-		h2: h2.Config{
-			StreamWindow: defaultStream, ConnWindow: defaultConn,
-			MaxFrameSize: 128 << 10, MaxHeaderList: 16 << 20, MaxStreams: math.MaxInt32,
-			OutputLimit: 256 << 10,
-			ControlRate: 1000, // harmless, even if each frame begins and ends a call
-		},
-	}
-}
-
-// codecFor returns the forced codec, or the one for the content-subtype, or nil.
-func (l *limits) codecFor(subtype string) message.Codec {
-	if l.codec != nil {
-		return l.codec
-	}
-	return message.CodecFor(subtype, l.vt)
-}
 
 // ServerOption configures a server.
 type ServerOption func(*serverOptions)
@@ -99,10 +50,6 @@ type serverOptions struct {
 	unknown           grpc.StreamHandler
 	keepalive         keepalive.ServerParameters
 	policy            keepalive.EnforcementPolicy
-}
-
-func defaultServerOptions() serverOptions {
-	return serverOptions{limits: defaultLimits(), connectionTimeout: defaultConnectionTimeout}
 }
 
 // Creds secures the server's connections. Without it they are cleartext.
@@ -160,12 +107,6 @@ func MaxHeaderListSize(bytes uint32) ServerOption {
 // gets less, so that unread messages stay within the connection's memory.
 func Windows(stream, connection int) ServerOption {
 	return func(o *serverOptions) { o.setWindows(stream, connection) }
-}
-
-func (l *limits) setWindows(stream, connection int) {
-	const least, most = 65535, 1<<31 - 1
-	l.h2.StreamWindow = min(max(stream, least), most)
-	l.h2.ConnWindow = min(max(connection, least), most)
 }
 
 // KeepaliveParams sets when the server pings and when it closes idle and old connections.

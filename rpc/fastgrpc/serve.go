@@ -294,9 +294,9 @@ func (o *observer) responded(s *serverCall, st *status.Status) {
 // the one of the request. ctx is the handler's; it must be called before the header is
 // sent. It stands in for grpc.SetSendCompressor, which knows only grpc-go's streams.
 func SetSendCompressor(ctx context.Context, name string) error {
-	s, _ := grpc.ServerTransportStreamFromContext(ctx).(*serverCall)
-	if s == nil {
-		return errNoStream
+	s, err := callOf(ctx)
+	if err != nil {
+		return err
 	}
 	c := encoding.GetCompressor(name)
 	switch {
@@ -319,14 +319,19 @@ func SetSendCompressor(ctx context.Context, name string) error {
 // ClientSupportedCompressors returns the compressors that the client accepts. It stands
 // in for grpc.ClientSupportedCompressors.
 func ClientSupportedCompressors(ctx context.Context) ([]string, error) {
-	s, _ := grpc.ServerTransportStreamFromContext(ctx).(*serverCall)
-	if s == nil {
-		return nil, errNoStream
+	s, err := callOf(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return s.accepted(), nil
 }
 
-var errNoStream = errors.New("fastgrpc: the context does not belong to a call on this server")
+func callOf(ctx context.Context) (*serverCall, error) {
+	if s, ok := grpc.ServerTransportStreamFromContext(ctx).(*serverCall); ok {
+		return s, nil
+	}
+	return nil, errors.New("fastgrpc: the context does not belong to a call on this server")
+}
 
 // accepted returns the names in the request's grpc-accept-encoding.
 func (s *serverCall) accepted() []string {

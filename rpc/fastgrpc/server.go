@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
@@ -37,7 +37,7 @@ var _ grpc.ServiceRegistrar = (*Server)(nil)
 
 // NewServer returns a server with no services and no listeners.
 func NewServer(opts ...ServerOption) *Server {
-	s := &Server{opts: defaultServerOptions()}
+	s := &Server{opts: serverOptions{limits: defaultLimits(), connectionTimeout: defaultConnectionTimeout}}
 	for _, o := range opts {
 		o(&s.opts)
 	}
@@ -122,17 +122,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = inner.Close() }()
-	request := r.WithContext(r.Context())
-	request.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-	request.ContentLength = -1 // the body is passed on as it comes
-	response, err := inner.RoundTrip(request)
-	if err == nil {
-		defer func() { _ = response.Body.Close() }()
-		err = forward(w, response)
+	proxy := httputil.ReverseProxy{
+		Transport: inner,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+			p.Out.Header = p.In.Header.Clone() // with the fields that usual proxies take out
+			p.Out.ContentLength = -1           // the body is passed on as it comes
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
+			panic(http.ErrAbortHandler) // resets the stream: this is no end of a response
+		},
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	if err != nil {
-		panic(http.ErrAbortHandler) // resets the stream: this is no end of a response
-	}
+	proxy.ServeHTTP(w, r)
 }
 
 // serveInner makes a connection to this server for a request.
@@ -161,40 +163,6 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 		_ = near.Close()
 	}
 	return inner, err
-}
-
-// forward passes a response on as it comes.
-func forward(w http.ResponseWriter, response *http.Response) error {
-	maps.Copy(w.Header(), response.Header)
-	w.WriteHeader(response.StatusCode)
-	flush := http.NewResponseController(w)
-	if len(response.Header[http.CanonicalHeaderKey(wire.FieldStatus)]) == 0 {
-		if err := flush.Flush(); err != nil { // a header and trailers in one must not be split
-			return err
-		}
-	}
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := response.Body.Read(buf)
-		if n > 0 {
-			if _, err := w.Write(buf[:n]); err != nil {
-				return err
-			}
-			if err := flush.Flush(); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for name, values := range response.Trailer {
-		w.Header()[http.TrailerPrefix+name] = values
-	}
-	return nil
 }
 
 // outerConn is a connection within the process that has the addresses of the one from

@@ -25,19 +25,19 @@ type subConn struct {
 	options          balancer.NewSubConnOptions
 	ready            atomic.Pointer[clientConn] // the connection while the state is Ready
 
-	mu       sync.Mutex
-	state    connectivity.State
-	addrs    []resolver.Address
-	conn     *clientConn
-	connAddr resolver.Address
-	connCtx  context.Context // ends when conn is replaced by nil
-	connEnd  context.CancelFunc
-	ctx      context.Context // of the attempts; replaced with the addresses
-	cancel   context.CancelFunc
-	failures int
-	retryNow chan struct{}      // closed to end a backoff
-	health   *healthListener    // the last one registered
-	reported connectivity.State // what the balancer knows
+	mu           sync.Mutex
+	state        connectivity.State
+	addrs        []resolver.Address
+	conn         *clientConn
+	connAddr     resolver.Address
+	connCtx      context.Context // ends when conn is replaced by nil
+	connEnd      context.CancelFunc
+	ctx          context.Context // of the attempts; replaced with the addresses
+	cancel       context.CancelFunc
+	failures     int
+	retryNow     chan struct{}      // closed to end a backoff
+	stopListener context.CancelFunc // of the last health listener registered, or nil
+	reported     connectivity.State // what the balancer knows
 
 	producersMu sync.Mutex
 	producers   map[balancer.ProducerBuilder]*producer
@@ -276,10 +276,6 @@ func (sc *subConn) watchHealth(cc *clientConn) bool {
 	return true
 }
 
-// A healthListener is a balancer's listener for the health of a ready subConn. Its reports
-// count while it is the subConn's last listener.
-type healthListener struct{ cancel context.CancelFunc }
-
 // RegisterHealthListener reports the server's health to f until the state changes or
 // there is another listener. Without health checks it reports Ready once.
 func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
@@ -290,14 +286,10 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 		return
 	}
 	ctx, cancel := context.WithCancel(sc.connCtx)
-	l := &healthListener{cancel}
-	sc.health = l
+	sc.stopListener = cancel
 	report := func(state connectivity.State, err error) {
 		sc.notify(func() {
-			sc.mu.Lock()
-			counts := sc.health == l
-			sc.mu.Unlock()
-			if counts {
+			if ctx.Err() == nil { // it is still the last one, of this connection
 				f(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
 			}
 		})
@@ -312,9 +304,8 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 
 // stopHealthListener ends the watch of a registered listener, with the lock held.
 func (sc *subConn) stopHealthListener() {
-	if sc.health != nil {
-		sc.health.cancel()
-		sc.health = nil
+	if sc.stopListener != nil {
+		sc.stopListener()
 	}
 }
 
