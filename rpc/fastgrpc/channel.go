@@ -320,7 +320,13 @@ func (c *Client) State() connectivity.State { return c.pick.Load().state }
 func (c *Client) Connect() {
 	c.channel.exitIdle()
 	c.channel.toBalancer.Do(func() {
-		if p := c.channel.latest(); p != nil {
+		c.channel.set.Mu.Lock()
+		s := c.channel.session
+		c.channel.set.Mu.Unlock()
+		if s == nil {
+			return
+		}
+		if p := s.latest(); p != nil {
 			p.balancer.ExitIdle()
 		}
 	})

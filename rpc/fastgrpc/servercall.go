@@ -145,9 +145,9 @@ func (s *serverCall) begin(block *h2.Block) bool {
 	case !isGRPC:
 		s.httpError = &httpResponse{"415", "content-type is not application/grpc\n"}
 	case head.check() != "":
-		c.refuse(s, codes.Internal, head.check())
+		c.refuse(s, status.New(codes.Internal, head.check()))
 	case head.method == nil:
-		c.refuse(s, codes.Unimplemented, head.unknown)
+		c.refuse(s, status.New(codes.Unimplemented, head.unknown))
 	default:
 		if metadataCount > 0 {
 			s.rest = append(make([]hpack.HeaderField, 0, len(block.Rest)), block.Rest...)
@@ -160,13 +160,13 @@ func (s *serverCall) begin(block *h2.Block) bool {
 func (s *serverCall) accept(head *requestHead, subtype string) bool {
 	opts := &s.conn.server.opts
 	if s.codec = opts.codecFor(subtype); s.codec == nil {
-		s.conn.refuse(s, codes.Unimplemented, "no codec for content-subtype "+subtype)
+		s.conn.refuse(s, status.New(codes.Unimplemented, "no codec for content-subtype "+subtype))
 		return false
 	}
 	s.subtype = subtype
 	if head.encoding != "" && head.encoding != encoding.Identity {
 		if s.received = encoding.GetCompressor(head.encoding); s.received == nil {
-			s.conn.refuse(s, codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported")
+			s.conn.refuse(s, status.New(codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported"))
 			return false
 		}
 		// A client that compresses with it can also decompress it.
@@ -196,7 +196,7 @@ func (s *serverCall) tap(h tap.ServerInHandle) bool {
 		st = status.New(codes.PermissionDenied, err.Error())
 	}
 	s.method = nil
-	s.conn.refuseWith(s, st)
+	s.conn.refuse(s, st)
 	return false
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
@@ -273,13 +272,8 @@ func (c *serverConn) release(s *serverCall) {
 }
 
 // refuse answers a request with an error status instead of starting a call.
-func (c *serverConn) refuse(s *serverCall, code codes.Code, text string) {
-	c.refuseWith(s, status.New(code, text))
-}
-
-func (c *serverConn) refuseWith(s *serverCall, st *status.Status) {
-	fields := wire.StatusFields(st)
-	c.h2.SendTrailers(&s.h2, okHeaders, fields)
+func (c *serverConn) refuse(s *serverCall, st *status.Status) {
+	c.h2.SendTrailers(&s.h2, okHeaders, wire.StatusFields(st))
 	c.CallEnded(false)
 	c.release(s)
 }

@@ -193,20 +193,7 @@ func (s *session) updateBalancer(state balancer.ClientConnState, builder balance
 func (s *session) latest() *policy {
 	s.ch.set.Mu.Lock()
 	defer s.ch.set.Mu.Unlock()
-	if s.pending != nil {
-		return s.pending
-	}
-	return s.current
-}
-
-func (ch *channel) latest() *policy {
-	ch.set.Mu.Lock()
-	s := ch.session
-	ch.set.Mu.Unlock()
-	if s == nil {
-		return nil
-	}
-	return s.latest()
+	return cmp.Or(s.pending, s.current)
 }
 
 // switchTo makes a balancer. If another one is ready, that one serves calls until the new one

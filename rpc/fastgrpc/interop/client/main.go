@@ -6,12 +6,10 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"flag"
 	"fmt"
 	"log"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +31,6 @@ var (
 	serverHost     = flag.String("server_host", "localhost", "The server host name")
 	serverPort     = flag.Int("server_port", 10000, "The server port number")
 	serverName     = flag.String("server_host_override", "", "The server name that the server's certificate must have")
-	extraMetadata  = flag.String("additional_metadata", "", "Additional metadata for each call: key:value pairs separated by semicolons")
 	testCase       = flag.String("test_case", "large_unary", "The test case: rpc_soak, channel_soak or one of "+strings.Join(interop.Names(), ", "))
 	soakIterations = flag.Int("soak_iterations", 10, "The number of calls of a soak test")
 	soakFailures   = flag.Int("soak_max_failures", 0, "The number of calls that may fail")
@@ -46,17 +43,24 @@ var (
 )
 
 func main() {
+	var pairs []string
+	flag.Func("additional_metadata", "Additional metadata for each call: key:value pairs separated by semicolons", func(text string) error {
+		for pair := range strings.SplitSeq(text, ";") {
+			name, value, ok := strings.Cut(pair, ":")
+			if !ok {
+				return fmt.Errorf("%q has no colon, want key:value", pair)
+			}
+			pairs = append(pairs, name, value)
+		}
+		return nil
+	})
 	flag.Parse()
-	if err := run(context.Background()); err != nil {
+	if err := run(context.Background(), pairs); err != nil {
 		log.Fatalf("%s: %v", *testCase, err)
 	}
 }
 
-func run(ctx context.Context) error {
-	pairs, err := metadataPairs()
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, pairs []string) error {
 	creds, err := transportCredentials()
 	if err != nil {
 		return err
@@ -97,37 +101,14 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-func metadataPairs() ([]string, error) {
-	if *extraMetadata == "" {
-		return nil, nil
-	}
-	var pairs []string
-	for pair := range strings.SplitSeq(*extraMetadata, ";") {
-		name, value, ok := strings.Cut(pair, ":")
-		if !ok {
-			return nil, fmt.Errorf("-additional_metadata: %q has no colon, want key:value", pair)
-		}
-		pairs = append(pairs, name, value)
-	}
-	return pairs, nil
-}
-
 func transportCredentials() (credentials.TransportCredentials, error) {
-	if !*useTLS {
+	switch {
+	case !*useTLS:
 		return insecure.NewCredentials(), nil
+	case *testCA:
+		return credentials.NewClientTLSFromFile(*caFile, *serverName)
 	}
-	config := &tls.Config{ServerName: *serverName}
-	if *testCA {
-		pem, err := os.ReadFile(*caFile)
-		if err != nil {
-			return nil, fmt.Errorf("-ca_file: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("-ca_file: no PEM certificate in %s", *caFile)
-		}
-	}
-	return credentials.NewTLS(config), nil
+	return credentials.NewTLS(&tls.Config{ServerName: *serverName}), nil
 }
 
 func soak(ctx context.Context, address string, channel func() (*grpc.ClientConn, func())) {
