@@ -207,7 +207,6 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 	return md
 }
 
-// onData splits content into messages.
 func (c *clientCall) onData(data []byte, end bool) {
 	if c.end.Done() {
 		c.conn.h2.Consume(&c.h2, len(data))
@@ -263,7 +262,6 @@ func (i *callInfo) responded(c *clientCall) {
 	c.reportTrailer()
 }
 
-// reportTrailer reports a response's trailer to the stats handler, once.
 func (c *clientCall) reportTrailer() {
 	if o := c.observer; o != nil && !o.ended.Load() {
 		o.headerReceived(c)

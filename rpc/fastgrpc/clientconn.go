@@ -194,24 +194,20 @@ func (cc *clientConn) leave() {
 // OnOpen is never called: servers open no streams.
 func (cc *clientConn) OnOpen() *h2.Stream { return new(h2.Stream) }
 
-// OnHeaders passes fields to the stream's call.
 func (cc *clientConn) OnHeaders(s *h2.Stream, block *h2.Block, end bool) {
 	s.Owner.(*clientCall).onHeaders(block, end)
 }
 
-// OnData passes content to the stream's call.
 func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
 	s.Owner.(*clientCall).onData(data, end)
 }
 
-// OnReset ends the stream's call.
 func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c := s.Owner.(*clientCall)
 	c.unprocessed = why.Unprocessed
 	c.finish(ending.Reset(why, c.deadline))
 }
 
-// OnDrained wakes the sender of a streaming call.
 func (cc *clientConn) OnDrained(s *h2.Stream) {
 	if c := s.Owner.(*clientCall); c.streaming {
 		rpccall.WakeOne(c.drained)
@@ -267,7 +263,6 @@ func (cc *clientConn) ConnLost(err error) {
 	cc.callsEnded()
 }
 
-// cancel ends a call because its context ended with err.
 func (cc *clientConn) cancel(c *clientCall, err error) {
 	cc.Mu.Lock()
 	end := ending.Failed(status.FromContextError(err).Err())
@@ -282,14 +277,12 @@ func (cc *clientConn) cancel(c *clientCall, err error) {
 	cc.Mu.Unlock()
 }
 
-// checkTimes closes a connection that does not answer pings.
 func (cc *clientConn) checkTimes() {
 	if cc.h2.OpenStreams() > 0 || cc.opts.keepalive.PermitWithoutStream {
 		cc.pingIfSilent()
 	}
 }
 
-// shutdown ends the connection and its calls because the client closes.
 func (cc *clientConn) shutdown() {
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()

@@ -101,7 +101,11 @@ func (s *clientStream) watch() {
 		c := s.current.Load()
 		s.retryMu.Unlock()
 		c.conn.cancel(c, s.ctx.Err())
-		s.finish(s.ending())
+		c = s.current.Load()
+		c.conn.Mu.Lock()
+		end := c.end
+		c.conn.Mu.Unlock()
+		s.finish(end)
 	})
 }
 
@@ -133,15 +137,6 @@ func (s *clientStream) finish(end ending.Ending) {
 	})
 }
 
-// ending returns the call's ending.
-func (s *clientStream) ending() ending.Ending {
-	c := s.current.Load()
-	c.conn.Mu.Lock()
-	defer c.conn.Mu.Unlock()
-	return c.end
-}
-
-// Context returns the call's context.
 func (s *clientStream) Context() context.Context { return s.current.Load().ctx }
 
 // Header waits for the response's header metadata. Like grpc-go's, it returns nil, nil
@@ -330,34 +325,31 @@ func (s *clientStream) abort(end ending.Ending) {
 func (s *clientStream) nextMessage() (message.Message, ending.Ending) {
 	for {
 		c := s.current.Load()
-		m, end, undecided := s.nextFrom(c)
-		if !undecided {
-			return m, end
-		}
-		s.retry(c)
-	}
-}
-
-func (s *clientStream) nextFrom(c *clientCall) (m message.Message, end ending.Ending, undecided bool) {
-	cc := c.conn
-	cc.Mu.Lock()
-	defer cc.Mu.Unlock()
-	for {
-		if m, ok := c.inbox.Take(); ok {
+		cc := c.conn
+		cc.Mu.Lock()
+		m, ok := c.inbox.Take()
+		end, undecided := c.end, c.undecided()
+		if ok {
 			s.sent.Drop()
-			if !c.end.Done() {
-				cc.h2.Consume(&c.h2, m.Credit)
-				cc.Flush()
-			}
-			return m, ending.Ending{}, false
 		}
-		if c.end.Done() {
+		switch {
+		case ok && !end.Done():
+			cc.h2.Consume(&c.h2, m.Credit)
+			cc.Flush()
+		case !ok && end.Done():
 			c.inbox.DropPartial()
-			return m, c.end, c.undecided()
 		}
 		cc.Mu.Unlock()
-		<-c.signal
-		cc.Mu.Lock()
+		switch {
+		case ok:
+			return m, ending.Ending{}
+		case !end.Done():
+			<-c.signal
+		case !undecided:
+			return m, end
+		default:
+			s.retry(c)
+		}
 	}
 }
 

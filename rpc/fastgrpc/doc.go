@@ -67,20 +67,15 @@
 //	caller ─ codec ─> message ─> call ─┼─> h2.Conn ─> writer ─┤ socket
 //	caller ─ codec ─> message ─> call ─┘   (lock)             └─ reader ─> h2.Conn
 //
-// A call takes these steps:
-//
 //  1. The codec marshals the message into a pooled buffer, behind the gRPC prefix.
 //  2. Under the connection's lock, the call queues its frames in an h2.Conn: a state
 //     machine that owns windows, header tables and stream states, and has no socket.
 //  3. The writer goroutine yields once, so that other calls can queue too, and then
-//     writes all queued frames in one system call.
+//     writes all queued frames in one system call (package batchio).
 //  4. The reader goroutine parses frames in its read buffer and passes them to the
 //     h2.Conn, which calls back with headers and content.
 //  5. The call assembles messages from the content and wakes the caller. On a server,
-//     a worker goroutine runs the handler; see rpccall.Workers.
-//
-// Steps 3 and 4 are package wirelab.dev/rpc/batchio, and the worker is one of
-// wirelab.dev/rpc/call. Both come with the module and know no gRPC on the wire.
+//     a worker goroutine of package call runs the handler.
 //
 // Long messages are not copied on either side: they are sent from the codec's buffer
 // and decoded from the read buffer. Repeated header blocks are encoded and decoded
@@ -88,25 +83,19 @@
 //
 // # What bounds a peer
 //
-//   - Received messages: 4 MiB, see [MaxRecvMsgSize].
-//   - Metadata: 16 MiB, see [MaxHeaderListSize].
-//   - Calls and their metadata: 64 MiB per connection, counted as what they cost the heap
-//     and not as bytes on the wire. Cancelled calls count while their handlers run. Beyond
-//     that, new calls are refused with REFUSED_STREAM, and MAX_CONCURRENT_STREAMS tells the
-//     client; see also [MaxConcurrentStreams].
+//   - Received messages: 4 MiB, see [MaxRecvMsgSize]. Metadata: 16 MiB, see
+//     [MaxHeaderListSize].
+//   - Calls and their metadata: 64 MiB per connection, counted as what they cost the heap.
+//     Beyond that, new calls are refused with REFUSED_STREAM; see also
+//     [MaxConcurrentStreams].
 //   - Unread and incomplete messages: 64 MiB per connection. Each stream's window is 2 MiB,
-//     and less while memory is short; then long messages come one after the other. The
-//     connection's window does not wait for readers, so streams that nobody reads do not
-//     stop the others. One message may be longer than the limit.
+//     and less while memory is short. Streams that nobody reads do not stop the others. One
+//     message may be longer than the limit.
 //   - Answers that the client does not take: 64 MiB per connection, and the answers of the
-//     handlers that already run, 512 of them before the client has taken an answer. Calls
-//     beyond that wait until it takes some. A client that does not read its socket is
-//     not read either, as grpc-go does it.
-//   - Work without progress, such as pings, settings, empty DATA or frames on streams that
-//     the peer has closed: a burst of 10000 frames and then 1000 per second, and more with
-//     each frame that this end sends. Beyond that, the connection ends with
-//     ENHANCE_YOUR_CALM. Cancelling calls, window updates for content, and what was under
-//     way when a call was cancelled are free.
+//     handlers that already run, 512 of them before the client has taken an answer.
+//   - Work without progress, such as pings, settings or empty DATA: a burst of 10000 frames
+//     and then 1000 per second, and more with each frame that this end sends. Beyond that,
+//     the connection ends with ENHANCE_YOUR_CALM.
 //
 // SECURITY.md names the test of each limit, and what is not limited.
 //

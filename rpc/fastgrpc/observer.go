@@ -69,23 +69,19 @@ func chainStats(outer, inner stats.Handler) stats.Handler {
 // statsPair calls two stats handlers in turn.
 type statsPair struct{ outer, inner stats.Handler }
 
-// TagRPC lets each handler add to the context.
 func (p statsPair) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	return p.inner.TagRPC(p.outer.TagRPC(ctx, info), info)
 }
 
-// HandleRPC calls each handler.
 func (p statsPair) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	p.outer.HandleRPC(ctx, s)
 	p.inner.HandleRPC(ctx, s)
 }
 
-// TagConn lets each handler add to the context.
 func (p statsPair) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
 	return p.inner.TagConn(p.outer.TagConn(ctx, info), info)
 }
 
-// HandleConn calls each handler.
 func (p statsPair) HandleConn(ctx context.Context, s stats.ConnStats) {
 	p.outer.HandleConn(ctx, s)
 	p.inner.HandleConn(ctx, s)

@@ -255,7 +255,6 @@ func (o *clientOptions) finish() (err error) {
 	return nil
 }
 
-// fullUserAgent returns the program's user-agent and the library's.
 func (o *clientOptions) fullUserAgent() string { return o.userAgent + userAgent }
 
 // metrics returns the stats handler that records the metrics of balancers and resolvers,

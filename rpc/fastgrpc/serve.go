@@ -51,7 +51,6 @@ func (s *serverCall) serveUnary() {
 	s.sendResponse(s.encode(reply))
 }
 
-// decodeRequest decodes the message of a unary call.
 func (s *serverCall) decodeRequest(v any) error {
 	if s.requestErr != nil {
 		return s.failed(s.requestErr)
@@ -74,7 +73,6 @@ func (s *serverCall) failed(err error) error {
 	return err
 }
 
-// decode decodes a message, which v may alias if the server's options say so.
 func (s *serverCall) decode(m *message.Message, v any) error {
 	opts := &s.conn.server.opts
 	how := message.DecodeOptions{Limit: opts.maxReceive}
@@ -131,16 +129,12 @@ func (s *serverCall) serveStream() {
 
 var _ grpc.ServerTransportStream = (*serverCall)(nil)
 
-// Method returns the full name of the method.
 func (s *serverCall) Method() string { return s.method.Name }
 
-// SetHeader adds to the response's header metadata.
 func (s *serverCall) SetHeader(md metadata.MD) error { return s.setHeader(md, false) }
 
-// SendHeader sends the response's header.
 func (s *serverCall) SendHeader(md metadata.MD) error { return s.setHeader(md, true) }
 
-// SetTrailer adds to the response's trailer metadata.
 func (s *serverCall) SetTrailer(md metadata.MD) error {
 	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
@@ -277,7 +271,6 @@ func (o *observer) headerSent(s *serverCall) {
 	})
 }
 
-// responded reports the end of a response.
 func (o *observer) responded(s *serverCall, st *status.Status) {
 	if o == nil {
 		return

@@ -234,7 +234,6 @@ func isConnectionKey(key any) bool {
 		t.PkgPath() == "google.golang.org/grpc/internal/transport"
 }
 
-// context returns the parent of the handler's context.
 func (s *serverCall) context() context.Context {
 	if s.tapped == nil {
 		return &s.callContext
@@ -258,7 +257,6 @@ func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
 	return *head
 }
 
-// incoming builds the call's metadata.
 func (s *serverCall) incoming() metadata.MD {
 	md := make(metadata.MD, 4)
 	if s.fixed != nil {
@@ -352,7 +350,6 @@ func (s *serverCall) resetAtDeadline() {
 	})
 }
 
-// ContextEnded wakes the stream's sender and receiver.
 func (s *serverCall) ContextEnded() {
 	if s.signal != nil {
 		rpccall.WakeOne(s.signal)

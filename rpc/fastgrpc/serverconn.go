@@ -55,7 +55,6 @@ var (
 	noFields   = h2.NewFixedFields()
 )
 
-// OnOpen makes the stream of a new request.
 func (c *serverConn) OnOpen() *h2.Stream {
 	s := &serverCall{conn: c}
 	s.callContext.Init(s)
@@ -65,7 +64,6 @@ func (c *serverConn) OnOpen() *h2.Stream {
 	return &s.h2
 }
 
-// OnHeaders begins a call. Trailers end its request.
 func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	s := hs.Owner.(*serverCall)
 	if s.gotHeader {
@@ -92,7 +90,6 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	}
 }
 
-// OnData adds to a call's messages.
 func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
 	s := hs.Owner.(*serverCall)
 	if s.method == nil {
@@ -105,18 +102,15 @@ func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
 	}
 }
 
-// OnReset cancels a call.
 func (c *serverConn) OnReset(hs *h2.Stream, _ h2.Reset) {
 	hs.Owner.(*serverCall).abort(context.Canceled)
 }
 
-// OnDrained wakes the stream's sender.
 func (c *serverConn) OnDrained(hs *h2.Stream) { rpccall.WakeOne(hs.Owner.(*serverCall).drained) }
 
 // OnGoAway does nothing: the client opens no more streams.
 func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
 
-// OnPing enforces the ping policy.
 func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
 	return c.pings.OnPing(now, c.h2, &c.server.opts.policy)
 }
@@ -271,7 +265,6 @@ func (c *serverConn) release(s *serverCall) {
 	c.StreamsChanged()
 }
 
-// refuse answers a request with an error status instead of starting a call.
 func (c *serverConn) refuse(s *serverCall, st *status.Status) {
 	c.h2.SendTrailers(&s.h2, okHeaders, wire.StatusFields(st))
 	c.CallEnded(false)

@@ -21,7 +21,6 @@ type serverStream struct {
 
 var _ grpc.ServerStream = (*serverStream)(nil)
 
-// Context returns the call's context; it ends with the call.
 func (a *serverStream) Context() context.Context { return a.ctx }
 
 // SetTrailer adds to the response's trailer metadata. Metadata that cannot be sent ends

@@ -68,7 +68,6 @@ func (s *session) resolveNow(o resolver.ResolveNowOptions) {
 // ended reports whether the session is over, with the lock held.
 func (s *session) ended() bool { return s.ch.session != s }
 
-// UpdateState takes new addresses and a new service config from the resolver.
 func (s *session) UpdateState(state resolver.State) error {
 	if state.Endpoints == nil {
 		state.Endpoints = make([]resolver.Endpoint, 0, len(state.Addresses))
@@ -124,7 +123,6 @@ func (s *session) NewAddress(addrs []resolver.Address) {
 	_ = s.UpdateState(resolver.State{Addresses: addrs, ServiceConfig: last})
 }
 
-// ParseServiceConfig parses a service config in JSON for UpdateState.
 func (s *session) ParseServiceConfig(js string) *serviceconfig.ParseResult {
 	parsed, err := config.Parse(js, s.ch.client.opts.maxAttempts)
 	if err != nil {
@@ -319,8 +317,6 @@ func (p *policy) ResolveNow(o resolver.ResolveNowOptions) {
 	}
 }
 
-// Target returns what NewClient was given.
 func (p *policy) Target() string { return p.session.ch.client.target }
 
-// MetricsRecorder returns the stats handler if it records metrics.
 func (p *policy) MetricsRecorder() estats.MetricsRecorder { return p.session.ch.client.opts.metrics() }

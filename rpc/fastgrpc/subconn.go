@@ -345,7 +345,6 @@ func (sc *subConn) GetOrBuildProducer(b balancer.ProducerBuilder) (balancer.Prod
 	})
 }
 
-// closeProducers is called at each change of the state.
 func (sc *subConn) closeProducers() {
 	sc.producersMu.Lock()
 	all := sc.producers

@@ -276,7 +276,6 @@ func (a *assembler) appendBody(data []byte) []byte {
 	return data[n:]
 }
 
-// drop discards the partial message.
 func (a *assembler) drop() {
 	if a.body != nil {
 		a.body.Release()
