@@ -95,14 +95,10 @@ func (c *Client) allOptions(opts []grpc.CallOption) []grpc.CallOption {
 
 func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts []grpc.CallOption) (err error) {
 	info := &in.info
-	optionErr := info.readOptions(&c.opts, defaults, opts)
+	timeout, err := c.prepare(ctx, in.method, info, defaults, opts)
 	if len(info.OnFinish) > 0 {
 		defer func() { info.Finished(err) }()
 	}
-	if optionErr != nil {
-		return optionErr
-	}
-	timeout, err := c.configure(ctx, in.method, info)
 	if err != nil {
 		return err
 	}
@@ -122,12 +118,9 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return c.streamWith(ctx, desc, method, c.opts.callOptions, opts)
 }
 
-func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (_ grpc.ClientStream, err error) {
+func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (grpc.ClientStream, error) {
 	var info callInfo
-	timeout := time.Duration(-1)
-	if err = info.readOptions(&c.opts, defaults, opts); err == nil {
-		timeout, err = c.configure(ctx, method, &info)
-	}
+	timeout, err := c.prepare(ctx, method, &info, defaults, opts)
 	if err != nil {
 		info.Finished(err)
 		return nil, err
@@ -139,9 +132,12 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method s
 	return c.newStream(ctx, cancel, desc, method, info)
 }
 
-// configure applies the service config to a call. The timeout is negative if there is
-// none.
-func (c *Client) configure(ctx context.Context, method string, info *callInfo) (timeout time.Duration, err error) {
+// prepare reads the options of a call and applies the service config to it. The timeout is
+// negative if there is none.
+func (c *Client) prepare(ctx context.Context, method string, info *callInfo, defaults, opts []grpc.CallOption) (timeout time.Duration, err error) {
+	if err = info.readOptions(&c.opts, defaults, opts); err != nil {
+		return 0, err
+	}
 	applied := c.pick.Load().config
 	if applied == nil {
 		if applied, info.resolutionDelay, err = c.waitForConfig(ctx); err != nil {

@@ -60,7 +60,19 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 			return nil, err
 		}
 	}
-	s.watch()
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
+	s.stop = context.AfterFunc(ctx, func() {
+		s.retryMu.Lock()
+		c := s.current.Load()
+		s.retryMu.Unlock()
+		c.conn.cancel(c, ctx.Err())
+		c = s.current.Load()
+		c.conn.Mu.Lock()
+		end := c.end
+		c.conn.Mu.Unlock()
+		s.finish(end)
+	})
 	return s, nil
 }
 
@@ -90,23 +102,6 @@ func (s *clientStream) begin(c *clientCall) (err error) {
 	cc.Mu.Unlock()
 	c.observer.opened(cc, &s.info)
 	return nil
-}
-
-// watch cancels the call when its context ends.
-func (s *clientStream) watch() {
-	s.retryMu.Lock()
-	defer s.retryMu.Unlock()
-	s.stop = context.AfterFunc(s.ctx, func() {
-		s.retryMu.Lock()
-		c := s.current.Load()
-		s.retryMu.Unlock()
-		c.conn.cancel(c, s.ctx.Err())
-		c = s.current.Load()
-		c.conn.Mu.Lock()
-		end := c.end
-		c.conn.Mu.Unlock()
-		s.finish(end)
-	})
 }
 
 // finish releases what the call holds and runs its end-of-call callbacks, once.
@@ -191,13 +186,19 @@ func (s *clientStream) CloseSend() error {
 // output; the caller may then reuse m. It returns io.EOF when the call has ended, or nil
 // if the client sends a single message: RecvMsg returns the reason.
 func (s *clientStream) SendMsg(m any) error {
+	var unsent error // the result when the call has ended
+	if s.desc.ClientStreams {
+		// Not of a server stream: generated code would pass an error of the only request on, and
+		// io.EOF would look like the good end of the stream.
+		unsent = io.EOF
+	}
 	c := s.current.Load()
 	c.conn.Mu.Lock()
 	ended, sentAll := c.end.Done() && !c.undecided(), s.sentAll
 	c.conn.Mu.Unlock()
 	switch {
-	case ended || s.ctx.Err() != nil: // watch ends the call
-		return s.unsent()
+	case ended || s.ctx.Err() != nil: // the AfterFunc of newStream ends the call
+		return unsent
 	case sentAll:
 		return status.Error(codes.Internal, "fastgrpc: SendMsg after CloseSend")
 	}
@@ -218,19 +219,9 @@ func (s *clientStream) SendMsg(m any) error {
 		c.conn.Mu.Unlock()
 		if !s.retry(c) {
 			b.Release()
-			return s.unsent()
+			return unsent
 		}
 	}
-}
-
-// unsent returns the result of SendMsg when the call has ended. For a server stream it is
-// nil: generated code would pass an error of the only request on, and io.EOF would look like
-// the good end of the stream.
-func (s *clientStream) unsent() error {
-	if !s.desc.ClientStreams {
-		return nil
-	}
-	return io.EOF
 }
 
 // send is called with the lock of the attempt's connection held, and unlocks it.

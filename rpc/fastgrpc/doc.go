@@ -63,19 +63,19 @@
 //
 // # How data passes through it
 //
-//	caller ─ codec ─> message ─> call ─┐                      ┌─> call ─> codec ─> caller
-//	caller ─ codec ─> message ─> call ─┼─> h2.Conn ─> writer ─┤ socket
-//	caller ─ codec ─> message ─> call ─┘   (lock)             └─ reader ─> h2.Conn
+//		caller ─ codec ─> message ─> call ─┐                      ┌─> call ─> codec ─> caller
+//		caller ─ codec ─> message ─> call ─┼─> h2.Conn ─> writer ─┤ socket
+//		caller ─ codec ─> message ─> call ─┘   (lock)             └─ reader ─> h2.Conn
 //
-//  1. The codec marshals the message into a pooled buffer, behind the gRPC prefix.
-//  2. Under the connection's lock, the call queues its frames in an h2.Conn: a state
-//     machine that owns windows, header tables and stream states, and has no socket.
-//  3. The writer goroutine yields once, so that other calls can queue too, and then
-//     writes all queued frames in one system call (package batchio).
-//  4. The reader goroutine parses frames in its read buffer and passes them to the
-//     h2.Conn, which calls back with headers and content.
-//  5. The call assembles messages from the content and wakes the caller. On a server,
-//     a worker goroutine of package call runs the handler.
+//	 1. The codec marshals the message into a pooled buffer, behind the gRPC prefix.
+//	 2. Under the connection's lock, the call queues its frames in an h2.Conn: a state
+//	    machine that owns windows, header tables and stream states, and has no socket.
+//	 3. The writer goroutine yields once, so that other calls can queue too, and then
+//	    writes all queued frames in one system call (package batchio).
+//	 4. The reader goroutine parses frames in its read buffer and passes them to the
+//	    h2.Conn, which calls back with headers and content.
+//	 5. The call assembles messages from the content and wakes the caller. On a server,
+//	    a worker goroutine of package call runs the handler.
 //
 // Long messages are not copied on either side: they are sent from the codec's buffer
 // and decoded from the read buffer. Repeated header blocks are encoded and decoded

@@ -28,14 +28,6 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// A client gives up after 20 seconds and tries again. A server waits longer: when a thousand
-// clients come at once to a busy machine, the last handshakes take that long, and a client that
-// is refused comes again.
-const (
-	defaultConnectTimeout    = 20 * time.Second
-	defaultConnectionTimeout = 120 * time.Second
-)
-
 // ServerOption configures a server.
 type ServerOption func(*serverOptions)
 
@@ -207,7 +199,7 @@ type clientOptions struct {
 func defaultClientOptions() clientOptions {
 	o := clientOptions{
 		limits: defaultLimits(), backoff: backoff.DefaultConfig,
-		connectTimeout: defaultConnectTimeout, idleTimeout: 30 * time.Minute,
+		connectTimeout: 20 * time.Second, idleTimeout: 30 * time.Minute,
 		defaultConfig: "{}", maxAttempts: 5, proxyFromEnvironment: http.ProxyFromEnvironment,
 	}
 	o.h2.Client = true

@@ -23,21 +23,19 @@ import (
 // requestHeader returns the request's header: the fields that all calls of the method
 // have, and the others.
 func (c *Client) requestHeader(ctx context.Context, p *picked, method string, info *callInfo, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
-	authority := p.conn.serverName
-	if info.authority != "" {
-		authority = info.authority
-		if err := p.conn.checkAuthority(authority); err != nil {
+	authority, chosen := p.conn.serverName, info.authority
+	if a := p.metadata[":authority"]; len(a) > 0 && chosen == "" { // gRFC A81
+		chosen = a[0]
+	}
+	if chosen != "" {
+		if err := p.conn.checkAuthority(chosen); err != nil {
 			return nil, nil, err
 		}
+		authority = chosen
 	}
 	if p.metadata != nil {
 		if err := wire.CheckMetadata(p.metadata); err != nil {
 			return nil, nil, status.Error(codes.Internal, err.Error())
-		}
-		if a := p.metadata[":authority"]; len(a) > 0 && info.authority == "" { // gRFC A81
-			if authority = a[0]; p.conn.checkAuthority(authority) != nil {
-				return nil, nil, p.conn.checkAuthority(authority)
-			}
 		}
 		fields = wire.AppendMetadata(slices.Clip(fields), p.metadata)
 	}

@@ -37,7 +37,12 @@ var _ grpc.ServiceRegistrar = (*Server)(nil)
 
 // NewServer returns a server with no services and no listeners.
 func NewServer(opts ...ServerOption) *Server {
-	s := &Server{opts: serverOptions{limits: defaultLimits(), connectionTimeout: defaultConnectionTimeout}}
+	s := &Server{opts: serverOptions{
+		limits: defaultLimits(),
+		// Longer than clients wait: when a thousand come at once to a busy machine, the last
+		// handshakes take that long, and a client that is refused comes again.
+		connectionTimeout: 120 * time.Second,
+	}}
 	for _, o := range opts {
 		o(&s.opts)
 	}
