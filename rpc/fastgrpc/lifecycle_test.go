@@ -226,7 +226,17 @@ func TestQueueing(t *testing.T) {
 	for range 3 {
 		<-g.entered
 	}
-	time.Sleep(20 * time.Millisecond) // for the others to queue
+	eventually(t, "for the others to queue", func() bool {
+		c.channel.set.Mu.Lock()
+		defer c.channel.set.Mu.Unlock()
+		waiting := 0
+		for cc := range c.channel.set.Open {
+			cc.Mu.Lock()
+			waiting += len(cc.waiters)
+			cc.Mu.Unlock()
+		}
+		return waiting == 17
+	})
 	if n := running.Load(); n != 3 {
 		t.Errorf("%d calls run at once", n)
 	}
@@ -455,15 +465,15 @@ func TestSlowReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // for the windows to fill
-	held := c.Conns()[0].Counters.BytesIn
-	if held > 2*uint64(defaultLimits().h2.StreamWindow) {
-		t.Errorf("%d bytes have come that nobody reads", held)
-	}
+	window := uint64(defaultLimits().h2.StreamWindow)
+	eventually(t, "for the window to fill", func() bool { return c.Conns()[0].Counters.BytesIn >= window })
 	for range 20 {
 		if _, err := client.UnaryCall(testContext(t), request(make([]byte, 100_000))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if held := c.Conns()[0].Counters.BytesIn; held > 2*window+20*101_000 { // the calls bring back their payloads
+		t.Errorf("%d bytes have come that nobody reads", held)
 	}
 	for i := range 100 {
 		if _, err := slow.Recv(); err != nil {
