@@ -81,6 +81,16 @@ func (ch *channel) publish(change func(*picking)) {
 	close(old.changed)
 }
 
+// wait returns when there is another picking, or with the status of ctx.
+func (p *picking) wait(ctx context.Context) error {
+	select {
+	case <-p.changed:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
 func (p *picking) setPicker(state connectivity.State, picker balancer.Picker) {
 	p.state, p.picker = state, picker
 	p.generation++
@@ -217,14 +227,11 @@ func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (p
 		if p.state == connectivity.Idle {
 			c.channel.exitIdle()
 		}
-		select {
-		case <-p.changed:
-		case <-ctx.Done():
-			st := status.FromContextError(ctx.Err())
+		if err := p.wait(ctx); err != nil {
 			if w.last != nil {
-				return picked{}, status.Errorf(st.Code(), "fastgrpc: latest balancer error: %v", w.last)
+				return picked{}, status.Errorf(status.Code(err), "fastgrpc: latest balancer error: %v", w.last)
 			}
-			return picked{}, status.Errorf(st.Code(), "fastgrpc: %v while waiting for connections to become ready", ctx.Err())
+			return picked{}, status.Errorf(status.Code(err), "fastgrpc: %v while waiting for connections to become ready", ctx.Err())
 		}
 		p = c.pick.Load()
 		if got, err := w.try(ctx, p, method, info); got.conn != nil || err != nil {
@@ -299,10 +306,8 @@ func (c *Client) waitForConfig(ctx context.Context) (_ *config.Applied, waited b
 		if p.config != nil {
 			return p.config, waited, nil
 		}
-		select {
-		case <-p.changed:
-		case <-ctx.Done():
-			return nil, true, status.FromContextError(ctx.Err()).Err()
+		if err := p.wait(ctx); err != nil {
+			return nil, true, err
 		}
 	}
 }
@@ -357,10 +362,8 @@ func (c *Client) WaitReady(ctx context.Context) error {
 				return err
 			}
 		}
-		select {
-		case <-p.changed:
-		case <-ctx.Done():
-			return status.FromContextError(ctx.Err()).Err()
+		if err := p.wait(ctx); err != nil {
+			return err
 		}
 	}
 }
@@ -368,15 +371,10 @@ func (c *Client) WaitReady(ctx context.Context) error {
 // WaitForStateChange returns true when the state is no longer last, false when ctx
 // ends first.
 func (c *Client) WaitForStateChange(ctx context.Context, last connectivity.State) bool {
-	for {
-		p := c.pick.Load()
-		if p.state != last {
-			return true
-		}
-		select {
-		case <-p.changed:
-		case <-ctx.Done():
+	for p := c.pick.Load(); p.state == last; p = c.pick.Load() {
+		if p.wait(ctx) != nil {
 			return false
 		}
 	}
+	return true
 }

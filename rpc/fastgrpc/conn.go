@@ -66,7 +66,7 @@ type connRole interface {
 func (c *conn) Start(running *sync.WaitGroup) {
 	c.Mu.Lock()
 	now := time.Since(batchio.Epoch)
-	c.clock.Start(now)
+	c.clock.Began, c.clock.IdleSince = now, now
 	c.LastRead.Store(int64(now))
 	c.timer = time.AfterFunc(lifetime.Forever, func() {
 		c.Mu.Lock()

@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,7 +51,7 @@ var (
 )
 
 func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOptions) *subConn {
-	sc := &subConn{policy: p, options: o, addrs: slices.Clone(addrs), retryNow: make(chan struct{})}
+	sc := &subConn{policy: p, options: o, addrs: slices.Clone(addrs), retryNow: make(chan struct{}), producers: map[balancer.ProducerBuilder]*producer{}}
 	sc.ctx, sc.cancel = context.WithCancel(context.Background())
 	return sc
 }
@@ -325,9 +326,6 @@ func (sc *subConn) GetOrBuildProducer(b balancer.ProducerBuilder) (balancer.Prod
 	if p == nil {
 		p = new(producer)
 		p.value, p.close = b.Build(sc)
-		if sc.producers == nil {
-			sc.producers = make(map[balancer.ProducerBuilder]*producer)
-		}
 		sc.producers[b] = p
 	}
 	p.users++
@@ -347,8 +345,8 @@ func (sc *subConn) GetOrBuildProducer(b balancer.ProducerBuilder) (balancer.Prod
 
 func (sc *subConn) closeProducers() {
 	sc.producersMu.Lock()
-	all := sc.producers
-	sc.producers = nil
+	all := maps.Clone(sc.producers)
+	clear(sc.producers)
 	sc.producersMu.Unlock()
 	for _, p := range all {
 		p.close()

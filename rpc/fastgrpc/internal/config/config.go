@@ -88,7 +88,7 @@ func Parse(js string, maxAttempts int) (*Config, error) {
 	if err := json.Unmarshal([]byte(js), &in); err != nil {
 		return nil, fmt.Errorf("fastgrpc: service config: %w", err)
 	}
-	c := &Config{RetryThrottling: in.RetryThrottling, HealthCheckConfig: in.HealthCheckConfig}
+	c := &Config{RetryThrottling: in.RetryThrottling, HealthCheckConfig: in.HealthCheckConfig, methods: map[string]*Method{}}
 	if len(in.LoadBalancingConfig) == 0 || string(in.LoadBalancingConfig) == "null" {
 		name := pickfirst.Name
 		if in.LoadBalancingPolicy != nil && balancer.Get(*in.LoadBalancingPolicy) != nil {
@@ -159,9 +159,6 @@ func (c *Config) addMethods(m *Method, maxAttempts int) error {
 		}
 		if c.methods[path] != nil {
 			return fmt.Errorf("name: %q has a config already", path)
-		}
-		if c.methods == nil {
-			c.methods = make(map[string]*Method)
 		}
 		c.methods[path] = m
 	}

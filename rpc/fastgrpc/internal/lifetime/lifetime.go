@@ -62,9 +62,6 @@ type Clock struct {
 	Next time.Duration // how long to wait before the next check
 }
 
-// Start starts the clock of a new connection.
-func (k *Clock) Start(now time.Duration) { k.Began, k.IdleSince = now, now }
-
 // Begin begins a check.
 func (k *Clock) Begin(now time.Duration) {
 	k.Now, k.Next = now, min(k.Ping.Every, k.MaxIdle)
