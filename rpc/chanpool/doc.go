@@ -62,14 +62,6 @@
 // channel cannot be opened. If a further one cannot be opened, no call fails: the trial is given
 // up, and State and Logger say why.
 //
-// # Moving from one channel, and back
-//
-//	cc, err := grpc.NewClient(target, opts...)   pool, err := chanpool.New(func() (chanpool.Channel, error) {
-//	                                                 return grpc.NewClient(target, opts...)
-//	                                             })
-//	pb.NewGreeterClient(cc)                      pb.NewGreeterClient(pool)
-//	cc.Close()                                   pool.Close()
-//
 // # Versions
 //
 // Versions follow semantic versioning. Until 1.0.0 a minor version may change the API, and

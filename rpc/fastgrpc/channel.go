@@ -54,7 +54,8 @@ type picking struct {
 	state      connectivity.State
 	picker     balancer.Picker // nil before there is one
 	generation int             // of the picker
-	config     *config.Applied // nil before the first resolution
+	config     *config.Config  // nil before the first resolution
+	throttle   *config.Throttle
 	changed    chan struct{}
 }
 
@@ -183,7 +184,7 @@ func (ch *channel) close() error {
 	ch.endSession()
 	ch.publish(func(p *picking) {
 		p.setPicker(connectivity.Shutdown, base.NewErrPicker(errClosedStatus))
-		p.config = new(config.Config).Apply()
+		p.config = new(config.Config)
 	})
 	conns := ch.set.All()
 	ch.set.Mu.Unlock()
@@ -297,14 +298,14 @@ func (ch *channel) endWait() {
 }
 
 // waitForConfig waits until the target has been resolved. waited says whether it had to.
-func (c *Client) waitForConfig(ctx context.Context) (_ *config.Applied, waited bool, err error) {
+func (c *Client) waitForConfig(ctx context.Context) (_ *picking, waited bool, err error) {
 	c.channel.beginWait()
 	defer c.channel.endWait()
 	for ; ; waited = true {
 		c.channel.exitIdle() // some resolvers answer at once
 		p := c.pick.Load()
 		if p.config != nil {
-			return p.config, waited, nil
+			return p, waited, nil
 		}
 		if err := p.wait(ctx); err != nil {
 			return nil, true, err

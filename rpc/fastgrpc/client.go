@@ -138,14 +138,14 @@ func (c *Client) prepare(ctx context.Context, method string, info *callInfo, def
 	if err = info.readOptions(&c.opts, defaults, opts); err != nil {
 		return 0, err
 	}
-	applied := c.pick.Load().config
-	if applied == nil {
-		if applied, info.resolutionDelay, err = c.waitForConfig(ctx); err != nil {
+	p := c.pick.Load()
+	if p.config == nil {
+		if p, info.resolutionDelay, err = c.waitForConfig(ctx); err != nil {
 			return 0, err
 		}
 	}
-	info.throttle = applied.Throttle
-	m := applied.Method(method)
+	info.throttle = p.throttle
+	m := p.config.Method(method)
 	info.applyConfig(&c.opts, m)
 	if m == nil || m.Timeout == nil {
 		return -1, nil

@@ -152,7 +152,7 @@ func (s *session) takeConfig(result *serviceconfig.ParseResult) (usable bool, er
 		reason = fmt.Sprintf("illegal service config type: %T", result.Config)
 	}
 	ch.publish(func(p *picking) {
-		p.config = new(config.Config).Apply()
+		p.config = new(config.Config)
 		p.setPicker(connectivity.TransientFailure, base.NewErrPicker(status.Error(codes.Unavailable, reason)))
 	})
 	return false, balancer.ErrBadResolverState
@@ -168,7 +168,7 @@ func (ch *channel) activeConfig() *config.Config {
 
 func (ch *channel) applyConfig(c *config.Config) {
 	ch.config = c
-	ch.publish(func(p *picking) { p.config = c.Apply() })
+	ch.publish(func(p *picking) { p.config, p.throttle = c, c.NewThrottle() })
 }
 
 // updateBalancer passes addresses to the balancer and returns its error.

@@ -199,12 +199,6 @@ func Limit(option int, config *int64) int {
 	return int(min(int64(option), *config))
 }
 
-// Applied is a config in use, with the state of its throttle.
-type Applied struct {
-	*Config
-	Throttle *Throttle
-}
-
 // A Throttle counts tokens: a failed call takes one, a successful one gives a part of one
 // back. With half of them or fewer, calls are not retried. nil allows all.
 type Throttle struct {
@@ -213,12 +207,12 @@ type Throttle struct {
 	tokens float64
 }
 
-// Apply returns the config in use.
-func (c *Config) Apply() *Applied {
+// NewThrottle returns a full throttle, or nil if the config has none.
+func (c *Config) NewThrottle() *Throttle {
 	if c.RetryThrottling == nil {
-		return &Applied{Config: c}
+		return nil
 	}
-	return &Applied{c, &Throttle{RetryThrottling: *c.RetryThrottling, tokens: c.RetryThrottling.MaxTokens}}
+	return &Throttle{RetryThrottling: *c.RetryThrottling, tokens: c.RetryThrottling.MaxTokens}
 }
 
 // Failed takes a token and reports whether too few are left for a retry.
