@@ -2,12 +2,6 @@
 // package many times: with and without the race detector, at GOMAXPROCS 1, 2 and
 // 4, with two goroutines beside it that do nothing but use CPU, and without.
 //
-//  1. main.go lists the packages and the combinations, and runs each package in
-//     each combination; clock.go divides the time, where it is limited;
-//  2. run.go compiles a test binary, runs it, and finds in its output which tests
-//     failed;
-//  3. findings.go counts the failures and prints them.
-//
 // It judges nothing but the tests' own results. Tests run with -short unless they
 // are asked for in full: the full ones measure, and what they measure is not true
 // of a machine that is kept busy.
