@@ -1,3 +1,22 @@
+// Package batchio carries a connection of an RPC library over a socket. It owns the
+// lock, a goroutine that reads and one that writes; a [Machine], which the library
+// implements as a pure state machine, owns the protocol.
+//
+// How data passes through it:
+//
+//	caller ─ frames ─> Machine's Output ─> Conn.Flush ─> writer ─┐
+//	                                                             socket
+//	Role.StartCalls <─ Machine.Feed <─ chunk (Buffer) <─ reader ─┘
+//
+// Terms:
+//
+//   - An [Output] holds frames of many callers, which one write sends.
+//   - A chunk is a [Buffer] that the reader reads into. Received messages may retain it
+//     instead of being copied.
+//   - A lent chunk is one that messages retain while the reader waits and has none.
+//   - A batch ends when its calls are most of the open ones, see [Conn.FlushBatch].
+//
+// This package must not know any protocol: neither the content of frames nor gRPC.
 package batchio
 
 import (
@@ -144,4 +163,85 @@ func socketOf(nc net.Conn) net.Conn {
 		return nc.Socket()
 	}
 	return nil
+}
+
+// A Machine is a protocol's state machine for one connection. It opens no socket, starts no
+// goroutine and takes no lock. A Conn calls it with the lock held, once per batch, read or
+// call, but never once per frame.
+type Machine interface {
+	// Pending returns the number of bytes in the output.
+	Pending() int
+	// TakeOutput returns the output if Pending is not 0. The Conn recycles it.
+	TakeOutput() *Output
+	// SetOutputLimit changes the number of bytes in the output from which the machine keeps
+	// payloads back until the output has been taken.
+	SetOutputLimit(bytes int)
+	// Ending returns the number of calls that have this end's last frame in the output, and
+	// the number of open calls, including these.
+	Ending() (waiting, open int)
+	// OpenStreams returns the number of open calls.
+	OpenStreams() int
+	// Feed reads whole frames from buf, at most maxFrames, and returns the number of bytes
+	// it used. now is the time since Epoch. After an error, the output is still written.
+	Feed(now time.Duration, buf []byte, maxFrames int) (used int, err error)
+	// FrameLen returns the length of the frame at the start of buf, or of its header if
+	// buf is too short.
+	FrameLen(buf []byte) int
+	// Throttled reports whether the output must be written before more is fed.
+	Throttled() bool
+	// Close drops the output. No write is in progress.
+	Close()
+}
+
+// A Role holds the methods in which a library's clients and servers differ. All methods but
+// StartCalls and OnClosed are called with the lock held.
+type Role interface {
+	// StreamsChanged is called after frames were received or sent, which may have ended
+	// calls.
+	StreamsChanged()
+	// StartCalls runs the calls that received frames have completed.
+	StartCalls()
+	// ConnLost ends every call because the connection has ended.
+	ConnLost(err error)
+	// OnClosed is called when the socket has been closed.
+	OnClosed()
+}
+
+// Counters count the calls and traffic of a connection, or of all connections of a
+// server or client, since it began.
+type Counters struct {
+	CallsStarted, CallsSucceeded, CallsFailed uint64
+	BytesIn, BytesOut                         uint64
+	// Reads and Writes count system calls: calls per write show how well frames are
+	// batched.
+	Reads, Writes uint64
+}
+
+// sends counts the process's calls of sendto. The kernel's own count of writes omits them.
+var sends atomic.Int64
+
+// Sends returns the number of times this process has called sendto to write to its
+// connections.
+func Sends() int64 { return sends.Load() }
+
+// Sum returns the sum of two counters. It is not a method because a library's users see the
+// type.
+func Sum(a, b Counters) Counters {
+	a.CallsStarted += b.CallsStarted
+	a.CallsSucceeded += b.CallsSucceeded
+	a.CallsFailed += b.CallsFailed
+	a.BytesIn += b.BytesIn
+	a.BytesOut += b.BytesOut
+	a.Reads += b.Reads
+	a.Writes += b.Writes
+	return a
+}
+
+// CallEnded counts a call. The lock is held.
+func (c *Conn) CallEnded(ok bool) {
+	if ok {
+		c.Counters.CallsSucceeded++
+	} else {
+		c.Counters.CallsFailed++
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 // A Conn is a connection that a server or a client runs.
@@ -46,3 +47,39 @@ func (s *Conns[C]) Remove(c C) {
 
 // All returns the open connections. The lock is held.
 func (s *Conns[C]) All() []C { return slices.Collect(maps.Keys(s.Open)) }
+
+// A PingTimer decides when to ping a silent peer, and when to give it up.
+// Its owner guards it. Times are since batchio.Epoch.
+type PingTimer struct {
+	Every   time.Duration // of silence before a ping
+	Timeout time.Duration // for the answer
+
+	sent  time.Duration // when the unanswered ping was sent
+	waits bool          // for the answer
+}
+
+// A PingAction tells the owner of a PingTimer what to do.
+type PingAction int
+
+// The actions.
+const (
+	PingNothing PingAction = iota
+	PingNow                // send a ping
+	PingLost               // close the connection: the ping was not answered in time
+)
+
+// Check returns what to do now, and when to check again. lastRead is when the peer was last
+// heard of.
+func (p *PingTimer) Check(now, lastRead time.Duration) (do PingAction, next time.Duration) {
+	if p.waits = p.waits && lastRead < p.sent; p.waits {
+		if left := p.Timeout - (now - p.sent); left > 0 {
+			return PingNothing, left
+		}
+		return PingLost, 0
+	}
+	if left := p.Every - max(0, now-lastRead); left > 0 { // the peer may have been heard since now
+		return PingNothing, left
+	}
+	p.waits, p.sent = true, now
+	return PingNow, p.Timeout
+}

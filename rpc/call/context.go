@@ -5,6 +5,10 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 )
 
 // A Context is the context of one call on a server. It is embedded in the call, so that both
@@ -151,3 +155,33 @@ func (c *Context) end(err error) {
 
 // Value returns the call's values, without the cost of a context.WithValue for each.
 func (c *Context) Value(key any) any { return c.call.ContextValue(key) }
+
+// Keys holds the keys of grpc-go's context values. Their types are unexported. To find them,
+// each is looked up once in a context whose Value records the key.
+var Keys = findKeys()
+
+// ContextKeys holds the keys of a call's incoming metadata, peer and ServerTransportStream.
+type ContextKeys struct{ Incoming, Peer, TransportStream any }
+
+func findKeys() (keys ContextKeys) {
+	keys.Incoming = KeyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) })
+	keys.Peer = KeyOf(func(ctx context.Context) { peer.FromContext(ctx) })
+	keys.TransportStream = KeyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
+	return keys
+}
+
+// KeyOf returns the key that a function looks up in a context.
+func KeyOf(lookup func(context.Context)) (key any) {
+	lookup(keyRecorder{context.Background(), &key})
+	return key
+}
+
+type keyRecorder struct {
+	context.Context
+	key *any
+}
+
+func (s keyRecorder) Value(key any) any {
+	*s.key = key
+	return nil
+}

@@ -1,3 +1,14 @@
+// Package rpccall holds what the RPC libraries of this module share above their connections: a
+// server's life ([Server]), the set of connections ([Conns]), goroutines that run handlers
+// ([Workers]), contexts of calls ([Context]), call options and interceptors, messages encoded
+// into pooled buffers, the queue of received ones ([Queue]), pings of silent peers
+// ([PingTimer]), and statuses.
+//
+// A library takes the parts that it needs. Messages, interceptors and contexts have the types of
+// package grpc, so that generated code runs on every library.
+//
+// This package must not know frames, nor which library calls it. Package wire beside it holds
+// the details of gRPC's own wire format.
 package rpccall
 
 import (
@@ -224,4 +235,37 @@ func (s *Server[C, K]) letServeReturn() {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
 	CloseOnce(s.stopped)
+}
+
+// Accept passes the listener's connections to handle until stopping is closed, and then
+// returns nil once the listener is closed too. It returns an error that is not temporary.
+func Accept(lis net.Listener, stopping <-chan struct{}, handle func(net.Conn)) error {
+	const (
+		firstPause   = 5 * time.Millisecond
+		longestPause = time.Second
+	)
+	pause := firstPause
+	for {
+		nc, err := lis.Accept()
+		if err == nil {
+			pause = firstPause
+			handle(nc)
+			continue
+		}
+		select {
+		case <-stopping:
+			return nil
+		default:
+		}
+		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
+			return err
+		}
+		// For instance, the process is out of file descriptors: wait until some are closed.
+		select {
+		case <-time.After(pause):
+		case <-stopping:
+			return nil
+		}
+		pause = min(2*pause, longestPause)
+	}
 }

@@ -1,14 +1,18 @@
 package creditrpc
 
 import (
+	"context"
 	"errors"
 	"net"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link"
+	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
 // ErrServerStopped is returned by Serve after Stop or GracefulStop was called before it. It is
@@ -65,3 +69,133 @@ func (s *Server) Stop() { s.base.Stop() }
 // GracefulStop takes no new calls and returns when the open ones have ended. A Stop
 // meanwhile ends them.
 func (s *Server) GracefulStop() { s.base.GracefulStop() }
+
+// A serverConn is a connection of a server.
+type serverConn struct {
+	conn
+	server *Server
+
+	// Guarded by the connection's lock.
+	calls map[*serverCall]struct{} // whose handlers have not returned
+	ready []*serverCall            // to be run when the lock is free
+}
+
+var _ role = (*serverConn)(nil)
+
+func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
+	c := &serverConn{server: s, calls: map[*serverCall]struct{}{}}
+	c.init(c, nc, auth, s.opts.link())
+	c.startKeepAlive(s.opts.silence, s.opts.pingTimeout)
+	return c
+}
+
+// OnRequest makes a call. The handler of a streaming call runs at once.
+func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.Stream {
+	m := c.server.base.Lookup(name)
+	if m == nil {
+		c.link.Refuse(id, frame.Ending{Code: uint64(codes.Unimplemented), Message: []byte(c.server.base.WhyUnknown(name))})
+		c.Counters.CallsStarted++
+		c.CallEnded(false)
+		return nil
+	}
+	call := &serverCall{conn: c, method: m}
+	call.Context.Init(call)
+	if t := time.Duration(min(begin.Timeout, uint64(maxTimeout.Microseconds()))) * time.Microsecond; t > 0 && t < maxTimeout {
+		call.SetDeadline(time.Now().Add(t))
+	}
+	if len(begin.Meta) > 0 {
+		call.meta = append([]byte(nil), begin.Meta...)
+	}
+	if m.Stream != nil {
+		call.signal, call.drained = make(chan struct{}, 1), make(chan struct{}, 1)
+		c.ready = append(c.ready, call)
+	}
+	call.stream.Owner = call
+	c.calls[call] = struct{}{}
+	c.Counters.CallsStarted++
+	return &call.stream
+}
+
+// OnMessage keeps a message for the handler.
+func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
+	call := s.Owner.(*serverCall)
+	call.inbox.Put(c.keep(m, call.signal != nil))
+	call.wake()
+}
+
+// OnTooLong ends a call whose message is too long.
+func (c *serverConn) OnTooLong(s *link.Stream, bytes int) {
+	call := s.Owner.(*serverCall)
+	call.requestErr = rpccall.TooLarge("creditrpc: received message", bytes, c.server.opts.maxReceive)
+	call.requestEnded()
+}
+
+// OnEnd runs the handler of a unary call, whose request is complete.
+func (c *serverConn) OnEnd(s *link.Stream) { s.Owner.(*serverCall).requestEnded() }
+
+// OnCancel cancels a call that the client has given up.
+func (c *serverConn) OnCancel(s *link.Stream) { s.Owner.(*serverCall).abort(context.Canceled) }
+
+// OnSent lets the handler of a stream send its next message.
+func (c *serverConn) OnSent(s *link.Stream) {
+	if call := s.Owner.(*serverCall); call.drained != nil {
+		rpccall.WakeOne(call.drained)
+	}
+}
+
+// OnHeader and the others are for clients.
+func (c *serverConn) OnHeader(*link.Stream, []byte)        {}
+func (c *serverConn) OnStatus(*link.Stream, *frame.Ending) {}
+func (c *serverConn) OnGoodbye()                           {}
+func (c *serverConn) OnPong([8]byte)                       {}
+
+// StreamsChanged closes a connection that drains, after its last call.
+func (c *serverConn) StreamsChanged() {
+	if c.link.Draining() && c.link.OpenStreams() == 0 && len(c.calls) == 0 && c.Err() == nil {
+		c.CloseLocked(errStopping)
+	}
+}
+
+// StartCalls passes the ready calls to the workers.
+func (c *serverConn) StartCalls() {
+	ready := c.ready // only the reader appends
+	c.server.base.Workers.Push(ready)
+	clear(ready)
+	c.ready = ready[:0]
+}
+
+// ConnLost cancels all calls.
+func (c *serverConn) ConnLost(error) {
+	for call := range c.calls {
+		c.link.Cancel(&call.stream)
+		call.abort(context.Canceled)
+	}
+}
+
+// OnClosed takes the connection off the server's list.
+func (c *serverConn) OnClosed() {
+	c.end()
+	c.stopKeepAlive()
+	c.server.conns.Remove(c)
+}
+
+// Drain takes no more calls, and closes the connection after the last one.
+func (c *serverConn) Drain() {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	c.link.Goodbye()
+	c.StreamsChanged()
+	c.Flush()
+}
+
+// release ends a call whose handler has returned or will not run, with the lock held.
+func (c *serverConn) release(call *serverCall, ok bool) {
+	if _, there := c.calls[call]; !there {
+		return
+	}
+	delete(c.calls, call)
+	drop(&call.inbox)
+	c.link.Release(&call.stream)
+	c.CallEnded(ok)
+	c.StreamsChanged()
+}

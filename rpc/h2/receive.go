@@ -307,18 +307,6 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 	return nil
 }
 
-func (c *Conn) onPriority(h FrameHeader, p []byte) error {
-	switch {
-	case h.StreamID == 0:
-		return c.fail(http2.ErrCodeProtocol, "PRIORITY on stream 0")
-	case len(p) != 5:
-		return c.fail(http2.ErrCodeFrameSize, "PRIORITY of the wrong length")
-	case binary.BigEndian.Uint32(p)&maxWindow == h.StreamID:
-		return c.fail(http2.ErrCodeProtocol, "stream depends on itself")
-	}
-	return c.spend("priorities")
-}
-
 func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 	switch {
 	case len(p) != 4:
@@ -336,85 +324,4 @@ func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 		return nil
 	}
 	return c.spend("resets")
-}
-
-func (c *Conn) onPing(now time.Duration, h FrameHeader, p []byte) error {
-	switch {
-	case len(p) != 8:
-		return c.fail(http2.ErrCodeFrameSize, "PING of the wrong length")
-	case h.StreamID != 0:
-		return c.fail(http2.ErrCodeProtocol, "PING on a stream")
-	case h.Flags.Has(http2.FlagPingAck):
-		c.handler.OnPong([8]byte(p))
-		if take(&c.budget.pongs, 1) {
-			return nil
-		}
-		return c.spend("pongs")
-	}
-	before := c.Pending()
-	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing, Flags: http2.FlagPingAck}, p)
-	c.answered(before)
-	if err := c.handler.OnPing(now); err != nil {
-		return c.fail(err.Code, err.Reason)
-	}
-	return c.spend("pings")
-}
-
-func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
-	switch {
-	case h.StreamID != 0:
-		return c.fail(http2.ErrCodeProtocol, "GOAWAY on a stream")
-	case len(p) < 8:
-		return c.fail(http2.ErrCodeFrameSize, "GOAWAY too short")
-	}
-	last := binary.BigEndian.Uint32(p) & maxWindow
-	code := http2.ErrCode(binary.BigEndian.Uint32(p[4:]))
-	c.goAwayReceived = true
-	c.handler.OnGoAway(code, p[8:])
-	if c.cfg.Client && last < c.goAwayLast {
-		if err := c.spendWalk("GOAWAYs"); err != nil {
-			return err
-		}
-		c.goAwayLast = last
-		c.streams.each(func(s *Stream) {
-			if s.id > last {
-				c.remove(s)
-				c.handler.OnReset(s, Reset{Code: http2.ErrCodeRefusedStream, Reason: "connection going away", Unprocessed: true})
-			}
-		})
-	}
-	return c.spend("GOAWAYs")
-}
-
-func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
-	if len(p) != 4 {
-		return c.fail(http2.ErrCodeFrameSize, "WINDOW_UPDATE of the wrong length")
-	}
-	n := int64(binary.BigEndian.Uint32(p) & maxWindow)
-	if h.StreamID == 0 {
-		c.sendWindow += n
-		if n == 0 || c.sendWindow > maxWindow {
-			return c.fail(windowErrCode(n), "connection WINDOW_UPDATE of 0, or beyond the largest window")
-		}
-	} else if s := c.streams.get(h.StreamID); s != nil {
-		s.sendWindow += n
-		if n == 0 || s.sendWindow > maxWindow {
-			return c.streamError(s, windowErrCode(n), "WINDOW_UPDATE of 0, or beyond the largest window")
-		}
-		c.scheduleIfSendable(s)
-	} else if c.isIdle(h.StreamID) {
-		return c.fail(http2.ErrCodeProtocol, "WINDOW_UPDATE on an idle stream")
-	}
-	c.sendScheduled()
-	if take(&c.budget.updates, 1) {
-		return nil
-	}
-	return c.spend("window updates")
-}
-
-func windowErrCode(increment int64) http2.ErrCode {
-	if increment == 0 {
-		return http2.ErrCodeProtocol
-	}
-	return http2.ErrCodeFlowControl
 }

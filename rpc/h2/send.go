@@ -205,30 +205,6 @@ func (c *Conn) renewConn() {
 	c.uncredited = 0
 }
 
-// Ping sends a ping; OnPong gets the answer with the same data.
-func (c *Conn) Ping(data [8]byte) {
-	c.budget.pongs++
-	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing}, data[:])
-}
-
-// GoAwaySoon announces the end but still accepts all streams. It is the first of the two
-// steps of section 6.8, and GoAway the second.
-func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
-
-// GoAway accepts no streams beyond those already opened.
-func (c *Conn) GoAway(code http2.ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
-
-// sendGoAway names the last stream that this end accepts, which never rises.
-func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
-	c.goAwaySent = true
-	last = min(last, c.goAwayLimit)
-	c.goAwayLimit = last
-	payload := binary.BigEndian.AppendUint32(nil, last)
-	payload = binary.BigEndian.AppendUint32(payload, uint32(code))
-	payload = append(payload, reason...)
-	c.appendFrame(FrameHeader{Length: len(payload), Type: http2.FrameGoAway}, payload)
-}
-
 // Close drops the output and all streams. No write may be in progress.
 func (c *Conn) Close() {
 	c.DropStreams(func(*Stream) {})

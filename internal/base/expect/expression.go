@@ -1,10 +1,12 @@
 package expect
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+	"google.golang.org/grpc/codes"
 )
 
 // duration is the type of latency. The language compares it with no bare number.
@@ -88,10 +91,10 @@ func sayMistake(message string) string {
 	return message
 }
 
-var place = regexp.MustCompile(` \(\d+:\d+\)$`)
+var placeAtEnd = regexp.MustCompile(` \(\d+:\d+\)$`)
 
 // withoutPlace removes the place in the rewritten text.
-func withoutPlace(message string) string { return place.ReplaceAllString(message, "") }
+func withoutPlace(message string) string { return placeAtEnd.ReplaceAllString(message, "") }
 
 // reader notes what an expression looks at, and replaces the names of codes. It may see a
 // node several times.
@@ -170,4 +173,146 @@ func withOne(list []string, one string) []string {
 		return list
 	}
 	return append(list, one)
+}
+
+// Usable lists the names that an expression may use, for help texts and errors.
+const Usable = `status, code (of gRPC, as in code == OK), size, latency (as in latency < 20ms), body, json(.path[0].name), header("Name"), and contains, matches, startsWith, in, and, or, not`
+
+// functions lists the functions of the expression language that an expression may use.
+var functions = []string{
+	"len", "all", "any", "none", "one", "count", "filter", "map", "sum", "first", "last", "keys", "values",
+	"min", "max", "abs", "int", "float", "string", "lower", "upper", "trim", "duration",
+}
+
+// specNames holds the codes by their names in the specification of gRPC.
+var specNames = [...]string{
+	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+	"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+	"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+}
+
+// codeName returns Go's name of a code by either of its names.
+func codeName(written string) (name string, is bool) {
+	if i := slices.Index(specNames[:], written); i >= 0 {
+		return codes.Code(i).String(), true
+	}
+	for i := range specNames {
+		if name := codes.Code(i).String(); name == written {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// A path leads to a value in JSON, from the outside to the inside.
+type path []step
+
+// A step is a member's name, or an element's index.
+type step struct {
+	name  string
+	index int // where name is not set
+	named bool
+}
+
+// parsePath reads .a.b[0]["c d"]; a dot alone is the whole.
+func parsePath(text string) (path, error) {
+	wrong := func() (path, error) {
+		return nil, fmt.Errorf(`json: found the path %q: want names behind dots and places in brackets, as in .items[0].id, or ["a name"]`, text)
+	}
+	if text == "." {
+		return path{}, nil
+	}
+	if text == "" {
+		return wrong()
+	}
+	var p path
+	for rest := text; rest != ""; {
+		var found step
+		var ok bool
+		switch rest[0] {
+		case '.':
+			found, rest, ok = parseName(rest[1:])
+		case '[':
+			found, rest, ok = parseBracket(rest[1:])
+		}
+		if !ok {
+			return wrong()
+		}
+		p = append(p, found)
+	}
+	return p, nil
+}
+
+func parseName(rest string) (step, string, bool) {
+	end := strings.IndexAny(rest, ".[")
+	if end < 0 {
+		end = len(rest)
+	}
+	name := rest[:end]
+	if name == "" || strings.ContainsAny(name, " \t\n]\"'()") {
+		return step{}, rest, false
+	}
+	return step{name: name, named: true}, rest[end:], true
+}
+
+func parseBracket(rest string) (step, string, bool) {
+	if rest == "" {
+		return step{}, rest, false
+	}
+	if quote := rest[:1]; quote == `"` || quote == "'" {
+		name, behind, found := strings.Cut(rest[1:], quote+"]")
+		return step{name: name, named: true}, behind, found
+	}
+	digits, behind, found := strings.Cut(rest, "]")
+	index, err := strconv.ParseUint(digits, 10, 31)
+	return step{index: int(index)}, behind, found && err == nil
+}
+
+// of returns the value at the path, or nil.
+func (p path) of(value any) any {
+	for _, s := range p {
+		switch inside := value.(type) {
+		case map[string]any:
+			if !s.named {
+				return nil
+			}
+			value = inside[s.name]
+		case []any:
+			if s.named || s.index >= len(inside) {
+				return nil
+			}
+			value = inside[s.index]
+		default:
+			return nil
+		}
+	}
+	return plain(value)
+}
+
+// plain converts numbers to types of the expression language. Whole numbers stay exact.
+func plain(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if whole, err := strconv.Atoi(v.String()); err == nil {
+			return whole
+		}
+		number, err := v.Float64()
+		if err != nil {
+			return v.String() // beyond what a float holds
+		}
+		return number
+	case []any:
+		all := make([]any, len(v))
+		for i, one := range v {
+			all[i] = plain(one)
+		}
+		return all
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for name, one := range v {
+			all[name] = plain(one)
+		}
+		return all
+	}
+	return value
 }

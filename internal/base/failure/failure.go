@@ -4,7 +4,7 @@
 // It gets an error as the adapter returned it, and looks at
 //
 //  1. a class that was added to the error with As;
-//  2. the types in its chain: handshake.go, kernel.go, protocol.go;
+//  2. the types in its chain: chain.go;
 //  3. its text, if a library has turned the cause into text and the library's source
 //     makes that text exact: text.go.
 //
@@ -17,6 +17,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
+	"syscall"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -67,4 +69,146 @@ func InHandshake(err error) error {
 		return As(HandshakeTimeout, err)
 	}
 	return err
+}
+
+// A Class names the cause of a failed call: a word, followed by a colon and a detail if the
+// class has kinds: "tls-alert: bad certificate".
+type Class string
+
+// The classes.
+const (
+	PortExhaustion  Class = "port-exhaustion"  // no local port is free
+	DescriptorLimit Class = "descriptor-limit" // no file descriptor is free
+	Refused         Class = "refused"          // no process listens
+	Backlog         Class = "backlog"          // a SYN on loopback was left unanswered, which a full accept queue does
+	ConnectTimeout  Class = "connect-timeout"  // a SYN was left unanswered, on a link that may have lost it
+	Reset           Class = "reset"            // the peer, or its kernel, reset the connection
+	Closed          Class = "closed"           // the peer ended the connection in the middle of a call
+	Silent          Class = "silent"           // the peer answered no probe: keep-alive, QUIC's idle timeout
+
+	// HandshakeTimeout: a handshake was not complete in time. A client's
+	// limit is its call's deadline, and 30 s with QUIC; a server's is 10 s. QUIC
+	// begins with the handshake, so a peer that never answers has this class;
+	// over TCP it is a ConnectTimeout. If a library opens lost connections again
+	// in the background (net/http for HTTP/1.1, grpc-go), its calls end with
+	// Deadline.
+	HandshakeTimeout Class = "handshake-timeout"
+	TLSAlert         Class = "tls-alert"      // the alert follows the colon
+	Certificate      Class = "certificate"    // the fault follows the colon
+	PlaintextPeer    Class = "plaintext-peer" // one end speaks TLS and the other does not
+
+	// WrongProtocol: the peer speaks, or chose, another protocol.
+	WrongProtocol Class = "wrong-protocol"
+
+	StreamRefused Class = "stream-refused" // the peer accepts no further call on the connection
+	StreamReset   Class = "stream-reset"   // the peer reset this call's stream; its code follows the colon
+	GoAway        Class = "goaway"         // the peer announced the end of the connection
+	// FlowControl: a sender exceeded its credit. If a sender waits for credit until its
+	// call's deadline, the class is Deadline.
+	FlowControl Class = "flow-control"
+
+	Deadline    Class = "deadline"  // the call's own, whatever the call waited for
+	Cancelled   Class = "cancelled" // by the caller
+	WrongAnswer Class = "wrong-answer"
+	Application Class = "application" // the handler's own status: nothing on the way explains it
+	Unknown     Class = "other"
+)
+
+// with returns the class with a kind.
+func (c Class) with(kind string) Class { return c + ": " + Class(kind) }
+
+// isType reports whether an error of type E is in the chain.
+func isType[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// As adds a class to an error, for callers that know more than its type and text say.
+func As(class Class, err error) error { return &marked{error: err, class: class} }
+
+type marked struct {
+	error
+	class Class
+}
+
+func (m *marked) Unwrap() error { return m.error }
+
+// A phrase identifies an error by part of its text, because its type says less.
+type phrase struct {
+	text  string
+	class Class
+}
+
+// ofText classifies errors whose cause a library has turned into text.
+func ofText(err error) Class {
+	if err == nil {
+		return ""
+	}
+	if class := find(webPhrases, err.Error()); class != "" {
+		return class
+	}
+	st, is := status.FromError(err)
+	if !is {
+		return ""
+	}
+	// In grpc-go a call whose stream was reset has the gRPC code for the stream's
+	// code, and a call whose connection ended has Unavailable.
+	if _, code, broken := strings.Cut(st.Message(), "stream terminated by RST_STREAM with error code: "); broken {
+		return ofStreamCode(code, st.Code())
+	}
+	if st.Code() == codes.Unavailable {
+		return find(grpcPhrases, st.Message())
+	}
+	return ""
+}
+
+func find(phrases []phrase, in string) Class {
+	for _, p := range phrases {
+		if strings.Contains(in, p.text) {
+			return p.class
+		}
+	}
+	return ""
+}
+
+// webPhrases are phrases of net/http.
+var webPhrases = []phrase{
+	{"net/http: TLS handshake timeout", HandshakeTimeout},
+	{"Client sent an HTTP request to an HTTPS server", PlaintextPeer},
+	{`malformed HTTP response "\x15\x03`, PlaintextPeer}, // a TLS record
+	{"http2: server sent GOAWAY", GoAway},
+	{"; REFUSED_STREAM; received from peer", StreamRefused}, // of a request that cannot be sent again
+}
+
+// grpcPhrases are phrases of grpc-go's internal/transport. GOAWAY comes first, since it
+// explains the end of the connection that follows it.
+var grpcPhrases = []phrase{
+	{"received prior goaway: code: ", GoAway},
+	{"received goaway and there are no active streams", GoAway},
+	{"no active streams left to process while draining", GoAway},
+	{"the stream is rejected because server is draining the connection", GoAway},
+	{"the connection is draining", GoAway},
+	{"keepalive ping failed to receive ACK within timeout", Silent},
+	{": " + syscall.ECONNRESET.Error(), Reset},
+	{": " + syscall.EPIPE.Error(), Reset},
+	{"error reading from server: EOF", Closed},
+	{"error reading from server: unexpected EOF", Closed},
+	{"error reading server preface: EOF", Closed},
+	{"transport is closing", Closed},
+}
+
+// ofStreamCode classifies the code of RST_STREAM by its name. A server also resets the
+// stream of a call whose deadline has passed: the class of that is Deadline.
+func ofStreamCode(name string, code codes.Code) Class {
+	name, _, _ = strings.Cut(name, ";")
+	switch {
+	case name == "REFUSED_STREAM":
+		return StreamRefused
+	case name == "FLOW_CONTROL_ERROR":
+		return FlowControl
+	case code == codes.DeadlineExceeded:
+		return Deadline
+	default:
+		return StreamReset.with(name)
+	}
 }

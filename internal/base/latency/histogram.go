@@ -1,8 +1,35 @@
+// Package latency records how long requests took, and keeps what was recorded.
+//
+// Data passes in one direction:
+//
+//  1. Each client of a trial records durations into a [Recorder] of its own until
+//     the window ends; if the scenario asks for it, it also keeps every single
+//     sample in a [SampleLog].
+//  2. The recorders are merged into a [Histogram], which gives quantiles.
+//  3. [Histogram.Distribution] encodes it for a record: the exact totals, and an
+//     HdrHistogram V2 string, which tools in any language read.
+//  4. [WriteParquet] writes the sample logs of a trial to one file.
+//
+// Beside that, a [Coarse] histogram of two digits is read from a [CoarseRecorder] while it
+// records, to be sent often and merged with those of other processes.
+//
+// Buckets span 1 ns to 60 s with three significant digits, as in HdrHistogram;
+// count, sum, minimum and maximum are exact.
+//
+// Recorders use memory outside the Go heap. Some hundred recorders of 216 KiB on
+// the heap would make it larger, and the garbage collector starts a cycle when the
+// heap has doubled: the client under test would collect far less often than in
+// users' programs.
+//
+// The package must not know stacks, workloads or rates, nor what a difference
+// between two distributions means.
 package latency
 
 import (
+	"fmt"
 	"iter"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -109,4 +136,136 @@ func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
 			}
 		}
 	}
+}
+
+// Merge adds the durations of another histogram, bucket by bucket; it does not change.
+func (h *Histogram) Merge(other *Histogram) {
+	if dropped := h.buckets.Merge(other.buckets); dropped != 0 {
+		panic(fmt.Sprintf("latency: two histograms differ in layout: %d durations found no bucket", dropped))
+	}
+	h.add(other.totals)
+}
+
+// MergeDistributions returns what one recorder would have given that had recorded the
+// durations of all: buckets and totals are exact. If one part has only totals, the result has
+// only totals.
+func MergeDistributions(parts ...Distribution) (Distribution, error) {
+	all := NewHistogram()
+	onlyTotals := false
+	for i, part := range parts {
+		if part.Count == 0 && part.Histogram == "" {
+			continue
+		}
+		if part.OnlyTotals() {
+			onlyTotals = true
+			all.add(totals{count: part.Count, sum: part.Sum, min: part.Min, max: part.Max, clamped: part.Clamped})
+			continue
+		}
+		h, err := part.Decode()
+		if err != nil {
+			return Distribution{}, fmt.Errorf("distribution %d of %d: %w", i+1, len(parts), err)
+		}
+		all.Merge(h)
+	}
+	if onlyTotals {
+		return Distribution{Count: all.count, Sum: all.sum, Min: int64(all.Min()), Max: int64(all.Max()), Clamped: all.clamped}, nil
+	}
+	return all.Distribution()
+}
+
+// Recorder counts durations in one goroutine: Record takes no lock, allocates
+// nothing and shares no cache line with other recorders. [Histogram.Add] must wait
+// until that goroutine is done.
+type Recorder struct {
+	counts  []int64 // off the heap, indexed by bucketOf
+	release func()
+	totals
+
+	_ [56]byte // fills 128 bytes, so that no neighbour shares a cache line
+}
+
+// totals are the exact figures of a recorder or histogram.
+type totals struct {
+	count   int64
+	sum     int64
+	min     int64 // MaxInt64 while count is 0
+	max     int64 // -1 while count is 0
+	clamped int64
+}
+
+func noTotals() totals { return totals{min: math.MaxInt64, max: -1} }
+
+func (t *totals) add(other totals) {
+	t.count += other.count
+	t.sum += other.sum
+	t.min = min(t.min, other.min)
+	t.max = max(t.max, other.max)
+	t.clamped += other.clamped
+}
+
+// NewRecorder returns an empty recorder. Its 216 KiB are outside the Go heap
+// until Close; the kernel provides each page at its first use.
+func NewRecorder() *Recorder {
+	counts, release := offHeap[int64](bucketCount, false)
+	return &Recorder{counts: counts, release: release, totals: noTotals()}
+}
+
+// Record counts a duration in nanoseconds. One above 60 s goes into the highest
+// bucket and counts as clamped, but sum and maximum include its true value. A
+// negative one, which a monotonic clock never gives, counts as 0.
+func (r *Recorder) Record(ns int64) {
+	ns = max(ns, 0)
+	r.count++
+	r.sum += ns
+	r.min = min(r.min, ns)
+	r.max = max(r.max, ns)
+	if ns > highestValue {
+		ns = highestValue
+		r.clamped++
+	}
+	r.counts[bucketOf(ns)]++
+}
+
+// Count returns how many durations were recorded.
+func (r *Recorder) Count() int64 { return r.count }
+
+// Close frees the memory. The recorder must not be used afterwards; a second Close
+// does nothing.
+func (r *Recorder) Close() {
+	if r.counts == nil {
+		return
+	}
+	r.counts = nil
+	r.release()
+}
+
+// The bucket layout is HdrHistogram's for 1 ns to 60 s with three significant
+// digits. Each value below 2,048 has its own bucket; above, each power of two
+// is divided into 1,024 buckets.
+const (
+	lowestValue       = 1
+	highestValue      = int64(60 * time.Second)
+	significantDigits = 3
+
+	halfMagnitude = 10 // 1,024 buckets in each power of two
+	halfCount     = 1 << halfMagnitude
+	linearMask    = 2*halfCount - 1
+)
+
+// bucketCount is the number of buckets; the last power of two is complete.
+var bucketCount = (bucketOf(highestValue)/halfCount + 1) * halfCount
+
+// bucketOf returns the index of the bucket that counts a value of 0 or more.
+func bucketOf(value int64) int {
+	shift := bits.Len64(uint64(value)|linearMask) - (halfMagnitude + 1)
+	return shift<<halfMagnitude + int(value>>shift)
+}
+
+// lowestIn returns the lowest value of a bucket.
+func lowestIn(bucket int) int64 {
+	shift := bucket>>halfMagnitude - 1
+	if shift <= 0 {
+		return int64(bucket)
+	}
+	return int64(bucket-shift<<halfMagnitude) << shift
 }

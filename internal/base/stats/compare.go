@@ -2,7 +2,9 @@ package stats
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"sort"
 )
 
 // A Verdict is the outcome of a comparison of A with B. Whether higher is better depends on
@@ -84,4 +86,160 @@ func Holm(p []float64) []float64 {
 		corrected[i] = greatest
 	}
 	return corrected
+}
+
+// A ClaimVerdict is the verdict of trials on a claimed effect.
+type ClaimVerdict string
+
+// The verdicts.
+const (
+	Compatible   ClaimVerdict = "compatible"   // the effect is as large as is claimed, or may be larger
+	Larger       ClaimVerdict = "larger"       // it is larger than is claimed
+	Smaller      ClaimVerdict = "smaller"      // it is smaller than is claimed, and may be none
+	Refuted      ClaimVerdict = "refuted"      // there is no effect, or the reverse
+	Underpowered ClaimVerdict = "underpowered" // these trials cannot tell
+)
+
+// A LogRatio estimates the logarithm of a ratio, from trials whose noise is Student's with the
+// stated degrees of freedom.
+type LogRatio struct {
+	Mean, StandardError, Freedom float64
+	Trials                       int
+}
+
+// A Claim is an effect that somebody claims, beside its estimate.
+type Claim struct {
+	// Ratio is the claimed ratio: at most, if it is below 1, or at
+	// least, where it is above. 0 claims that it is above 1, or what Least and Most say.
+	Ratio float64
+	// Least and Most bound it without a margin; 0: not.
+	Least, Most float64
+	Estimate    LogRatio
+}
+
+// A ClaimTest is the result of testing a claim.
+type ClaimTest struct {
+	Verdict ClaimVerdict
+	// P is the probability of an estimate that speaks for the verdict this clearly
+	// if the truth is on the border to another one.
+	P float64
+	// Margin is the relative difference that was taken for none: the rule's, or
+	// less where the claimed effect is small.
+	Margin float64
+	// Trials estimates, for an underpowered claim, the number of trials that would decide it
+	// in 80 of 100 experiments if the estimate is true. 0: no number under 10,000.
+	Trials int
+}
+
+// JudgeClaims holds the claims of a study against their estimates. One border parts
+// effects that are as large as is claimed from smaller ones, and the interval must lie on one
+// side of it as a whole, with the confidence corrected by [Holm] for the number of claims. So
+// a wider interval decides less, and for nobody; and where trials are added, a verdict turns
+// into its opposite in at most 1 − confidence of the studies. For a claimed ratio below 1,
+// where one above 1 is seen from the other side:
+//
+//	       compatible   │       smaller
+//	(larger │           │           │ refuted)
+//	────────┼───────────┼───────────┼─────────> ratio
+//	claim/(1+margin)  claim·(1+margin)  1/(1+margin)
+//
+// The verdicts in brackets say more, where the interval lies beyond their border as well: an
+// effect that is certainly larger, or certainly none. More trials may so sharpen a verdict.
+//
+// The margin shrinks to a third of the claimed effect, so that all zones exist. A
+// claim that the ratio is above 1 has two zones: above 1+margin, and below. Of one that it
+// lies between bounds, what lies there is compatible, and all else refutes it.
+func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
+	zones := make([]zone, len(claims))
+	p := make([]float64, len(claims))
+	for i, c := range claims {
+		zones[i] = c.zone(rule)
+		p[i] = c.Estimate.beyond(zones[i].distance)
+	}
+	tests := make([]ClaimTest, len(claims))
+	for i, corrected := range Holm(p) {
+		c, z := claims[i], zones[i]
+		tests[i] = ClaimTest{Verdict: z.verdict, P: corrected, Margin: math.Expm1(z.margin)}
+		// Alone, a claim may be this unlikely to be misjudged.
+		alone := (1 - rule.Confidence) * p[i] / corrected
+		switch {
+		case corrected >= 1-rule.Confidence:
+			tests[i].Verdict, tests[i].Trials = Underpowered, c.Estimate.trialsFor(z.distance, alone)
+		case z.further > 0 && c.Estimate.beyond(z.further) < alone:
+			tests[i].Verdict = z.sharper
+		}
+	}
+	return tests
+}
+
+// A zone is the verdict where an estimate lies, and its distance to the border.
+type zone struct {
+	verdict  ClaimVerdict
+	distance float64
+	margin   float64 // a logarithm
+	// The verdict that says more, and how far the estimate is beyond its border; 0: it is not.
+	sharper ClaimVerdict
+	further float64
+}
+
+func (c Claim) zone(rule Rule) zone {
+	mean, margin := c.Estimate.Mean, math.Log1p(rule.Margin)
+	switch {
+	case c.Least > 0 || c.Most > 0:
+		return c.between()
+	case c.Ratio == 0:
+		return split(mean-margin, margin)
+	}
+	claimed := math.Log(c.Ratio)
+	if c.Ratio < 1 {
+		mean, claimed = -mean, -claimed
+	}
+	margin = min(margin, claimed/3)
+	border := claimed - margin
+	if mean >= border {
+		return zone{Compatible, mean - border, margin, Larger, max(0, mean-(claimed+margin))}
+	}
+	return zone{Smaller, border - mean, margin, Refuted, max(0, margin-mean)}
+}
+
+// between has no margin, because the claim is the bounds themselves.
+func (c Claim) between() zone {
+	inside := math.Inf(1)
+	if c.Least > 0 {
+		inside = c.Estimate.Mean - math.Log(c.Least)
+	}
+	if c.Most > 0 {
+		inside = min(inside, math.Log(c.Most)-c.Estimate.Mean)
+	}
+	return split(inside, 0)
+}
+
+// split has two zones. The claimed one is above 0.
+func split(inside, margin float64) zone {
+	if inside >= 0 {
+		return zone{verdict: Compatible, distance: inside, margin: margin}
+	}
+	return zone{verdict: Refuted, distance: -inside, margin: margin}
+}
+
+// beyond returns the probability of an estimate this far from a border, on either side, if the
+// truth is on it.
+func (r LogRatio) beyond(distance float64) float64 {
+	return 2 * NewStudent(r.Freedom).CDF(-distance/r.StandardError)
+}
+
+// trialsFor returns about how many trials show, in 80 of 100 experiments, a
+// distance from a border with probability p, or 0.
+func (r LogRatio) trialsFor(distance, p float64) int {
+	const power, most = 0.8, 10_000
+	deviation := r.StandardError * math.Sqrt(float64(r.Trials))
+	n := leastTrials + sort.Search(most-leastTrials, func(i int) bool {
+		n := leastTrials + i
+		t := NewStudent(float64(n - 1))
+		return (t.Quantile(1-p/2)+t.Quantile(power))*deviation <= distance*math.Sqrt(float64(n))
+	})
+	if n < most {
+		return n
+	}
+	return 0
 }

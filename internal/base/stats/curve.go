@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -87,4 +88,147 @@ func (c Curve) beforeFall(share float64) Curve {
 		end++
 	}
 	return Curve{X: c.X[:end], Y: c.Y[:end]}
+}
+
+// A CrossoverKind says how two curves cross.
+type CrossoverKind string
+
+// The kinds.
+const (
+	// Sharp: within one step of X, and by a jump of the ratio.
+	Sharp CrossoverKind = "sharp"
+	// Gradual: the curves differ on both sides, and approach each other between.
+	Gradual CrossoverKind = "gradual"
+	// Indistinct: the estimates change sides, but the curves do not differ with
+	// confidence on both sides, so there may be no crossover.
+	Indistinct CrossoverKind = "indistinct"
+)
+
+// CrossoverRule holds the limits between the kinds.
+type CrossoverRule struct {
+	Confidence float64 // by which A and B must differ on both sides
+	SharpStep  float64 // the widest step of X, as a ratio, that is sharp: 2
+	SharpJump  float64 // the least change of the ratio of A to B, relative: 0.1
+}
+
+// A Crossover is the X at which A and B change sides.
+type Crossover struct {
+	// X holds the point at which the ratio of A to B is 1, by linear interpolation of
+	// the ratio's logarithm over the logarithm of X.
+	X float64 `json:"x"`
+	// Low and High are the nearest X on either side at which A and B differ with
+	// confidence: the crossover lies between them. If the crossover is indistinct, they
+	// are the ends of the stretch in which A and B do not differ.
+	Low  float64       `json:"low"`
+	High float64       `json:"high"`
+	Kind CrossoverKind `json:"kind"`
+	// Beyond is Higher if A is above B after the crossover, otherwise Lower.
+	Beyond Verdict `json:"beyond"`
+}
+
+// FindCrossovers returns where two positive curves over the same X cross, in
+// order. At each X both need three trials; pairs and assumptions are the same as in
+// [RatioInterval]. Differences are judged at each X alone: at 95 %, one of twenty X
+// without a difference shows one, and that X alone could make a crossover on either
+// side of itself.
+func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
+	points, err := differences(a, b, rule)
+	if err != nil {
+		return nil, fmt.Errorf("stats: crossovers: %w", err)
+	}
+	var crossovers []Crossover
+	// Between two points that are sure of opposite sides lies a crossover;
+	// between two of the same side, whatever the estimates do there, none can be
+	// told; before the first sure point and after the last it is indistinct.
+	begin := 0
+	for end, point := range points {
+		if point.side == 0 && end < len(points)-1 {
+			continue
+		}
+		stretch := points[begin : end+1]
+		if c, crossed := crossing(stretch, rule); crossed {
+			crossovers = append(crossovers, c)
+		}
+		begin = end
+	}
+	return crossovers, nil
+}
+
+// difference compares A with B at one X.
+type difference struct {
+	x        float64
+	logRatio float64 // of A to B
+	side     int     // 1 or -1 if logRatio differs from 0 with confidence, else 0
+}
+
+func differences(a, b Curve, rule CrossoverRule) ([]difference, error) {
+	for _, curve := range []Curve{a, b} {
+		if err := curve.check(); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.Equal(a.X, b.X) {
+		return nil, fmt.Errorf("%w: the curves have different X", ErrUnusable)
+	}
+	if len(a.X) < 2 {
+		return nil, fmt.Errorf("%w: %d points, need 2", ErrTooFew, len(a.X))
+	}
+	points := make([]difference, len(a.X))
+	for i, x := range a.X {
+		ratio, err := RatioInterval(a.Y[i], b.Y[i], rule.Confidence)
+		if err != nil {
+			return nil, fmt.Errorf("at X = %v: %w", x, err)
+		}
+		points[i] = difference{x: x, logRatio: math.Log(ratio.Estimate)}
+		switch {
+		case ratio.Low > 1:
+			points[i].side = 1
+		case ratio.High < 1:
+			points[i].side = -1
+		}
+	}
+	return points, nil
+}
+
+// crossing returns the crossover in a stretch, if there is one. Between its ends, A and B
+// differ with confidence nowhere.
+func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
+	first, last := stretch[0], stretch[len(stretch)-1]
+	if first.logRatio*last.logRatio >= 0 {
+		return Crossover{}, false
+	}
+	before, after := signChange(stretch)
+	c := Crossover{
+		X:      zeroBetween(before, after),
+		Low:    first.x,
+		High:   last.x,
+		Kind:   Gradual,
+		Beyond: Lower,
+	}
+	if after.logRatio > before.logRatio {
+		c.Beyond = Higher
+	}
+	jump := math.Abs(last.logRatio - first.logRatio)
+	switch {
+	case first.side*last.side == 0:
+		c.Kind = Indistinct
+	case len(stretch) == 2 && last.x/first.x <= rule.SharpStep && jump > math.Log1p(rule.SharpJump):
+		c.Kind = Sharp
+	}
+	return c, true
+}
+
+// signChange returns the neighbours between which the estimates change sides for the
+// last time.
+func signChange(stretch []difference) (before, after difference) {
+	i := len(stretch) - 1
+	for stretch[i-1].logRatio*stretch[i].logRatio > 0 {
+		i--
+	}
+	return stretch[i-1], stretch[i]
+}
+
+func zeroBetween(before, after difference) float64 {
+	share := before.logRatio / (before.logRatio - after.logRatio)
+	return math.Exp(math.Log(before.x) + share*(math.Log(after.x)-math.Log(before.x)))
 }

@@ -1,3 +1,42 @@
+// Package stats holds the statistics that judge measurements. It takes and returns
+// numbers; each function names its assumptions.
+//
+// Glossary. A trial is one start-to-stop measurement; its figure (a mean, a
+// P99, a rate) is one value here, because requests within a trial are
+// correlated and only trials repeat independently. A confidence interval covers
+// the true figure in the stated share of repetitions of the whole experiment. A
+// margin is the difference that the asker declares too small to matter.
+//
+// Which function answers which question:
+//
+//   - within a trial: [MSER5] finds where warm-up ends, [FindDrift] whether it did,
+//     [Backlog.BeyondCapacity] whether a queue grows; [FindThreshold] the rate that
+//     half of the tries pass;
+//   - over the trials of a cell: [MeanInterval] bounds a mean, [Pool.Interval] a
+//     percentile of all their requests, and [Pool.Stall] says that a minority of them
+//     decides it;
+//   - between two cells: [RatioInterval]; over a whole matrix of them
+//     [CorrectFamily] applies [Holm] and gives the verdicts;
+//   - along a curve: [FindKnee], and between two [FindCrossovers].
+//
+// Intervals of few trials were chosen by simulated coverage, 3,000 experiments
+// a cell, of a nominal 95 %:
+//
+//	noise of a trial          trials  percentile  BCa  widened  Student t
+//	normal                       3       75       72      75       95
+//	normal                       5       83       83      92       95
+//	normal                      10       90       90      94       95
+//	log-normal, sigma 0.3        3       72       70      72       94
+//	log-normal, sigma 0.3        5       82       82      91       94
+//	log-normal, sigma 0.3       10       89       89      94       94
+//	normal, 1 in 10 is 20 % up   5       57       57      70       76
+//
+// No bootstrap of the mean of three trials can leave their range, which misses
+// the truth one time in four; so means and ratios use Student's t. The last row is
+// why trials disturbed by other processes are flagged: no interval over a few
+// trials is right with rare outliers.
+//
+// The package knows nothing of cells, records or stacks.
 package stats
 
 import (
@@ -8,6 +47,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 var (
@@ -107,4 +147,136 @@ func Median(values []float64) float64 {
 		return sorted[middle]
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// RatioInterval bounds the ratio of A to B, by Student's t over the logarithms
+// of the trials' figures, which must be positive.
+//
+// If A and B have equally many trials, they count as pairs in the given order: the i-th
+// of both ran next to each other, which cancels what the machine did at the time. Trials
+// that were not pairs only lose some power by it. Otherwise the two are independent
+// samples, whose variances may differ (Welch). Either way it assumes roughly log-normal
+// noise: of a nominal 95 % it covers 95 % at 3, 5 and 10 trials.
+func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
+	difference, err := logDifference(a, b, confidence)
+	if err != nil {
+		return Interval{}, fmt.Errorf("stats: interval of a ratio: %w", err)
+	}
+	return difference.ratio(confidence), nil
+}
+
+// An estimatedDifference holds the mean of log(A) less the mean of log(B), with its error.
+type estimatedDifference struct {
+	mean, standardError float64
+	degreesOfFreedom    float64
+}
+
+func logDifference(a, b []float64, confidence float64) (estimatedDifference, error) {
+	logA, err := logarithms(a, confidence)
+	if err != nil {
+		return estimatedDifference{}, fmt.Errorf("of A: %w", err)
+	}
+	logB, err := logarithms(b, confidence)
+	if err != nil {
+		return estimatedDifference{}, fmt.Errorf("of B: %w", err)
+	}
+	if len(logA) == len(logB) {
+		for i := range logA {
+			logA[i] -= logB[i]
+		}
+		mean, standardError := meanAndError(logA)
+		return estimatedDifference{mean, standardError, float64(len(logA) - 1)}, nil
+	}
+	return welch(logA, logB), nil
+}
+
+// welch returns the difference of two independent samples of unequal variance, with the
+// degrees of freedom of Welch and Satterthwaite.
+func welch(a, b []float64) estimatedDifference {
+	meanA, errorA := meanAndError(a)
+	meanB, errorB := meanAndError(b)
+	squareA, squareB := errorA*errorA, errorB*errorB
+	d := estimatedDifference{
+		mean:             meanA - meanB,
+		standardError:    math.Sqrt(squareA + squareB),
+		degreesOfFreedom: float64(min(len(a), len(b)) - 1),
+	}
+	if d.standardError > 0 {
+		d.degreesOfFreedom = (squareA + squareB) * (squareA + squareB) /
+			(squareA*squareA/float64(len(a)-1) + squareB*squareB/float64(len(b)-1))
+	}
+	return d
+}
+
+func logarithms(values []float64, confidence float64) ([]float64, error) {
+	if err := checkTrials(values, confidence); err != nil {
+		return nil, err
+	}
+	logs := make([]float64, len(values))
+	for i, value := range values {
+		if value <= 0 {
+			return nil, fmt.Errorf("%w: value %d is %v, and only positive ones have a ratio", ErrUnusable, i, value)
+		}
+		logs[i] = math.Log(value)
+	}
+	return logs, nil
+}
+
+func (d estimatedDifference) ratio(confidence float64) Interval {
+	half := d.standardError * NewStudent(d.degreesOfFreedom).Quantile((1+confidence)/2)
+	return Interval{
+		Estimate:   math.Exp(d.mean),
+		Low:        math.Exp(d.mean - half),
+		High:       math.Exp(d.mean + half),
+		Confidence: confidence,
+	}
+}
+
+// Student is Student's t distribution.
+type Student struct{ distuv.StudentsT }
+
+// NewStudent returns the distribution with the given degrees of freedom.
+func NewStudent(freedom float64) Student {
+	return Student{distuv.StudentsT{Sigma: 1, Nu: freedom}}
+}
+
+// Quantile returns the same value as gonum's, five times faster; a run needs thousands. It
+// uses Newton's method on the logarithm of the tail over the logarithm of x, which is nearly a
+// straight line far out. In the middle, where it is not, it calls gonum.
+func (s Student) Quantile(p float64) float64 {
+	tail := min(p, 1-p)
+	if !(tail > 0 && tail < 0.25) {
+		return s.StudentsT.Quantile(p)
+	}
+	z := -distuv.UnitNormal.Quantile(tail)
+	x := z + z*(z*z+1)/(4*s.Nu) // the beginning of its series in 1/Nu
+	for range 50 {
+		below := s.CDF(-x)
+		step := math.Log(below/tail) * below / (x * s.Prob(x))
+		x *= math.Exp(step)
+		if math.Abs(step) < 1e-7 { // what is left is about its square
+			return math.Copysign(x, p-0.5)
+		}
+	}
+	return s.StudentsT.Quantile(p)
+}
+
+// BinomialP returns the two-sided P value of a number of successes in n independent trials
+// with a chance of p each: the probability of that number or of one that is as unlikely on its
+// side. The counts need not be whole numbers.
+func BinomialP(n, did, p float64) float64 {
+	switch {
+	case p <= 0:
+		if did > 0 {
+			return 0
+		}
+		return 1
+	case p >= 1:
+		if did < n {
+			return 0
+		}
+		return 1
+	}
+	chance := distuv.Binomial{N: n, P: p}
+	return min(1, 2*min(chance.CDF(did), 1-chance.CDF(did-1)))
 }

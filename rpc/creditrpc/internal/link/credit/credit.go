@@ -1,6 +1,35 @@
+// Package credit decides who may send, and when. It knows neither frames nor sockets.
+//
+// A receiver grants what it has room for. Messages without credit wait in the sender's memory, in
+// the order in which they were sent, and not in the receiver's.
+//
+//   - bytes of the connection, which may be sent and not yet taken in. A [Window] counts them
+//     at the receiver, a [Sender] at the sender.
+//   - bytes of one stream, which may lie unread. So a stream that nobody reads stops no other.
+//   - requests, the calls that may begin.
+//
+// A message is sent in turns of at most [Turn] bytes. After each turn a stream with more to send
+// goes to the end of the queue, so that a short message waits for at most one turn of each long
+// one. A turn waits until there is credit for all of it: streams that need less never overtake
+// the first one in the queue, so none starves.
+//
+// Each frame costs its bytes and [Overhead], since a message of no bytes takes memory too.
 package credit
 
 import "iter"
+
+const (
+	// Turn is the most bytes of one turn.
+	Turn = 68 << 10
+	// Overhead is the cost of a frame beside its bytes.
+	Overhead = 64
+	// LeastWindow is the least that a receiver may grant: a sender waits for a whole turn,
+	// and a receiver may keep half of the window back, so that it need not renew it for each frame.
+	LeastWindow = 2 * (Turn + Overhead)
+)
+
+// Cost returns the cost of a frame with a number of bytes.
+func Cost(bytes int) int64 { return int64(bytes) + Overhead }
 
 // A Sender is the sending side of a connection: it knows which streams wait, in which order. It
 // has no lock.
@@ -187,3 +216,57 @@ func (q *queue) drop(s *Stream) {
 	s.in, s.prev, s.next = nil, nil, nil
 	q.count--
 }
+
+// A Window is the receiving side of one kind of credit: of bytes, or of requests.
+type Window struct {
+	size int64 // credit that may be in use
+	left int64 // credit that the peer may still use
+	back int64 // credit that was returned and not granted again yet
+}
+
+// NewWindow returns a window whose first credit the peer knows already.
+func NewWindow(size int64) Window { return Window{size: size, left: size} }
+
+// Receive uses credit. It reports false if the peer had too little, and so broke the protocol.
+func (w *Window) Receive(cost int64) bool {
+	w.left -= cost
+	return w.left >= 0
+}
+
+// Take returns credit of messages that were taken in. The result is the credit to grant to the
+// peer now; it is 0 while there is too little to be worth a frame.
+func (w *Window) Take(cost int64) (grant int64) {
+	w.back += cost
+	if w.back < (w.size+renewals-1)/renewals {
+		return 0
+	}
+	grant, w.back = w.back, 0
+	w.left += grant
+	return grant
+}
+
+// renewals is the number of grants into which a window is divided. With few, the sender's credit
+// would end while the receiver works on the last part; each grant costs a short frame.
+const renewals = 8
+
+// Held returns the credit that the peer has used and this end has not taken in.
+func (w *Window) Held() int64 { return w.size - w.left - w.back }
+
+// A Room counts the memory for messages that are longer than their stream's credit and come in
+// parts. A message gets room for all of itself or waits, so that no two wait for each other.
+type Room struct{ left int64 }
+
+// NewRoom returns a room of a number of bytes.
+func NewRoom(bytes int64) Room { return Room{bytes} }
+
+// Take takes room, and reports whether there was enough.
+func (r *Room) Take(bytes int64) bool {
+	if bytes > r.left {
+		return false
+	}
+	r.left -= bytes
+	return true
+}
+
+// Return gives room back.
+func (r *Room) Return(bytes int64) { r.left += bytes }

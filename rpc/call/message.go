@@ -2,11 +2,92 @@ package rpccall
 
 import (
 	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"wirelab.dev/rpc/batchio"
 )
+
+// MarshalOptions configure the encoding of a message.
+type MarshalOptions struct {
+	Prefix int  // bytes to leave free before the message
+	VT     bool // use vtprotobuf's methods if the message has them
+}
+
+// A sizedMarshaler has the methods that vtprotobuf generates for encoding into given memory.
+type sizedMarshaler interface {
+	SizeVT() int
+	MarshalToSizedBufferVT([]byte) (int, error)
+}
+
+// Marshal encodes a protobuf message straight into the buffer that is sent. The caller
+// owns the buffer and fills in its prefix.
+func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
+	m, err := Measure(v, o)
+	if err != nil {
+		return nil, err
+	}
+	return m.Marshal()
+}
+
+// A Measured is a message with a known size that is not encoded yet. The message must not
+// change until Marshal has returned.
+type Measured struct {
+	Size   int // without the prefix
+	prefix int
+	vt     sizedMarshaler // nil: plain is set
+	plain  proto.Message
+}
+
+// Measure computes the size of a protobuf message.
+func Measure(v any, o MarshalOptions) (Measured, error) {
+	if m, ok := v.(sizedMarshaler); ok && o.VT {
+		return Measured{Size: m.SizeVT(), prefix: o.Prefix, vt: m}, nil
+	}
+	m, err := Message(v)
+	if err != nil {
+		return Measured{}, err
+	}
+	return Measured{Size: proto.Size(m), prefix: o.Prefix, plain: m}, nil
+}
+
+// Marshal encodes the message, as the function [Marshal] does.
+func (m *Measured) Marshal() (*batchio.Buffer, error) {
+	b := batchio.NewBuffer(m.prefix + m.Size)
+	if m.vt != nil {
+		n, err := m.vt.MarshalToSizedBufferVT(b.Data[m.prefix:])
+		if err == nil && n != m.Size { // the rest holds bytes of the buffer's last use
+			err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, m.Size)
+		}
+		if err != nil {
+			b.Release()
+			return nil, fmt.Errorf("marshal %T: %w", m.vt, err)
+		}
+		return b, nil
+	}
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b.Data[:m.prefix], m.plain)
+	if err != nil {
+		b.Release()
+		return nil, fmt.Errorf("marshal %T: %w", m.plain, err)
+	}
+	b.SetData(data)
+	return b, nil
+}
+
+// Message returns v as a message of package proto.
+func Message(v any) (proto.Message, error) {
+	switch v := v.(type) {
+	case proto.Message:
+		return v, nil
+	case protoadapt.MessageV1:
+		return protoadapt.MessageV2Of(v), nil
+	}
+	return nil, fmt.Errorf("message is %T, want proto.Message", v)
+}
 
 // minAliasedField is the length from which a bytes field is aliased. For shorter ones,
 // the copy that package proto makes costs less than reflection.

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
 )
 
 func waiter() *clientCall { return &clientCall{signal: make(chan struct{}, 1)} }

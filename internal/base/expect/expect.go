@@ -1,3 +1,17 @@
+// Package expect judges answers of services by conditions that users write, such as
+//
+//	status == 200 and json(.items[0].price) > 3 and latency < 20ms
+//
+//	text ── Parse ──> Condition ──┐
+//	                              ├─> Check: nil, or an Unmet that says what was found
+//	answer ── Look.At ────────────┘
+//
+// A condition is an expression of github.com/expr-lang/expr with two forms more, which are
+// rewritten before it is compiled: durations as Go writes them, and the path of json without
+// quotes. It is compiled once and may be shared; a [Look] belongs to one goroutine. A [Value]
+// is an expression that takes something out of an answer.
+//
+// This package must not know who asked, nor over which wire.
 package expect
 
 import (
@@ -6,13 +20,111 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
+	"time"
 
+	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
 	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/base/excerpt"
 )
+
+// A Kind is the protocol of an answer.
+type Kind int
+
+// The kinds of answers.
+const (
+	HTTP Kind = iota
+	GRPC
+)
+
+// An Answer holds the parts of an answer that conditions look at.
+type Answer struct {
+	Status    int // of HTTP, or a code of gRPC
+	SizeBytes int64
+	Latency   time.Duration
+	// Header and Body are needed if an expression [Uses] them.
+	Header http.Header
+	Body   []byte
+}
+
+// Uses lists the parts of an answer that an expression looks at.
+type Uses struct{ Status, Latency, Header, Body bool }
+
+// Plus returns the parts that either of two looks at.
+func (u Uses) Plus(other Uses) Uses {
+	return Uses{
+		Status: u.Status || other.Status, Latency: u.Latency || other.Latency,
+		Header: u.Header || other.Header, Body: u.Body || other.Body,
+	}
+}
+
+// A Condition is a condition that a right answer meets. It may be shared.
+type Condition struct{ *expression }
+
+// Parse compiles a condition about answers of a kind. Its error is a [*Mistake] if it has a place.
+func Parse(text string, kind Kind) (*Condition, error) {
+	e, err := compile(text, kind, expr.AsBool())
+	if err != nil {
+		return nil, err
+	}
+	return &Condition{e}, nil
+}
+
+// String returns the expression as its user wrote it.
+func (e *expression) String() string { return e.text }
+
+// Uses returns the parts of an answer that the expression looks at.
+func (e *expression) Uses() Uses { return e.uses }
+
+// Check returns nil, or an [*Unmet].
+func (c *Condition) Check(l *Look) error {
+	result, err := l.run(c.expression)
+	if err == nil && result == true {
+		return nil
+	}
+	unmet := &Unmet{Condition: c.text, Found: l.found(c.expression)}
+	if err != nil {
+		unmet.Found += fmt.Sprintf(" (%v)", err)
+	}
+	return unmet
+}
+
+// An Unmet is the error of an answer that does not meet a condition.
+type Unmet struct {
+	Condition string
+	Found     string
+}
+
+// Error implements error. It leaves out the condition, which the caller knows.
+func (u *Unmet) Error() string { return "found " + u.Found }
+
+// A Value is an expression that takes something out of an answer. It may be shared.
+type Value struct{ *expression }
+
+// ParseValue compiles an expression that takes something out of answers of a kind.
+func ParseValue(text string, kind Kind) (*Value, error) {
+	e, err := compile(text, kind, expr.AsAny())
+	if err != nil {
+		return nil, err
+	}
+	return &Value{e}, nil
+}
+
+// Of returns the value in the answer. nil is no value.
+func (v *Value) Of(l *Look) (any, error) {
+	result, err := l.run(v.expression)
+	if err == nil && result != nil && result != "" {
+		return result, nil
+	}
+	unmet := &Unmet{Condition: v.text, Found: l.found(v.expression)}
+	if err != nil {
+		unmet.Found += fmt.Sprintf(" (%v)", err)
+	}
+	return nil, unmet
+}
 
 // A Look evaluates expressions over one answer after the other. One goroutine uses it.
 type Look struct {

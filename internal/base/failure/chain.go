@@ -1,0 +1,174 @@
+package failure
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"golang.org/x/net/http2"
+)
+
+// ofHandshake classifies errors of crypto/tls and crypto/x509, and QUIC's forms of them.
+func ofHandshake(err error) Class {
+	if kind := ofCertificate(err); kind != "" {
+		return Certificate.with(kind)
+	}
+	switch {
+	case isType[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
+		return PlaintextPeer
+	case isType[*quic.HandshakeTimeoutError](err):
+		return HandshakeTimeout
+	}
+	if which := alertOf(err); which != "" {
+		return TLSAlert.with(which)
+	}
+	return ""
+}
+
+func ofCertificate(err error) string {
+	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
+	switch {
+	case isType[x509.UnknownAuthorityError](err):
+		return "unknown authority"
+	case isType[x509.HostnameError](err):
+		return "wrong name"
+	case invalid.Reason == x509.Expired:
+		return "expired"
+	case isType[x509.CertificateInvalidError](err), isType[*tls.CertificateVerificationError](err):
+		return "invalid"
+	}
+	return ""
+}
+
+// alertOf returns crypto/tls's name of a TLS alert (RFC 8446, section 6).
+func alertOf(err error) string {
+	// QUIC carries alerts as error codes from 0x100 (RFC 9001, section 4.8).
+	const quicCrypto = 0x100
+	if transport, ok := errors.AsType[*quic.TransportError](err); ok && transport.ErrorCode.IsCryptoError() {
+		return alertName(tls.AlertError(transport.ErrorCode - quicCrypto))
+	}
+	if alert, ok := errors.AsType[tls.AlertError](err); ok {
+		return alertName(alert)
+	}
+	// Over TCP the alert's type is not exported, but only crypto/tls uses these
+	// operations.
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
+		return alertName(op.Err)
+	}
+	return ""
+}
+
+func alertName(alert error) string { return strings.TrimPrefix(alert.Error(), "tls: ") }
+
+// ofKernel classifies error numbers (errno(3)).
+func ofKernel(err error) Class {
+	is := func(numbers ...syscall.Errno) bool {
+		for _, number := range numbers {
+			if errors.Is(err, number) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	// connect(2) finds no port for the address, bind(2) finds none at all.
+	case is(syscall.EADDRNOTAVAIL, syscall.EADDRINUSE):
+		return PortExhaustion
+	case is(syscall.EMFILE, syscall.ENFILE):
+		return DescriptorLimit
+	case is(syscall.ECONNREFUSED):
+		return Refused
+	case is(syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED):
+		return Reset
+	}
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && dial.Timeout() {
+		return ofSilence(dial.Addr)
+	}
+	if is(syscall.ETIMEDOUT) { // of an open connection
+		return Silent
+	}
+	return ""
+}
+
+// ofSilence classifies a SYN that was not answered. Loopback drops a SYN only if a
+// queue is full. (Or the client got too little CPU time to see the answer.)
+func ofSilence(address net.Addr) Class {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		return Backlog
+	}
+	return ConnectTimeout
+}
+
+// ofProtocol classifies the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
+// HTTP/2 returns stream errors of the types in golang.org/x/net/http2.
+func ofProtocol(err error) Class {
+	if stream, ok := errors.AsType[http2.StreamError](err); ok {
+		return ofHTTP2(stream.Code)
+	}
+	if connection, ok := errors.AsType[http2.ConnectionError](err); ok && http2.ErrCode(connection) == http2.ErrCodeFlowControl {
+		return FlowControl
+	}
+	if answer, ok := errors.AsType[*http3.Error](err); ok {
+		return ofHTTP3(answer)
+	}
+	return ofQUIC(err)
+}
+
+// ofHTTP2 classifies the code of a stream that was reset (RFC 9113, section 7).
+func ofHTTP2(code http2.ErrCode) Class {
+	switch code {
+	case http2.ErrCodeRefusedStream:
+		return StreamRefused
+	case http2.ErrCodeFlowControl:
+		return FlowControl
+	default:
+		return StreamReset.with(code.String())
+	}
+}
+
+// ofHTTP3 classifies the codes of RFC 9114, section 8.1.
+func ofHTTP3(err *http3.Error) Class {
+	_, connection := errors.AsType[*quic.ApplicationError](err)
+	switch {
+	case err.ErrorCode == http3.ErrCodeRequestRejected:
+		return StreamRefused
+	case connection && err.ErrorCode == http3.ErrCodeNoError:
+		return GoAway
+	case connection:
+		return Closed
+	default:
+		return StreamReset.with(err.ErrorCode.String())
+	}
+}
+
+func ofQUIC(err error) Class {
+	if transport, ok := errors.AsType[*quic.TransportError](err); ok {
+		switch transport.ErrorCode {
+		case quic.ConnectionRefused:
+			return Refused
+		case quic.FlowControlError:
+			return FlowControl
+		case quic.StreamLimitError:
+			return StreamRefused
+		default:
+			return Closed
+		}
+	}
+	switch {
+	case isType[*quic.StreamLimitReachedError](err):
+		return StreamRefused
+	case isType[*quic.StatelessResetError](err):
+		return Reset
+	case isType[*quic.IdleTimeoutError](err):
+		return Silent
+	case isType[*quic.ApplicationError](err):
+		return Closed
+	}
+	return ""
+}

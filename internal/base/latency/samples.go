@@ -1,0 +1,195 @@
+package latency
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+)
+
+// Sample is one request, in nanoseconds.
+type Sample struct {
+	Start    int64 // the intended instant, since the window began; negative before it
+	Wait     int64 // from the intended instant to the actual send
+	Service  int64 // from the actual send to the end
+	Response int64 // from the intended instant to the end
+	Failed   bool
+}
+
+// chunkSamples is the number of samples that are mapped at a time: 640 KiB.
+const chunkSamples = 16 << 10
+
+// SampleLog keeps every sample of one client, outside the Go heap. Like a [Recorder]
+// it belongs to one goroutine.
+type SampleLog struct {
+	worker int32
+	chunks []sampleChunk
+	full   int // chunks before this one are full
+	used   int // samples used of the chunk at full
+}
+
+type sampleChunk struct {
+	samples []Sample
+	release func()
+}
+
+// NewSampleLog returns an empty log with room for the expected number of samples.
+// Within it, Append makes no system call and causes no page fault; after it, every
+// 16,384 samples cost a mapping.
+func NewSampleLog(worker int32, expected int) *SampleLog {
+	l := &SampleLog{worker: worker}
+	for expected > 0 {
+		l.grow(min(expected, chunkSamples))
+		expected -= chunkSamples
+	}
+	return l
+}
+
+func (l *SampleLog) grow(samples int) {
+	memory, release := offHeap[Sample](samples, true)
+	l.chunks = append(l.chunks, sampleChunk{memory, release})
+}
+
+// Append adds a sample.
+func (l *SampleLog) Append(sample Sample) {
+	if l.full == len(l.chunks) {
+		l.grow(chunkSamples)
+	}
+	chunk := l.chunks[l.full].samples
+	chunk[l.used] = sample
+	l.used++
+	if l.used == len(chunk) {
+		l.full++
+		l.used = 0
+	}
+}
+
+// Len returns the number of samples.
+func (l *SampleLog) Len() int {
+	length := l.used
+	for _, chunk := range l.chunks[:l.full] {
+		length += len(chunk.samples)
+	}
+	return length
+}
+
+// All returns the samples in the order of Append.
+func (l *SampleLog) All() iter.Seq[Sample] {
+	return func(yield func(Sample) bool) {
+		for i, chunk := range l.chunks {
+			samples := chunk.samples
+			if i == l.full {
+				samples = samples[:l.used]
+			}
+			for _, sample := range samples {
+				if !yield(sample) {
+					return
+				}
+			}
+			if i == l.full {
+				return
+			}
+		}
+	}
+}
+
+// Close frees the memory. The log must not be used afterwards; a second Close does
+// nothing.
+func (l *SampleLog) Close() {
+	for _, chunk := range l.chunks {
+		chunk.release()
+	}
+	l.chunks, l.full, l.used = nil, 0, 0
+}
+
+// sampleColumns are the columns of a samples file: a sample a row, in nanoseconds.
+var sampleColumns = [...]struct {
+	name string
+	kind parquetType
+}{
+	{"worker", parquetInt32},
+	{"seq", parquetInt32},
+	{"start_ns", parquetInt64},
+	{"wait_ns", parquetInt64},
+	{"service_ns", parquetInt64},
+	{"response_ns", parquetInt64},
+	{"failed", parquetBoolean},
+}
+
+// row returns the values of the columns.
+func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
+	failed := int64(0)
+	if s.Failed {
+		failed = 1
+	}
+	return [...]int64{int64(worker), sequence, s.Start, s.Wait, s.Service, s.Response, failed}
+}
+
+// rowsPerGroup bounds the memory of the writer and of most readers: a row group
+// is built as a whole before it is written, at some 60 bytes a row.
+const rowsPerGroup = 256 << 10
+
+// WriteParquet writes the samples of all logs, one after the other, to a file
+// that any Parquet reader opens. The file appears whole or not at all: it is
+// written beside its place, synced and renamed.
+func WriteParquet(path string, logs []*SampleLog) (err error) {
+	unfinished := path + ".tmp"
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("latency: write samples to %s: %w", path, err)
+		}
+	}()
+	file, err := os.Create(unfinished)
+	if err != nil {
+		return err
+	}
+	err = writeRows(file, logs)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(unfinished, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(unfinished))
+	}
+	return syncDirectory(filepath.Dir(path))
+}
+
+func writeRows(to io.Writer, logs []*SampleLog) error {
+	file := parquetFile{to: to}
+	file.write([]byte(parquetMagic))
+	var group [len(sampleColumns)][]int64
+	flush := func() {
+		file.rowGroup(group[:])
+		for i := range group {
+			group[i] = group[i][:0]
+		}
+	}
+	for _, log := range logs {
+		sequence := int64(0)
+		for sample := range log.All() {
+			for i, value := range sample.row(log.worker, sequence) {
+				group[i] = append(group[i], value)
+			}
+			if sequence++; len(group[0]) == rowsPerGroup {
+				flush()
+			}
+		}
+	}
+	if len(group[0]) > 0 {
+		flush()
+	}
+	return file.end()
+}
+
+// syncDirectory makes a rename in it last through a power cut.
+func syncDirectory(path string) error {
+	directory, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(directory.Sync(), directory.Close())
+}
