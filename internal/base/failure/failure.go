@@ -6,7 +6,7 @@
 //  1. a class that was added to the error with As;
 //  2. the types in its chain: chain.go;
 //  3. its text, if a library has turned the cause into text and the library's source
-//     makes that text exact: text.go.
+//     makes that text exact: webPhrases, grpcPhrases.
 //
 // This package must not know any stack, nor count anything.
 package failure
