@@ -196,8 +196,13 @@ var outputs = sync.Pool{New: func() any { return new(Output) }}
 // NewOutput returns an empty output.
 func NewOutput() *Output { return outputs.Get().(*Output) }
 
-// Len returns the number of bytes to be written.
-func (o *Output) Len() int { return o.size }
+// Len returns the number of bytes to be written: 0 if o is nil.
+func (o *Output) Len() int {
+	if o == nil {
+		return 0
+	}
+	return o.size
+}
 
 // Tail returns the buffer that short frames are appended to. SetTail makes the appended
 // bytes a part of the output.
@@ -245,8 +250,12 @@ func (o *Output) Written(n int) {
 	}
 }
 
-// Recycle releases the payloads. The output may be reused afterwards, by any connection.
+// Recycle releases the payloads. The output may be reused afterwards, by any connection. It does
+// nothing if o is nil.
 func (o *Output) Recycle() {
+	if o == nil {
+		return
+	}
 	for i, owner := range o.owners {
 		owner.Release()
 		o.owners[i] = nil

@@ -66,12 +66,8 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.calls.New = func() any { return &clientCall{signal: make(chan struct{}, 1)} }
-	c.unary = rpccall.ChainUnaryClient(c.opts.unary, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
-		return c.invoke(ctx, method, req, reply, opts)
-	})
-	c.stream = rpccall.ChainStreamClient(c.opts.stream, func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		return c.newStream(ctx, desc, method, opts)
-	})
+	c.unary = rpccall.ChainUnaryClient(c.opts.unary, c.invoke)
+	c.stream = rpccall.ChainStreamClient(c.opts.stream, c.newStream)
 	return c, nil
 }
 
@@ -156,7 +152,7 @@ func (c *Client) connect(pause time.Duration) {
 	cc, err := c.dial(ctx)
 	c.conns.Mu.Lock()
 	defer c.conns.Mu.Unlock()
-	if err == nil && cc.lost() {
+	if err == nil && cc.ctx.Err() != nil {
 		err = errors.New("the connection was lost as soon as it was open")
 	}
 	if c.failed = err; err == nil {
@@ -197,7 +193,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	case <-cc.greeted:
 		return cc, nil
 	case <-cc.ctx.Done():
-		err = cc.reason()
+		err = context.Cause(cc.ctx)
 	case <-ctx.Done():
 		err = fmt.Errorf("the server sent no Hello: %w", ctx.Err())
 		cc.Close(err)
@@ -228,7 +224,7 @@ func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts
 	if c.unary != nil {
 		return c.unary(ctx, method, req, reply, nil, opts...)
 	}
-	return c.invoke(ctx, method, req, reply, opts)
+	return c.invoke(ctx, method, req, reply, nil, opts...)
 }
 
 // NewStream begins a streaming call. Generated code calls it.
@@ -237,7 +233,7 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	if c.stream != nil {
 		return c.stream(ctx, desc, nil, method, opts...)
 	}
-	return c.newStream(ctx, desc, method, opts)
+	return c.newStream(ctx, desc, nil, method, opts...)
 }
 
 // callInfo holds the options of one call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,7 +22,7 @@ type clientCall struct {
 	streams bool
 
 	// Guarded by the connection's lock until the call is over.
-	inbox           rpccall.Queue[message]
+	inbox           rpccall.Queue[link.Message]
 	header, trailer metadata.MD
 	err             error
 	over            bool
@@ -66,7 +67,8 @@ func (c *clientCall) finish(err error) {
 // maxTries bounds the connections that a call tries if they refuse it before it begins.
 const maxTries = 5
 
-func (c *Client) invoke(ctx context.Context, method string, req, reply any, opts []grpc.CallOption) (err error) {
+// invoke is a grpc.UnaryInvoker, whose *grpc.ClientConn is nil.
+func (c *Client) invoke(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) (err error) {
 	info, err := c.readOptions(opts)
 	if len(info.OnFinish) > 0 {
 		defer func() { info.Finished(err) }()
@@ -113,9 +115,9 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	answer, answered := call.inbox.Take()
 	switch err = call.err; {
 	case err != nil:
-		answer.release()
+		answer.Release()
 	case several:
-		answer.release()
+		answer.Release()
 		err = status.Error(codes.Internal, "creditrpc: more than one message in a unary response")
 	case !answered:
 		err = status.Error(codes.Internal, "creditrpc: response without a message")
@@ -146,30 +148,27 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 			return nil, err
 		}
 		cc.Mu.Lock()
-		if cc.Err() != nil || cc.link.Draining() {
+		ended := cc.Err() != nil || cc.link.Draining()
+		if !ended {
+			err = cc.check(method, md)
+		}
+		if ended || err != nil {
 			call.encoded()
 			cc.Mu.Unlock()
-			releaseIfAny(b)
+			if b != nil {
+				b.Release()
+			}
+			if !ended {
+				return nil, err
+			}
 			c.leave(cc)
 			continue
 		}
-		if !cc.link.Names(method) {
-			err = status.Errorf(codes.Internal, "creditrpc: method %q: the name is too long, or the client uses too many methods", method)
-		} else {
-			err = checkMeta(md, int(cc.link.Peer().MaxMeta))
-		}
-		if err != nil {
-			call.encoded()
-			cc.Mu.Unlock()
-			releaseIfAny(b)
-			return nil, err
-		}
-		meta := appendMeta(md)
-		timeout := uint64(0)
+		timeout := int64(0)
 		if deadline, ok := ctx.Deadline(); ok {
-			timeout = micros(deadline)
+			timeout = max(1, time.Until(deadline).Microseconds()) // 0 means none
 		}
-		cc.link.Begin(&call.stream, method, timeout, meta)
+		cc.link.Begin(&call.stream, method, uint64(timeout), appendMeta(md))
 		cc.Counters.CallsStarted++
 		if b != nil {
 			cc.link.Send(&call.stream, batchio.Payload{Data: b.Data, Owner: b}, true)
@@ -183,11 +182,12 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 	}
 }
 
-// releaseIfAny releases a buffer, which may be nil.
-func releaseIfAny(b *batchio.Buffer) {
-	if b != nil {
-		b.Release()
+// check returns an error for a call that the server does not take.
+func (cc *clientConn) check(method string, md metadata.MD) error {
+	if !cc.link.Names(method) {
+		return status.Errorf(codes.Internal, "creditrpc: method %q: the name is too long, or the client uses too many methods", method)
 	}
+	return checkMeta(md, int(cc.link.Peer().MaxMeta))
 }
 
 // recycle keeps a unary call that has ended, or was never begun, for another one.
@@ -264,8 +264,8 @@ func (cc *clientConn) encode(ctx context.Context, call *clientCall, m *rpccall.M
 	if m == nil {
 		return nil, nil //nolint:nilnil // a stream begins without a request
 	}
-	if most := cc.link.Peer().MaxMessage; uint64(m.Size) > most { // it has greeted, so that does not change
-		return nil, rpccall.TooLarge("creditrpc: trying to send message", m.Size, int(most))
+	if most := cc.sendLimit(m.Size); most < m.Size {
+		return nil, rpccall.TooLarge("creditrpc: trying to send message", m.Size, most)
 	}
 	if m.Size >= lateEncoding {
 		if err := cc.awaitTurn(ctx, call, m.Size); err != nil {

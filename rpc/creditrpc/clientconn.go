@@ -22,8 +22,6 @@ type clientConn struct {
 	encoders encoders // guarded by the connection's lock
 }
 
-var _ role = (*clientConn)(nil)
-
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
 	cc := &clientConn{client: c, greeted: make(chan struct{})}
 	cfg := c.opts.limits.link()
@@ -84,9 +82,6 @@ func (cc *clientConn) OnSent(s *link.Stream) {
 	}
 }
 
-// OnPong does nothing: the keepalive looks at the time of the last read.
-func (cc *clientConn) OnPong([8]byte) {}
-
 // OnGoodbye makes the next calls go to another connection.
 func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // leave takes the client's lock, which goes before this one
 
@@ -109,7 +104,7 @@ func (cc *clientConn) StartCalls() {}
 
 // ConnLost ends all calls. Those that were never sent may be made again.
 func (cc *clientConn) ConnLost(err error) {
-	for s := range cc.link.All() {
+	for _, s := range cc.link.All() {
 		call := s.Owner.(*clientCall)
 		lost := rpccall.WithCause(status.Newf(codes.Unavailable, "creditrpc: the connection was lost: %v", err), err)
 		if errors.Is(err, ErrClosed) {
@@ -121,24 +116,14 @@ func (cc *clientConn) ConnLost(err error) {
 		call.finish(lost)
 	}
 	cc.encoders.close()
-	cc.end()
+	cc.end(err)
 	go cc.client.leave(cc)
 }
 
 // OnClosed takes the connection off the client's list.
 func (cc *clientConn) OnClosed() {
-	cc.end()
 	cc.stopKeepAlive()
 	cc.client.conns.Remove(cc)
-}
-
-// lost reports whether the connection has ended.
-func (cc *clientConn) lost() bool { return cc.ctx.Err() != nil }
-
-func (cc *clientConn) reason() error {
-	cc.Mu.Lock()
-	defer cc.Mu.Unlock()
-	return cc.Err()
 }
 
 // cancel ends a call with an error, and cancels it on the server.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
-	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
 // A clientStream is a streaming call.
@@ -29,7 +29,8 @@ type clientStream struct {
 
 var _ grpc.ClientStream = (*clientStream)(nil)
 
-func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption) (grpc.ClientStream, error) {
+// newStream is a grpc.Streamer, whose *grpc.ClientConn is nil.
+func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	info, err := c.readOptions(opts)
 	s := &clientStream{ctx: ctx, desc: desc, info: info}
 	if err == nil {
@@ -90,20 +91,17 @@ func (s *clientStream) SendMsg(v any) error {
 }
 
 func (s *clientStream) send(v any) error {
-	b, err := encode(v, s.info.MaxSend)
+	c, stream := s.cc, &s.call.stream
+	b, err := encode(v, c.sendLimit(s.info.MaxSend))
 	if err != nil {
 		return err
 	}
-	c, stream := s.cc, &s.call.stream
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	switch most := c.link.Peer().MaxMessage; {
+	switch {
 	case s.closed:
 		b.Release()
 		return status.Error(codes.Internal, "creditrpc: SendMsg after CloseSend")
-	case uint64(len(b.Data)) > most:
-		defer b.Release()
-		return rpccall.TooLarge("creditrpc: trying to send message", len(b.Data), int(most))
 	case s.call.over:
 		b.Release()
 		return io.EOF
@@ -141,7 +139,7 @@ func (s *clientStream) RecvMsg(v any) error {
 	m, err = s.nextMessage() // the only message must be followed by the end
 	switch {
 	case err == nil:
-		m.release()
+		m.Release()
 		s.cc.cancel(&s.call, context.Canceled)
 		return s.ended(status.Error(codes.Internal, "creditrpc: more than one message in a unary response"))
 	case errors.Is(err, io.EOF):
@@ -172,12 +170,12 @@ func (s *clientStream) ended(err error) error {
 }
 
 // nextMessage waits for a message, or for the end.
-func (s *clientStream) nextMessage() (message, error) {
+func (s *clientStream) nextMessage() (link.Message, error) {
 	for {
 		s.cc.Mu.Lock()
 		m, ok := s.call.inbox.Take()
 		if ok {
-			s.cc.link.Read(&s.call.stream, m.Message)
+			s.cc.link.Read(&s.call.stream, m)
 			s.cc.Flush()
 		}
 		over := s.call.over
@@ -187,20 +185,14 @@ func (s *clientStream) nextMessage() (message, error) {
 			return m, nil
 		case !over:
 			<-s.call.signal
+		case errors.Is(s.call.err, errRefused):
+			return m, status.Error(codes.Unavailable, errRefused.Error())
 		case s.call.err != nil:
-			return m, s.error()
+			return m, s.call.err
 		case !s.desc.ServerStreams && !s.gotMessage:
 			return m, status.Error(codes.Internal, "creditrpc: response without a message")
 		default:
 			return m, io.EOF
 		}
 	}
-}
-
-// error returns the call's error.
-func (s *clientStream) error() error {
-	if errors.Is(s.call.err, errRefused) {
-		return status.Error(codes.Unavailable, errRefused.Error())
-	}
-	return s.call.err
 }

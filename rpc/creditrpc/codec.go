@@ -16,6 +16,7 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
@@ -52,8 +53,8 @@ func marshal(m *rpccall.Measured) (*batchio.Buffer, error) {
 }
 
 // decode unmarshals a message and releases it.
-func decode(m *message, v any, limit int) error {
-	defer m.release()
+func decode(m *link.Message, v any, limit int) error {
+	defer m.Release()
 	if n := len(m.Data); n > limit {
 		return rpccall.TooLarge("creditrpc: received message", n, limit)
 	}
@@ -147,12 +148,6 @@ func statusOf(e *frame.Ending) *status.Status {
 		return status.New(codes.Unknown, fmt.Sprintf("creditrpc: the server sent the unknown status code %d", e.Code))
 	}
 	return status.New(codes.Code(e.Code), string(e.Message))
-}
-
-// micros returns the time that is left until a deadline, in microseconds: at least 1, because
-// 0 means no deadline on the wire.
-func micros(deadline time.Time) uint64 {
-	return uint64(max(1, time.Until(deadline).Microseconds()))
 }
 
 // maxTimeout is the longest timeout that counts. A longer one means no deadline.

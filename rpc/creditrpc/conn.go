@@ -23,7 +23,7 @@ type conn struct {
 	alive keepAlive // guarded by the lock
 	peer  *peer.Peer
 	ctx   context.Context // ends with the connection
-	end   context.CancelFunc
+	end   context.CancelCauseFunc
 }
 
 // A role is the part of a connection in which clients and servers differ.
@@ -34,7 +34,7 @@ type role interface {
 
 func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Config) {
 	c.peer = &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
-	c.ctx, c.end = context.WithCancel(context.Background())
+	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.Init(nc)
 	cfg.MinReference = c.MinReference()
 	c.link = link.New(cfg, r)
@@ -44,41 +44,34 @@ func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Con
 // keep returns a message whose data stay valid after the read. For a message that is read soon,
 // it retains the read buffer. One that may lie unread for long is copied, so that it takes no
 // more memory than the peer's credit accounts for.
-func (c *conn) keep(m link.Message, unread bool) message {
-	kept := message{Message: m}
+func (c *conn) keep(m link.Message, unread bool) link.Message {
 	switch {
 	case m.Buffer != nil:
 	case len(m.Data) == 0:
-		kept.Data = nil // an empty slice would keep the read buffer alive
+		m.Data = nil // an empty slice would keep the read buffer alive
 	case unread && batchio.BufferSize(len(m.Data)) > 2*len(m.Data):
-		kept.Data = bytes.Clone(m.Data)
+		m.Data = bytes.Clone(m.Data)
 	case unread:
-		kept.Buffer = batchio.NewBuffer(len(m.Data))
-		copy(kept.Buffer.Data, m.Data)
-		kept.Data = kept.Buffer.Data
+		m.Buffer = batchio.NewBuffer(len(m.Data))
+		copy(m.Buffer.Data, m.Data)
+		m.Data = m.Buffer.Data
 	default:
-		kept.Buffer = c.Chunk()
-		kept.Buffer.Retain()
+		m.Buffer = c.Chunk()
+		m.Buffer.Retain()
 	}
-	return kept
-}
-
-// A message is a received message.
-type message struct{ link.Message }
-
-func (m *message) release() {
-	if m.Buffer != nil {
-		m.Buffer.Release()
-		m.Buffer = nil
-	}
+	return m
 }
 
 // drop releases the messages that nobody will read.
-func drop(inbox *rpccall.Queue[message]) {
+func drop(inbox *rpccall.Queue[link.Message]) {
 	for m, ok := inbox.Take(); ok; m, ok = inbox.Take() {
-		m.release()
+		m.Release()
 	}
 }
+
+// sendLimit returns the longest message that may be sent, of at most the given length. The peer
+// has greeted, so that it does not change.
+func (c *conn) sendLimit(most int) int { return int(min(uint64(most), c.link.Peer().MaxMessage)) }
 
 // errSilent ends a connection whose peer has not answered a ping.
 var errSilent = errors.New("creditrpc: the peer did not answer a ping in time")
@@ -113,7 +106,7 @@ func (c *conn) checkAlive() {
 		c.CloseLocked(errSilent)
 		return
 	case rpccall.PingNow:
-		c.link.Ping([8]byte{})
+		c.link.Ping()
 		c.Flush()
 	}
 	c.alive.timer.Reset(next)

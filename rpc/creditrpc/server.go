@@ -80,8 +80,6 @@ type serverConn struct {
 	ready []*serverCall            // to be run when the lock is free
 }
 
-var _ role = (*serverConn)(nil)
-
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
 	c := &serverConn{server: s, calls: map[*serverCall]struct{}{}}
 	c.init(c, nc, auth, s.opts.link())
@@ -147,7 +145,6 @@ func (c *serverConn) OnSent(s *link.Stream) {
 func (c *serverConn) OnHeader(*link.Stream, []byte)        {}
 func (c *serverConn) OnStatus(*link.Stream, *frame.Ending) {}
 func (c *serverConn) OnGoodbye()                           {}
-func (c *serverConn) OnPong([8]byte)                       {}
 
 // StreamsChanged closes a connection that drains, after its last call.
 func (c *serverConn) StreamsChanged() {
@@ -174,7 +171,7 @@ func (c *serverConn) ConnLost(error) {
 
 // OnClosed takes the connection off the server's list.
 func (c *serverConn) OnClosed() {
-	c.end()
+	c.end(nil)
 	c.stopKeepAlive()
 	c.server.conns.Remove(c)
 }

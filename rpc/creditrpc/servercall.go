@@ -26,7 +26,7 @@ type serverCall struct {
 	meta   []byte // as received
 
 	// Guarded by the connection's lock.
-	inbox      rpccall.Queue[message]
+	inbox      rpccall.Queue[link.Message]
 	requestErr error // why the request's messages are wrong
 	ended      bool  // the client sends no more
 	queued     bool  // a unary call's handler is to run, or has
@@ -35,7 +35,7 @@ type serverCall struct {
 	headerSent bool // the header was sent
 	statusSent bool // the status was sent
 
-	aliased         message       // of a unary call: what its request may point into
+	aliased         link.Message  // of a unary call: what its request may point into
 	gotMessage      bool          // the handler has received a message
 	signal, drained chan struct{} // of streams: something came; all was sent
 }
@@ -96,7 +96,7 @@ func (s *serverCall) serve() {
 
 func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
-	defer s.aliased.release()       // after the answer, which may point there too, was encoded
+	defer s.aliased.Release()       // after the answer, which may point there too, was encoded
 	if err := s.Err(); err != nil { // cancelled, or past its deadline, before it began
 		s.sendResponse(nil, err)
 		return
@@ -106,7 +106,7 @@ func (s *serverCall) serveUnary() {
 		s.sendResponse(nil, err)
 		return
 	}
-	s.sendResponse(encode(reply, min(opts.maxSend, int(min(s.conn.link.Peer().MaxMessage, uint64(opts.maxSend))))))
+	s.sendResponse(encode(reply, s.conn.sendLimit(opts.maxSend)))
 }
 
 // decodeRequest decodes the message of a unary call.
@@ -127,7 +127,7 @@ func (s *serverCall) decodeRequest(v any) error {
 	case !ok:
 		return status.Error(codes.Internal, "creditrpc: request without a message")
 	case several:
-		m.release()
+		m.Release()
 		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
 	}
 	if s.conn.server.opts.alias {
@@ -215,11 +215,9 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 	case s.headerSent:
 		return status.Error(codes.Internal, "creditrpc: SetHeader or SendHeader after the header was sent")
 	}
-	joined := metadata.Join(s.header, md)
-	if err := checkMeta(joined, int(c.link.Peer().MaxMeta)); err != nil {
+	if err := s.join(&s.header, md); err != nil {
 		return err
 	}
-	s.header = joined
 	if send {
 		s.headerSent = true
 		c.link.SendHeader(&s.stream, appendMeta(s.header))
@@ -230,15 +228,19 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 
 // SetTrailer adds to the trailer metadata.
 func (s *serverCall) SetTrailer(md metadata.MD) error {
-	c := s.conn
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	joined := metadata.Join(s.trailer, md)
-	if err := checkMeta(joined, int(c.link.Peer().MaxMeta)); err != nil {
-		return err
+	s.conn.Mu.Lock()
+	defer s.conn.Mu.Unlock()
+	return s.join(&s.trailer, md)
+}
+
+// join adds metadata, unless the client does not take that much. The lock is held.
+func (s *serverCall) join(to *metadata.MD, md metadata.MD) error {
+	joined := metadata.Join(*to, md)
+	err := checkMeta(joined, int(s.conn.link.Peer().MaxMeta))
+	if err == nil {
+		*to = joined
 	}
-	s.trailer = joined
-	return nil
+	return err
 }
 
 // A serverStream is the stream that the handler of a streaming call gets.
@@ -256,18 +258,13 @@ func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(m
 // SendMsg sends a message, and waits until flow control has let it go.
 func (s serverStream) SendMsg(v any) error {
 	c := s.conn
-	b, err := encode(v, s.conn.server.opts.maxSend)
+	b, err := encode(v, c.sendLimit(c.server.opts.maxSend))
 	if err != nil {
 		return err
 	}
 	c.Mu.Lock()
-	if n := c.link.Peer().MaxMessage; uint64(len(b.Data)) > n {
-		c.Mu.Unlock()
-		defer b.Release()
-		return rpccall.TooLarge("creditrpc: trying to send message", len(b.Data), int(n))
-	}
+	defer c.Mu.Unlock()
 	if !s.stream.Open() {
-		c.Mu.Unlock()
 		b.Release()
 		return s.endedError()
 	}
@@ -279,10 +276,8 @@ func (s serverStream) SendMsg(v any) error {
 		<-s.drained
 		c.Mu.Lock()
 	}
-	over := s.stream.Over()
 	c.Flush()
-	c.Mu.Unlock()
-	if over || s.Err() != nil {
+	if s.stream.Over() || s.Err() != nil {
 		return s.endedError()
 	}
 	return nil
@@ -309,7 +304,7 @@ func (s serverStream) RecvMsg(v any) error {
 		return err
 	}
 	if m, err = s.nextMessage(); err == nil { // the only message must be followed by the end
-		m.release()
+		m.Release()
 		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
 	}
 	if !errors.Is(err, io.EOF) {
@@ -319,7 +314,7 @@ func (s serverStream) RecvMsg(v any) error {
 }
 
 // nextMessage waits for a message, or for the end.
-func (s serverStream) nextMessage() (message, error) {
+func (s serverStream) nextMessage() (link.Message, error) {
 	c := s.conn
 	for {
 		c.Mu.Lock()
@@ -327,7 +322,7 @@ func (s serverStream) nextMessage() (message, error) {
 		fault, ended := s.requestErr, s.ended
 		if ok {
 			c.link.Took(&s.stream)
-			c.link.Read(&s.stream, m.Message)
+			c.link.Read(&s.stream, m)
 			c.Flush()
 		}
 		c.Mu.Unlock()

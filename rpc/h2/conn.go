@@ -259,13 +259,8 @@ func (c *Conn) DropStreams(f func(*Stream)) {
 	})
 }
 
-// Pending returns the number of bytes in the output.
-func (c *Conn) Pending() int {
-	if c.out == nil {
-		return 0
-	}
-	return c.out.Len()
-}
+// Pending implements batchio.Machine, as the methods below do.
+func (c *Conn) Pending() int { return c.out.Len() }
 
 func (c *Conn) outputFull() bool { return c.Pending() >= c.cfg.OutputLimit }
 
@@ -277,9 +272,7 @@ func (c *Conn) output() *batchio.Output {
 	return c.out
 }
 
-// Ending returns the number of streams that have this end's last frame in the output
-// (unary calls on a client, responses on a server), and the number of open streams,
-// including these.
+// Ending counts the unary calls of a client that are about to end, or a server's responses.
 func (c *Conn) Ending() (waiting, open int) {
 	if c.cfg.Client {
 		return c.ending, c.streams.n
@@ -290,19 +283,15 @@ func (c *Conn) Ending() (waiting, open int) {
 // SetOutputLimit changes Config.OutputLimit.
 func (c *Conn) SetOutputLimit(n int) { c.cfg.OutputLimit = n }
 
-// TakeOutput returns the output, or nil if there is none. The caller writes it and calls
-// its Recycle.
+// TakeOutput returns the output, or nil if there is none.
 func (c *Conn) TakeOutput() *batchio.Output {
 	taken := c.out
-	c.out = nil
-	c.ending = 0
+	c.out, c.ending = nil, 0
 	c.sendScheduled()
 	return taken
 }
 
-// Feed reads whole frames from buf, at most maxFrames, and returns the number of bytes it
-// used. The caller passes the rest again, followed by more. now is a monotonic time with
-// any zero. After an error, the caller must only write the output.
+// Feed reads frames. now is a monotonic time with any zero.
 func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	used := 0
 	if !c.gotPreface {
@@ -334,8 +323,7 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	return used, nil
 }
 
-// FrameLen returns the length of the frame at the start of buf, or of its header if buf
-// is too short.
+// FrameLen returns the length of a frame.
 func (*Conn) FrameLen(buf []byte) int {
 	if len(buf) < FrameHeaderLen {
 		return FrameHeaderLen

@@ -208,10 +208,8 @@ func (c *Conn) renewConn() {
 // Close drops the output and all streams. No write may be in progress.
 func (c *Conn) Close() {
 	c.DropStreams(func(*Stream) {})
-	if c.out != nil {
-		c.out.Recycle()
-		c.out = nil
-	}
+	c.out.Recycle()
+	c.out = nil
 	if c.failed == nil {
 		c.failed = &ConnError{Code: http2.ErrCodeNo, Reason: "closed"}
 	}

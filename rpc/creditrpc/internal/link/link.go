@@ -50,8 +50,6 @@ type Handler interface {
 	OnCancel(s *Stream)
 	// OnSent is called when all messages of the stream are in the output.
 	OnSent(s *Stream)
-	// OnPong gets the data of a ping that came back.
-	OnPong(data [8]byte)
 	// OnGoodbye is called when the server takes no more calls. OnCancel follows for each call
 	// that it has not begun.
 	OnGoodbye()
@@ -63,6 +61,14 @@ type Message struct {
 	Data         []byte
 	Buffer       *batchio.Buffer // nil: they lie in the read buffer
 	Credit, Room int64           // held until [Link.Read]
+}
+
+// Release releases the buffer, if there is one.
+func (m *Message) Release() {
+	if m.Buffer != nil {
+		m.Buffer.Release()
+		m.Buffer = nil
+	}
 }
 
 // A Link is one end of a connection.
@@ -81,8 +87,8 @@ type Link struct {
 	sender  *credit.Sender
 	window  credit.Window // of bytes
 	calls   credit.Window // of requests; servers only
-	room    credit.Room
-	cramped []*Stream // that wait for room, in order
+	room    int64         // left for messages longer than their stream's credit
+	cramped []*Stream     // that wait for room, in order
 	streams map[uint32]*Stream
 	lastID  uint32            // that was begun, by whichever end begins calls
 	names   []string          // of methods; servers only
@@ -113,17 +119,15 @@ var ErrProtocol = errors.New("creditrpc: protocol error")
 func New(cfg Config, handler Handler) *Link {
 	l := &Link{
 		cfg: cfg, handler: handler, limit: usualLimit, streams: map[uint32]*Stream{},
-		sender: credit.NewSender(0, 0), window: credit.NewWindow(cfg.Window), calls: credit.NewWindow(cfg.Calls), room: credit.NewRoom(cfg.Room),
+		sender: credit.NewSender(0, 0), window: credit.NewWindow(cfg.Window), calls: credit.NewWindow(cfg.Calls), room: cfg.Room,
 	}
 	if cfg.Client {
 		l.numbers = map[string]uint64{}
 	}
-	l.append(func(to []byte) []byte {
-		return frame.AppendHello(to, frame.Settings{
-			Version: frame.Version, Window: uint64(cfg.Window), PerStream: uint64(cfg.PerStream), Calls: uint64(cfg.Calls),
-			MaxMessage: uint64(cfg.MaxMessage), MaxMeta: uint64(cfg.MaxMeta),
-		})
-	})
+	l.output().SetTail(frame.AppendHello(l.out.Tail(), frame.Settings{
+		Version: frame.Version, Window: uint64(cfg.Window), PerStream: uint64(cfg.PerStream), Calls: uint64(cfg.Calls),
+		MaxMessage: uint64(cfg.MaxMessage), MaxMeta: uint64(cfg.MaxMeta),
+	}))
 	return l
 }
 
@@ -144,24 +148,26 @@ func (l *Link) output() *batchio.Output {
 }
 
 // append writes a frame that needs no credit.
-func (l *Link) append(write func([]byte) []byte) {
+func (l *Link) append(head frame.Head, payload []byte) {
 	out := l.output()
-	before := out.Len()
-	out.SetTail(write(out.Tail()))
-	if !l.cfg.Client { // a client sends such frames only for its own calls
-		l.answers += out.Len() - before
+	out.SetTail(head.With(out.Tail(), payload))
+	if !l.cfg.Client || head.Type == frame.Ping { // a client sends others only for its own calls
+		l.answers += frame.HeaderLen + len(payload)
 	}
 }
 
-// Pending returns the number of bytes in the output.
-func (l *Link) Pending() int {
-	if l.out == nil {
-		return 0
+// grant gives credit to the peer, on a stream or, where that is 0, on the connection.
+func (l *Link) grant(stream uint32, g frame.Grant) {
+	if g != (frame.Grant{}) {
+		var numbers [20]byte
+		l.append(frame.Head{Type: frame.Credit, Stream: stream}, g.Append(numbers[:0]))
 	}
-	return l.out.Len()
 }
 
-// TakeOutput returns the output, and fills the next one with the frames that waited for room.
+// Pending implements batchio.Machine, as the methods below do.
+func (l *Link) Pending() int { return l.out.Len() }
+
+// TakeOutput fills the next output with the frames that waited for room.
 func (l *Link) TakeOutput() *batchio.Output {
 	taken := l.out
 	l.out, l.ending, l.answers = nil, 0, 0
@@ -169,11 +175,10 @@ func (l *Link) TakeOutput() *batchio.Output {
 	return taken
 }
 
-// SetOutputLimit sets the number of bytes in the output from which messages wait.
+// SetOutputLimit sets the number of bytes from which messages wait.
 func (l *Link) SetOutputLimit(bytes int) { l.limit = bytes }
 
-// Ending returns the number of calls whose last frame of this end is in the output, and the
-// number of open calls, which includes them.
+// Ending counts the calls that are about to end, and all.
 func (l *Link) Ending() (waiting, open int) { return l.ending, len(l.streams) + l.ending }
 
 // OpenStreams returns the number of open calls.
@@ -182,15 +187,13 @@ func (l *Link) OpenStreams() int { return len(l.streams) }
 // Throttled reports whether answers must be written before more is read.
 func (l *Link) Throttled() bool { return l.answers > maxAnswers }
 
-// FrameLen returns the length of the frame at the start of buf, or of its header.
+// FrameLen returns the length of a frame.
 func (*Link) FrameLen(buf []byte) int { return frame.Len(buf) }
 
 // Close drops the output and forgets all streams.
 func (l *Link) Close() {
-	if l.out != nil {
-		l.out.Recycle()
-		l.out = nil
-	}
+	l.out.Recycle()
+	l.out = nil
 }
 
 // Feed reads whole frames, up to a number of them.

@@ -19,7 +19,6 @@ type end struct {
 	name     string
 	link     *Link
 	calls    []*call // in the order in which they began
-	pongs    int
 	goodbyes int
 }
 
@@ -67,7 +66,6 @@ func (e *end) OnStatus(s *Stream, ending *frame.Ending) {
 }
 func (e *end) OnCancel(s *Stream) { e.of(s).refused = true }
 func (e *end) OnSent(*Stream)     {}
-func (e *end) OnPong([8]byte)     { e.pongs++ }
 func (e *end) OnGoodbye()         { e.goodbyes++ }
 
 // read reads the first unread message of a call, if there is one.
@@ -290,11 +288,15 @@ func TestMessagesThatAreTooLong(t *testing.T) {
 
 func TestPing(t *testing.T) {
 	p := newPair(t, nil)
-	p.client.link.Ping([8]byte{1})
 	p.settle()
-	if p.client.pongs != 1 {
-		t.Errorf("%d answers", p.client.pongs)
+	p.client.link.Ping()
+	write(p.client, &p.up)
+	feed(p.server, &p.up, 1<<30)
+	write(p.server, &p.down)
+	if want := (frame.Head{Type: frame.Ping, Flags: frame.Answer}).With(nil, make([]byte, 8)); !bytes.Equal(p.down, want) {
+		t.Errorf("the answer is %x, want %x", p.down, want)
 	}
+	p.settle()
 	var pings []byte
 	for range 100_000 {
 		pings = append(frame.Head{Length: 8, Type: frame.Ping}.Append(pings), make([]byte, 8)...)
@@ -471,8 +473,8 @@ func (c *conversation) finish(buffers *atomic.Int64) {
 		if held := l.calls.Held(); held != 0 {
 			t.Errorf("%s: the credit of %d calls is lost", e.name, held)
 		}
-		if l.room != credit.NewRoom(l.cfg.Room) || len(l.cramped) > 0 {
-			t.Errorf("%s: %+v of %d is left, %d wait for room", e.name, l.room, l.cfg.Room, len(l.cramped))
+		if l.room != l.cfg.Room || len(l.cramped) > 0 {
+			t.Errorf("%s: room for %d of %d is left, %d wait for it", e.name, l.room, l.cfg.Room, len(l.cramped))
 		}
 		l.Close()
 	}

@@ -103,7 +103,7 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 	}
 	l.lastID = head.Stream
 	if l.draining {
-		l.append(frame.Head{Type: frame.Cancel, Stream: head.Stream}.Append)
+		l.append(frame.Head{Type: frame.Cancel, Stream: head.Stream}, nil)
 		l.take(credit.Cost(head.Length))
 		l.calls.Take(1) // grant nothing to a peer that must leave
 		return nil
@@ -111,9 +111,7 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
 	if s == nil {
 		l.take(credit.Cost(head.Length))
-		if grant := l.calls.Take(1); grant > 0 {
-			l.append(func(to []byte) []byte { return frame.AppendGrant(to, 0, frame.Grant{Requests: uint64(grant)}) })
-		}
+		l.returnCall()
 		return nil
 	}
 	*s = Stream{Owner: s.Owner, id: head.Stream, state: open, window: credit.NewWindow(l.cfg.PerStream)}
@@ -207,7 +205,7 @@ func (l *Link) expect(s *Stream, first []byte, whole int) {
 	s.have, s.whole = 0, whole
 	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
 		s.reserved = int64(whole)
-		if !l.room.Take(s.reserved) {
+		if !l.takeRoom(s.reserved) {
 			l.cramped = append(l.cramped, s)
 			s.waits = true
 		}
@@ -265,8 +263,7 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 	m := Message{Data: s.incoming.Data, Buffer: s.incoming}
 	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // it may lie unread for long
 		m.Data = bytes.Clone(m.Data)
-		m.Buffer.Release()
-		m.Buffer = nil
+		m.Release()
 	}
 	if s.waits { // all of it came on the stream's credit
 		s.waits, s.reserved, s.unreturned = false, 0, 0
@@ -281,12 +278,23 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 	return nil
 }
 
-// admit gives room to messages that wait for it.
-func (l *Link) admit() {
+// takeRoom takes room for all of a message, and reports whether there was enough. A message
+// that gets none waits, so that no two wait for each other.
+func (l *Link) takeRoom(bytes int64) bool {
+	if bytes > l.room {
+		return false
+	}
+	l.room -= bytes
+	return true
+}
+
+// returnRoom gives room to messages that wait for it.
+func (l *Link) returnRoom(bytes int64) {
+	l.room += bytes
 	for len(l.cramped) > 0 {
 		next := l.cramped[0]
 		if next.waits {
-			if !l.room.Take(next.reserved) {
+			if !l.takeRoom(next.reserved) {
 				return
 			}
 			next.waits = false
@@ -332,23 +340,13 @@ func (l *Link) credit(head frame.Head, payload []byte) error {
 }
 
 func (l *Link) ping(head frame.Head, payload []byte) error {
-	var data [8]byte
-	if len(payload) != len(data) {
+	if len(payload) != pingLen {
 		return l.fault("a ping of %d bytes", len(payload))
 	}
-	copy(data[:], payload)
-	if head.Flags&frame.Answer != 0 {
-		l.handler.OnPong(data)
-		return nil
+	if head.Flags&frame.Answer == 0 {
+		l.append(frame.Head{Type: frame.Ping, Flags: frame.Answer}, payload)
 	}
-	before := l.Pending()
-	l.append(func(to []byte) []byte {
-		return append(frame.Head{Length: len(data), Type: frame.Ping, Flags: frame.Answer}.Append(to), data[:]...)
-	})
-	if l.cfg.Client { // a server counts all
-		l.answers += l.Pending() - before
-	}
-	return nil
+	return nil // who pinged looks at the time of the last read
 }
 
 func (l *Link) goodbye(payload []byte) error {

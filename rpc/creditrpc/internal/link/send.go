@@ -117,8 +117,7 @@ func (l *Link) drop(s *Stream) {
 			room += s.reserved
 		}
 		s.unread, s.reserved, s.waits = 0, 0, false
-		l.room.Return(room)
-		l.admit()
+		l.returnRoom(room)
 	}
 	s.state = gone
 	l.Took(s)
@@ -136,9 +135,7 @@ func (l *Link) Took(s *Stream) {
 }
 
 func (l *Link) take(bytes int64) {
-	if grant := l.window.Take(bytes); grant > 0 {
-		l.append(func(to []byte) []byte { return frame.AppendGrant(to, 0, frame.Grant{Bytes: uint64(grant)}) })
-	}
+	l.grant(0, frame.Grant{Bytes: uint64(l.window.Take(bytes))})
 }
 
 // Read returns the credit and room of a message that has been read.
@@ -146,14 +143,13 @@ func (l *Link) Read(s *Stream, m Message) {
 	l.returned(s, m.Credit)
 	if room := min(m.Room, s.unread); room > 0 { // none after the stream was dropped
 		s.unread -= room
-		l.room.Return(room)
-		l.admit()
+		l.returnRoom(room)
 	}
 }
 
 func (l *Link) returned(s *Stream, cost int64) {
-	if grant := s.window.Take(cost); grant > 0 && s.state != gone && !s.peerDone {
-		l.append(func(to []byte) []byte { return frame.AppendGrant(to, s.id, frame.Grant{Bytes: uint64(grant)}) })
+	if grant := s.window.Take(cost); s.state != gone && !s.peerDone {
+		l.grant(s.id, frame.Grant{Bytes: uint64(grant)})
 	}
 }
 
@@ -169,18 +165,12 @@ func (l *Link) Release(s *Stream) {
 	l.returnCall()
 }
 
-func (l *Link) returnCall() {
-	if grant := l.calls.Take(1); grant > 0 {
-		l.append(func(to []byte) []byte { return frame.AppendGrant(to, 0, frame.Grant{Requests: uint64(grant)}) })
-	}
-}
+func (l *Link) returnCall() { l.grant(0, frame.Grant{Requests: uint64(l.calls.Take(1))}) }
+
+const pingLen = 8
 
 // Ping sends a ping, which the peer answers.
-func (l *Link) Ping(data [8]byte) {
-	l.append(func(to []byte) []byte {
-		return append(frame.Head{Length: len(data), Type: frame.Ping}.Append(to), data[:]...)
-	})
-}
+func (l *Link) Ping() { l.append(frame.Head{Type: frame.Ping}, make([]byte, pingLen)) }
 
 // Goodbye tells the peer that this end takes no more calls than those that have begun.
 func (l *Link) Goodbye() {
@@ -188,8 +178,5 @@ func (l *Link) Goodbye() {
 		return
 	}
 	l.draining = true
-	payload := frame.AppendNumber(nil, uint64(l.lastID))
-	l.append(func(to []byte) []byte {
-		return append(frame.Head{Length: len(payload), Type: frame.Goodbye}.Append(to), payload...)
-	})
+	l.append(frame.Head{Type: frame.Goodbye}, frame.AppendNumber(nil, uint64(l.lastID)))
 }

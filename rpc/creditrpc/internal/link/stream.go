@@ -1,7 +1,6 @@
 package link
 
 import (
-	"iter"
 	"maps"
 	"slices"
 
@@ -49,11 +48,11 @@ const (
 // An item is one thing that a stream has to send.
 type item struct {
 	payload batchio.Payload
-	left    []byte // of it
-	end     bool   // this end sends nothing more
-	nothing bool   // no message, but the end alone
-	long    bool   // its length stands before it
-	whole   []byte // a frame that needs no credit, instead of all the others
+	left    []byte     // of it, or the payload of head
+	end     bool       // this end sends nothing more
+	nothing bool       // no message, but the end alone
+	long    bool       // its length stands before it
+	head    frame.Head // of a frame that needs no credit, instead of a message
 }
 
 // ID returns the stream's number; 0 before the call was begun.
@@ -85,9 +84,7 @@ func (l *Link) Begin(s *Stream, method string, timeoutMicros uint64, meta []byte
 func (l *Link) name(method string) uint64 {
 	number := uint64(len(l.numbers))
 	l.numbers[method] = number
-	l.append(func(to []byte) []byte {
-		return append(frame.Head{Length: len(method), Type: frame.Method}.Append(to), method...)
-	})
+	l.append(frame.Head{Type: frame.Method}, []byte(method))
 	return number
 }
 
@@ -101,17 +98,8 @@ func (l *Link) Names(method string) bool {
 func (l *Link) Start(s *Stream) { l.enqueue(s, item{nothing: true}) }
 
 // All returns the streams that have not ended, including those whose calls have not begun.
-func (l *Link) All() iter.Seq[*Stream] {
-	return func(yield func(*Stream) bool) {
-		for _, s := range slices.Concat(slices.Collect(maps.Values(l.streams)), l.unborn()) {
-			if !yield(s) {
-				return
-			}
-		}
-	}
-}
-
-func (l *Link) unborn() (all []*Stream) {
+func (l *Link) All() []*Stream {
+	all := slices.Collect(maps.Values(l.streams))
 	for waiting := range l.sender.All() {
 		if s := waiting.Of.(*Stream); s.state == unborn {
 			all = append(all, s)
@@ -141,24 +129,20 @@ func (l *Link) End(s *Stream) {
 // SendHeader sends a server's metadata.
 func (l *Link) SendHeader(s *Stream, meta []byte) {
 	if s.state == open && !s.ends() {
-		l.enqueue(s, item{whole: append(frame.Head{Length: len(meta), Type: frame.Header, Stream: s.id}.Append(nil), meta...)})
+		l.enqueue(s, item{head: frame.Head{Type: frame.Header, Stream: s.id}, left: meta})
 	}
 }
 
 // SendStatus ends a server's call.
 func (l *Link) SendStatus(s *Stream, e frame.Ending) {
 	if s.state == open && !s.ends() {
-		payload := e.Append(nil)
-		l.enqueue(s, item{end: true, whole: append(frame.Head{Length: len(payload), Type: frame.Status, Stream: s.id}.Append(nil), payload...)})
+		l.enqueue(s, item{end: true, head: frame.Head{Type: frame.Status, Stream: s.id}, left: e.Append(nil)})
 	}
 }
 
 // Refuse answers a call that has no stream.
 func (l *Link) Refuse(id uint32, e frame.Ending) {
-	payload := e.Append(nil)
-	l.append(func(to []byte) []byte {
-		return append(frame.Head{Length: len(payload), Type: frame.Status, Stream: id}.Append(to), payload...)
-	})
+	l.append(frame.Head{Type: frame.Status, Stream: id}, e.Append(nil))
 }
 
 // Cancel gives a call up. It reports whether the peer knows of the call. A server sends no
@@ -169,7 +153,7 @@ func (l *Link) Cancel(s *Stream) (begun bool) {
 	}
 	begun = s.state != unborn
 	if begun && l.cfg.Client {
-		l.append(frame.Head{Type: frame.Cancel, Stream: s.id}.Append)
+		l.append(frame.Head{Type: frame.Cancel, Stream: s.id}, nil)
 	}
 	l.drop(s)
 	return begun
@@ -191,9 +175,9 @@ func (l *Link) enqueue(s *Stream, i item) {
 
 // advance sends the frames that need no credit, and lets the rest wait for its turn.
 func (l *Link) advance(s *Stream) {
-	for len(s.queue) > 0 && s.queue[0].whole != nil {
+	for len(s.queue) > 0 && s.queue[0].head.Type != 0 {
 		i := s.queue[0]
-		l.append(func(to []byte) []byte { return append(to, i.whole...) })
+		l.append(i.head, i.left)
 		l.sent(s, i.end)
 		if s.state == gone {
 			return

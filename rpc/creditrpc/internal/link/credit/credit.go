@@ -69,9 +69,6 @@ func (s *Stream) Accept(credit int64) { *s = Stream{Of: s.Of, credit: credit} }
 // Bears reports whether the stream's own credit is enough for a number of bytes in one turn.
 func (s *Stream) Bears(bytes int) bool { return s.credit >= Cost(bytes) }
 
-// Busy reports whether the stream still has a message to send.
-func (s *Stream) Busy() bool { return s.has }
-
 // Send gives the stream a message with a number of bytes. Its first turn has at least
 // first of them. The stream must not be busy.
 func (c *Sender) Send(s *Stream, bytes, first int) {
@@ -251,22 +248,3 @@ const renewals = 8
 
 // Held returns the credit that the peer has used and this end has not taken in.
 func (w *Window) Held() int64 { return w.size - w.left - w.back }
-
-// A Room counts the memory for messages that are longer than their stream's credit and come in
-// parts. A message gets room for all of itself or waits, so that no two wait for each other.
-type Room struct{ left int64 }
-
-// NewRoom returns a room of a number of bytes.
-func NewRoom(bytes int64) Room { return Room{bytes} }
-
-// Take takes room, and reports whether there was enough.
-func (r *Room) Take(bytes int64) bool {
-	if bytes > r.left {
-		return false
-	}
-	r.left -= bytes
-	return true
-}
-
-// Return gives room back.
-func (r *Room) Return(bytes int64) { r.left += bytes }

@@ -68,6 +68,12 @@ func (h Head) Append(to []byte) []byte {
 		byte(h.Stream>>24), byte(h.Stream>>16), byte(h.Stream>>8), byte(h.Stream))
 }
 
+// With appends a whole frame: the header, with the payload's length, and the payload.
+func (h Head) With(to, payload []byte) []byte {
+	h.Length = len(payload)
+	return append(h.Append(to), payload...)
+}
+
 // ReadHead reads a header from at least [HeaderLen] bytes.
 func ReadHead(from []byte) (Head, error) {
 	h := Head{
@@ -190,7 +196,7 @@ func AppendHello(to []byte, s Settings) []byte {
 	for i, value := range s.numbers() {
 		payload = AppendNumber(AppendNumber(payload, uint64(i)+1), *value)
 	}
-	return append(Head{Length: len(payload), Type: Hello}.Append(to), payload...)
+	return Head{Type: Hello}.With(to, payload)
 }
 
 // ReadHello reads the payload of a Hello. Unknown settings are ignored.
@@ -250,12 +256,8 @@ func ReadEnding(payload []byte) (Ending, error) {
 // A Grant is the payload of a Credit, for the connection or for a stream, which has no requests.
 type Grant struct{ Bytes, Requests uint64 }
 
-// AppendGrant appends a whole Credit frame.
-func AppendGrant(to []byte, stream uint32, g Grant) []byte {
-	var number [20]byte
-	payload := AppendNumber(AppendNumber(number[:0], g.Bytes), g.Requests)
-	return append(Head{Length: len(payload), Type: Credit, Stream: stream}.Append(to), payload...)
-}
+// Append appends the payload.
+func (g Grant) Append(to []byte) []byte { return AppendNumber(AppendNumber(to, g.Bytes), g.Requests) }
 
 // ReadGrant reads the payload of a Credit.
 func ReadGrant(payload []byte) (Grant, error) {

@@ -39,7 +39,7 @@ func TestHeads(t *testing.T) {
 func FuzzPayloads(f *testing.F) {
 	f.Add(Begin{3, 1000, []byte("meta")}.Append(nil))
 	f.Add(Ending{5, []byte("not found"), []byte("details"), AppendMeta(nil, "key", "value")}.Append(nil))
-	f.Add(AppendGrant(nil, 0, Grant{1 << 20, 9})[HeaderLen:])
+	f.Add(Grant{1 << 20, 9}.Append(nil))
 	f.Add(AppendHello(nil, Settings{Version: Version})[HeaderLen:])
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		_, _ = ReadHello(payload)
@@ -59,7 +59,7 @@ func FuzzPayloads(f *testing.F) {
 			}
 		}
 		if g, err := ReadGrant(payload); err == nil {
-			if same, err := ReadGrant(AppendGrant(nil, 1, g)[HeaderLen:]); err != nil || same != g {
+			if same, err := ReadGrant(g.Append(nil)); err != nil || same != g {
 				t.Errorf("%+v became %+v: %v", g, same, err)
 			}
 		}
