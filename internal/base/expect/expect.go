@@ -85,11 +85,7 @@ func (c *Condition) Check(l *Look) error {
 	if err == nil && result == true {
 		return nil
 	}
-	unmet := &Unmet{Condition: c.text, Found: l.found(c.expression)}
-	if err != nil {
-		unmet.Found += fmt.Sprintf(" (%v)", err)
-	}
-	return unmet
+	return l.unmet(c.expression, err)
 }
 
 // An Unmet is the error of an answer that does not meet a condition.
@@ -119,11 +115,7 @@ func (v *Value) Of(l *Look) (any, error) {
 	if err == nil && result != nil && result != "" {
 		return result, nil
 	}
-	unmet := &Unmet{Condition: v.text, Found: l.found(v.expression)}
-	if err != nil {
-		unmet.Found += fmt.Sprintf(" (%v)", err)
-	}
-	return nil, unmet
+	return nil, l.unmet(v.expression, err)
 }
 
 // A Look evaluates expressions over one answer after the other. One goroutine uses it.
@@ -143,7 +135,7 @@ type names struct {
 	Status  int                       `expr:"status"`
 	Code    string                    `expr:"code"`
 	Size    int                       `expr:"size"`
-	Latency duration                  `expr:"latency"`
+	Latency time.Duration             `expr:"latency"` // the language compares it with no bare number
 	Body    string                    `expr:"body"`
 	JSON    func(string) (any, error) `expr:"json"`
 	Header  func(string) string       `expr:"header"`
@@ -214,6 +206,15 @@ func (l *Look) header(name string) string {
 		return values[0]
 	}
 	return l.answer.Header.Get(name)
+}
+
+// unmet returns an [*Unmet]; err is why the expression has no value, or nil.
+func (l *Look) unmet(e *expression, err error) error {
+	unmet := &Unmet{Condition: e.text, Found: l.found(e)}
+	if err != nil {
+		unmet.Found += fmt.Sprintf(" (%v)", err)
+	}
+	return unmet
 }
 
 // found describes the values that an expression looked at.

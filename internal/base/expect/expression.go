@@ -5,20 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
 	"google.golang.org/grpc/codes"
-)
 
-// duration is the type of latency. The language compares it with no bare number.
-type duration = time.Duration
+	"wirelab.dev/internal/base/lists"
+)
 
 // longest limits the length of an expression.
 const longest = 4 << 10
@@ -137,7 +134,7 @@ func (r *reader) name(node *ast.Node, n *ast.IdentifierNode) {
 		}
 		return
 	}
-	r.looked = withOne(r.looked, n.Value)
+	r.looked = lists.AppendNew(r.looked, n.Value)
 }
 
 func (r *reader) call(function string, n *ast.CallNode) {
@@ -149,13 +146,13 @@ func (r *reader) call(function string, n *ast.CallNode) {
 	case function == "header":
 		r.uses.Header = true
 		if isText {
-			r.fields = withOne(r.fields, argument.Value)
+			r.fields = lists.AppendNew(r.fields, argument.Value)
 		}
 	case !isText:
 		r.refuse(n.Arguments[0], "json takes a path, as in json(.items[0].id)")
 	default:
 		r.uses.Body = true
-		r.paths = withOne(r.paths, argument.Value)
+		r.paths = lists.AppendNew(r.paths, argument.Value)
 		if _, err := parsePath(argument.Value); err != nil {
 			r.refuse(argument, err.Error())
 		}
@@ -168,13 +165,6 @@ func (r *reader) refuse(n ast.Node, reason string) {
 	}
 }
 
-func withOne(list []string, one string) []string {
-	if slices.Contains(list, one) {
-		return list
-	}
-	return append(list, one)
-}
-
 // Usable lists the names that an expression may use, for help texts and errors.
 const Usable = `status, code (of gRPC, as in code == OK), size, latency (as in latency < 20ms), body, json(.path[0].name), header("Name"), and contains, matches, startsWith, in, and, or, not`
 
@@ -184,21 +174,15 @@ var functions = []string{
 	"min", "max", "abs", "int", "float", "string", "lower", "upper", "trim", "duration",
 }
 
-// specNames holds the codes by their names in the specification of gRPC.
-var specNames = [...]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
-	"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-	"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-}
-
-// codeName returns Go's name of a code by either of its names.
+// codeName returns Go's name of a code by that name, or by the one in gRPC's specification.
 func codeName(written string) (name string, is bool) {
-	if i := slices.Index(specNames[:], written); i >= 0 {
-		return codes.Code(i).String(), true
+	var specified codes.Code
+	if specified.UnmarshalJSON([]byte(strconv.Quote(written))) == nil {
+		return specified.String(), true
 	}
-	for i := range specNames {
-		if name := codes.Code(i).String(); name == written {
-			return name, true
+	for code := codes.OK; code <= codes.Unauthenticated; code++ {
+		if code.String() == written {
+			return written, true
 		}
 	}
 	return "", false

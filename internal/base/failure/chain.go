@@ -12,6 +12,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
 )
 
 // ofHandshake classifies errors of crypto/tls and crypto/x509, and QUIC's forms of them.
@@ -88,7 +89,12 @@ func ofKernel(err error) Class {
 		return Reset
 	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && dial.Timeout() {
-		return ofSilence(dial.Addr)
+		// Loopback drops a SYN only if a queue is full. (Or the client got too little CPU time to
+		// see the answer.)
+		if tcp, ok := dial.Addr.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+			return Backlog
+		}
+		return ConnectTimeout
 	}
 	if is(syscall.ETIMEDOUT) { // of an open connection
 		return Silent
@@ -96,20 +102,11 @@ func ofKernel(err error) Class {
 	return ""
 }
 
-// ofSilence classifies a SYN that was not answered. Loopback drops a SYN only if a
-// queue is full. (Or the client got too little CPU time to see the answer.)
-func ofSilence(address net.Addr) Class {
-	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
-		return Backlog
-	}
-	return ConnectTimeout
-}
-
 // ofProtocol classifies the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
 // HTTP/2 returns stream errors of the types in golang.org/x/net/http2.
 func ofProtocol(err error) Class {
 	if stream, ok := errors.AsType[http2.StreamError](err); ok {
-		return ofHTTP2(stream.Code)
+		return ofStreamCode(stream.Code.String(), codes.OK)
 	}
 	if connection, ok := errors.AsType[http2.ConnectionError](err); ok && http2.ErrCode(connection) == http2.ErrCodeFlowControl {
 		return FlowControl
@@ -118,18 +115,6 @@ func ofProtocol(err error) Class {
 		return ofHTTP3(answer)
 	}
 	return ofQUIC(err)
-}
-
-// ofHTTP2 classifies the code of a stream that was reset (RFC 9113, section 7).
-func ofHTTP2(code http2.ErrCode) Class {
-	switch code {
-	case http2.ErrCodeRefusedStream:
-		return StreamRefused
-	case http2.ErrCodeFlowControl:
-		return FlowControl
-	default:
-		return StreamReset.with(code.String())
-	}
 }
 
 // ofHTTP3 classifies the codes of RFC 9114, section 8.1.

@@ -197,8 +197,8 @@ var grpcPhrases = []phrase{
 	{"transport is closing", Closed},
 }
 
-// ofStreamCode classifies the code of RST_STREAM by its name. A server also resets the
-// stream of a call whose deadline has passed: the class of that is Deadline.
+// ofStreamCode classifies the code of RST_STREAM (RFC 9113, section 7) by its name. A server
+// also resets the stream of a call whose deadline has passed: the class of that is Deadline.
 func ofStreamCode(name string, code codes.Code) Class {
 	name, _, _ = strings.Cut(name, ";")
 	switch {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +22,6 @@ const (
 	coarseDigits  = 2
 
 	coarseMagnitude = 7
-	coarseMask      = 2<<coarseMagnitude - 1
 )
 
 // coarseCount is the number of buckets.
@@ -31,17 +29,11 @@ var coarseCount = coarseBucket(coarseHighest) + 1
 
 // coarseBucket is the bucket of a duration. Those above the highest are in the last one.
 func coarseBucket(ns int64) int {
-	units := uint64(min(max(ns, 0), coarseHighest)) >> coarseUnit
-	shift := bits.Len64(units|coarseMask) - (coarseMagnitude + 1)
-	return shift<<coarseMagnitude + int(units>>shift)
+	return bucketOf(min(max(ns, 0), coarseHighest)>>coarseUnit, coarseMagnitude)
 }
 
 // coarseUpTo is the highest duration of a bucket.
-func coarseUpTo(bucket int) int64 {
-	next := bucket + 1
-	shift := max(0, next>>coarseMagnitude-1)
-	return int64(next-shift<<coarseMagnitude)<<(shift+coarseUnit) - 1
-}
+func coarseUpTo(bucket int) int64 { return lowestIn(bucket+1, coarseMagnitude)<<coarseUnit - 1 }
 
 // Coarse is a histogram with two digits, to be sent often and merged. It has no exact totals.
 // Those of all recorders have the same buckets, so that merging loses nothing.
@@ -82,7 +74,7 @@ func (c *Coarse) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// Encode returns it in the interchange form of HdrHistogram: version 2, compressed, base64.
+// Encode encodes the histogram, as a new [CoarseEncoder] does.
 func (c *Coarse) Encode() (string, error) { return new(CoarseEncoder).Encode(c) }
 
 // CoarseEncoder encodes one histogram after another. It keeps its compressor, which has
@@ -98,7 +90,7 @@ const (
 	packedCookie = uint32(hdrhistogram.V2CompressedEncodingCookieBase) | 0x10
 )
 
-// Encode is [Coarse.Encode].
+// Encode returns the interchange form of HdrHistogram: version 2, compressed, base64.
 func (e *CoarseEncoder) Encode(c *Coarse) (string, error) {
 	counts := c.appendCounts(nil)
 	head := binary.BigEndian.AppendUint32(nil, plainCookie)
@@ -187,30 +179,18 @@ func (c *Coarse) AddEncoded(encoded string) error {
 // CoarseRecorder counts durations in one goroutine while another reads them: Record takes no
 // lock and allocates nothing. Its counts wrap around, which does not matter to differences.
 type CoarseRecorder struct {
-	counts  []atomic.Uint32 // off the heap
-	release func()
+	memory[atomic.Uint32]
 }
 
 // NewCoarseRecorder returns an empty recorder. Its 11 KiB are outside the Go heap until Close.
 func NewCoarseRecorder() *CoarseRecorder {
-	counts, release := offHeap[atomic.Uint32](coarseCount, false)
-	return &CoarseRecorder{counts: counts, release: release}
+	return &CoarseRecorder{offHeap[atomic.Uint32](coarseCount, false)}
 }
 
 // Record counts a duration in nanoseconds.
 func (r *CoarseRecorder) Record(ns int64) {
 	count := &r.counts[coarseBucket(ns)]
 	count.Store(count.Load() + 1) // nobody else writes it
-}
-
-// Close frees the memory. The recorder must not be used afterwards; a second Close does
-// nothing.
-func (r *CoarseRecorder) Close() {
-	if r.counts == nil {
-		return
-	}
-	r.counts = nil
-	r.release()
 }
 
 // CoarseReader reads some recorders again and again.

@@ -11,11 +11,10 @@ import (
 // in at most 64 slots of time, which double in length when they are full. So its memory is
 // bounded (48 KiB, outside the Go heap), and a quantile is within 7 %.
 type Course struct {
-	counts  []uint32 // slot by slot
-	failed  [courseSlots]uint32
-	release func()
-	began   int64
-	shift   uint // a slot is 1<<shift ns
+	memory[uint32] // slot by slot
+	failed         [courseSlots]uint32
+	began          int64
+	shift          uint // a slot is 1<<shift ns
 }
 
 const (
@@ -29,8 +28,7 @@ const (
 
 // NewCourse returns an empty course.
 func NewCourse() *Course {
-	counts, release := offHeap[uint32](courseSlots*courseBuckets, false)
-	return &Course{counts: counts, release: release, shift: shortestSlot}
+	return &Course{memory: offHeap[uint32](courseSlots*courseBuckets, false), shift: shortestSlot}
 }
 
 // Begin sets the instant at which the first slot begins, before anything is recorded. What is
@@ -94,9 +92,8 @@ func (c *Course) halve() {
 			for i, n := range from {
 				into[i] += n
 			}
-			failed := c.failed[slot]
+			c.failed[slot/2] += c.failed[slot]
 			c.failed[slot] = 0
-			c.failed[slot/2] += failed
 		}
 	}
 	clear(c.counts[courseSlots/2*courseBuckets:])
@@ -152,14 +149,4 @@ func (c *Course) Quantile(slot int, q float64) time.Duration {
 		}
 	}
 	return 0
-}
-
-// Close frees the memory. The course must not be used afterwards; a second Close does
-// nothing.
-func (c *Course) Close() {
-	if c.counts == nil {
-		return
-	}
-	c.counts = nil
-	c.release()
 }

@@ -51,7 +51,7 @@ func Decode(encoded string) (*Histogram, error) {
 		if count == 0 {
 			continue
 		}
-		low, high := lowestIn(bucket), lowestIn(bucket+1)-1
+		low, high := lowestIn(bucket, magnitude), lowestIn(bucket+1, magnitude)-1
 		h.count += count
 		h.min, h.max = min(h.min, low), high
 		sum += float64(count) * float64(low+(high-low+1)/2)
@@ -93,14 +93,17 @@ func (h *Histogram) Distribution() (Distribution, error) {
 	if err != nil {
 		return Distribution{}, err
 	}
-	return Distribution{
-		Count:     h.count,
-		Sum:       h.sum,
-		Min:       int64(h.Min()),
-		Max:       int64(h.Max()),
-		Clamped:   h.clamped,
-		Histogram: encoded,
-	}, nil
+	d := h.onlyTotals()
+	d.Histogram = encoded
+	return d, nil
+}
+
+func (h *Histogram) onlyTotals() Distribution {
+	return Distribution{Count: h.count, Sum: h.sum, Min: int64(h.Min()), Max: int64(h.Max()), Clamped: h.clamped}
+}
+
+func (d Distribution) totals() totals {
+	return totals{count: d.Count, sum: d.Sum, min: d.Min, max: d.Max, clamped: d.Clamped}
 }
 
 // Decode returns the histogram. It fails if the totals contradict the buckets.
@@ -122,16 +125,16 @@ func (d Distribution) Decode() (*Histogram, error) {
 		mean < float64(d.Min) || mean > float64(d.Max):
 		return nil, fmt.Errorf("latency: a distribution contradicts itself: %d samples (%d clamped) from %d to %d ns with a sum of %d ns",
 			d.Count, d.Clamped, d.Min, d.Max, d.Sum)
-	case !h.sameBucket(h.min, d.Min), !h.sameBucket(h.max, d.Max):
+	case !sameBucket(h.min, d.Min), !sameBucket(h.max, d.Max):
 		return nil, fmt.Errorf("latency: a distribution says %d to %d ns, its histogram holds %d to %d ns", d.Min, d.Max, h.min, h.max)
 	}
-	h.totals = totals{count: d.Count, sum: d.Sum, min: d.Min, max: d.Max, clamped: d.Clamped}
+	h.totals = d.totals()
 	return h, nil
 }
 
 // sameBucket reports whether one bucket counts both values.
-func (h *Histogram) sameBucket(a, b int64) bool {
-	return bucketOf(min(a, highestValue)) == bucketOf(min(b, highestValue))
+func sameBucket(a, b int64) bool {
+	return fineBucket(min(a, highestValue)) == fineBucket(min(b, highestValue))
 }
 
 // Interval is one line of a histogram log: the durations recorded in Length from

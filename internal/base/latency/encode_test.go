@@ -155,7 +155,7 @@ func TestDecodesOtherRanges(t *testing.T) {
 			continue
 		}
 		want := NewHistogram(recorder)
-		if !got.buckets.Equals(want.buckets) || got.Count() != want.Count() || got.Min() != 0 || !got.sameBucket(got.max, want.max) {
+		if !got.buckets.Equals(want.buckets) || got.Count() != want.Count() || got.Min() != 0 || !sameBucket(got.max, want.max) {
 			t.Errorf("%v up to %v: %d from %v to %v", c.values, c.highest, got.Count(), got.Min(), got.Max())
 		}
 	}

@@ -57,13 +57,13 @@ func NewHistogram(recorders ...*Recorder) *Histogram {
 	return h
 }
 
-// Add adds the durations of a recorder, which does not change.
+// Add adds the durations of a recorder.
 func (h *Histogram) Add(r *Recorder) {
 	for bucket, count := range r.counts {
 		if count == 0 {
 			continue
 		}
-		if err := h.buckets.RecordValues(lowestIn(bucket), count); err != nil {
+		if err := h.buckets.RecordValues(lowestIn(bucket, magnitude), count); err != nil {
 			panic("latency: recorder and histogram differ in layout: " + err.Error())
 		}
 	}
@@ -131,7 +131,7 @@ func (h *Histogram) within(ns int64) time.Duration {
 func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
 	return func(yield func(time.Duration, int64) bool) {
 		for bucket, count := range h.buckets.Export().Counts {
-			if count > 0 && !yield(h.within(lowestIn(bucket+1)-1), count) {
+			if count > 0 && !yield(h.within(lowestIn(bucket+1, magnitude)-1), count) {
 				return
 			}
 		}
@@ -158,7 +158,7 @@ func MergeDistributions(parts ...Distribution) (Distribution, error) {
 		}
 		if part.OnlyTotals() {
 			onlyTotals = true
-			all.add(totals{count: part.Count, sum: part.Sum, min: part.Min, max: part.Max, clamped: part.Clamped})
+			all.add(part.totals())
 			continue
 		}
 		h, err := part.Decode()
@@ -168,7 +168,7 @@ func MergeDistributions(parts ...Distribution) (Distribution, error) {
 		all.Merge(h)
 	}
 	if onlyTotals {
-		return Distribution{Count: all.count, Sum: all.sum, Min: int64(all.Min()), Max: int64(all.Max()), Clamped: all.clamped}, nil
+		return all.onlyTotals(), nil
 	}
 	return all.Distribution()
 }
@@ -177,8 +177,7 @@ func MergeDistributions(parts ...Distribution) (Distribution, error) {
 // nothing and shares no cache line with other recorders. [Histogram.Add] must wait
 // until that goroutine is done.
 type Recorder struct {
-	counts  []int64 // off the heap, indexed by bucketOf
-	release func()
+	memory[int64] // indexed by fineBucket
 	totals
 
 	_ [56]byte // fills 128 bytes, so that no neighbour shares a cache line
@@ -206,8 +205,7 @@ func (t *totals) add(other totals) {
 // NewRecorder returns an empty recorder. Its 216 KiB are outside the Go heap
 // until Close; the kernel provides each page at its first use.
 func NewRecorder() *Recorder {
-	counts, release := offHeap[int64](bucketCount, false)
-	return &Recorder{counts: counts, release: release, totals: noTotals()}
+	return &Recorder{memory: offHeap[int64](bucketCount, false), totals: noTotals()}
 }
 
 // Record counts a duration in nanoseconds. One above 60 s goes into the highest
@@ -223,21 +221,11 @@ func (r *Recorder) Record(ns int64) {
 		ns = highestValue
 		r.clamped++
 	}
-	r.counts[bucketOf(ns)]++
+	r.counts[fineBucket(ns)]++
 }
 
 // Count returns how many durations were recorded.
 func (r *Recorder) Count() int64 { return r.count }
-
-// Close frees the memory. The recorder must not be used afterwards; a second Close
-// does nothing.
-func (r *Recorder) Close() {
-	if r.counts == nil {
-		return
-	}
-	r.counts = nil
-	r.release()
-}
 
 // The bucket layout is HdrHistogram's for 1 ns to 60 s with three significant
 // digits. Each value below 2,048 has its own bucket; above, each power of two
@@ -247,25 +235,23 @@ const (
 	highestValue      = int64(60 * time.Second)
 	significantDigits = 3
 
-	halfMagnitude = 10 // 1,024 buckets in each power of two
-	halfCount     = 1 << halfMagnitude
-	linearMask    = 2*halfCount - 1
+	magnitude = 10 // 1,024 buckets in each power of two
 )
 
 // bucketCount is the number of buckets; the last power of two is complete.
-var bucketCount = (bucketOf(highestValue)/halfCount + 1) * halfCount
+var bucketCount = (fineBucket(highestValue)>>magnitude + 1) << magnitude
 
-// bucketOf returns the index of the bucket that counts a value of 0 or more.
-func bucketOf(value int64) int {
-	shift := bits.Len64(uint64(value)|linearMask) - (halfMagnitude + 1)
-	return shift<<halfMagnitude + int(value>>shift)
+func fineBucket(value int64) int { return bucketOf(value, magnitude) }
+
+// bucketOf returns the index of the bucket that counts a value of 0 or more, in a layout with
+// 1<<magnitude buckets in each power of two.
+func bucketOf(value int64, magnitude int) int {
+	shift := bits.Len64(uint64(value)|(2<<magnitude-1)) - (magnitude + 1)
+	return shift<<magnitude + int(value>>shift)
 }
 
 // lowestIn returns the lowest value of a bucket.
-func lowestIn(bucket int) int64 {
-	shift := bucket>>halfMagnitude - 1
-	if shift <= 0 {
-		return int64(bucket)
-	}
-	return int64(bucket-shift<<halfMagnitude) << shift
+func lowestIn(bucket, magnitude int) int64 {
+	shift := max(0, bucket>>magnitude-1)
+	return int64(bucket-shift<<magnitude) << shift
 }

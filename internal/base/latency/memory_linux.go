@@ -13,21 +13,20 @@ import (
 //
 // If the kernel refuses the mapping, the memory comes from the heap: a larger heap
 // is better than a measurement that fails.
-func offHeap[T any](n int, prefault bool) (values []T, release func()) {
+func offHeap[T any](n int, prefault bool) memory[T] {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if prefault {
 		flags |= unix.MAP_POPULATE
 	}
 	size := n * int(unsafe.Sizeof(*new(T)))
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
+	mapped, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
-		return make([]T, n), func() {}
+		return memory[T]{make([]T, n), func() {}}
 	}
 	// A mapping starts at a page boundary, so it is aligned for any T.
-	values = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
-	return values, func() {
-		if err := unix.Munmap(memory); err != nil {
+	return memory[T]{unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mapped))), n), func() {
+		if err := unix.Munmap(mapped); err != nil {
 			panic("latency: free recorder memory: " + err.Error())
 		}
-	}
+	}}
 }

@@ -18,25 +18,25 @@ func TestLayoutIsHdrHistograms(t *testing.T) {
 		t.Fatalf("%d buckets, the library has %d", bucketCount, want)
 	}
 	for bucket := range bucketCount {
-		low := lowestIn(bucket)
-		if got := bucketOf(low); got != bucket {
+		low := lowestIn(bucket, magnitude)
+		if got := fineBucket(low); got != bucket {
 			t.Fatalf("bucket %d begins at %d, which falls into bucket %d", bucket, low, got)
 		}
 		if low > 0 {
-			if got := bucketOf(low - 1); got != bucket-1 {
+			if got := fineBucket(low - 1); got != bucket-1 {
 				t.Fatalf("%d, just below bucket %d, falls into bucket %d", low-1, bucket, got)
 			}
 		}
 	}
 	// Asking the library takes a copy of all its buckets, so it is asked for one
 	// in 97, which is odd and so meets other positions in each power of two.
-	for bucket := 0; lowestIn(bucket) <= highestValue; bucket += 97 {
+	for bucket := 0; lowestIn(bucket, magnitude) <= highestValue; bucket += 97 {
 		library.Reset()
-		if err := library.RecordValue(lowestIn(bucket)); err != nil {
+		if err := library.RecordValue(lowestIn(bucket, magnitude)); err != nil {
 			t.Fatal(err)
 		}
 		if got := slices.Index(library.Export().Counts, 1); got != bucket {
-			t.Fatalf("%d falls into bucket %d, in the library into %d", lowestIn(bucket), bucket, got)
+			t.Fatalf("%d falls into bucket %d, in the library into %d", lowestIn(bucket, magnitude), bucket, got)
 		}
 	}
 }

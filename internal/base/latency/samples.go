@@ -25,14 +25,23 @@ const chunkSamples = 16 << 10
 // it belongs to one goroutine.
 type SampleLog struct {
 	worker int32
-	chunks []sampleChunk
+	chunks []memory[Sample]
 	full   int // chunks before this one are full
 	used   int // samples used of the chunk at full
 }
 
-type sampleChunk struct {
-	samples []Sample
+// memory holds counts, or samples, outside the Go heap.
+type memory[T any] struct {
+	counts  []T
 	release func()
+}
+
+// Close frees the memory, whose owner must not be used afterwards. A second Close does nothing.
+func (m *memory[T]) Close() {
+	if m.counts != nil {
+		m.counts = nil
+		m.release()
+	}
 }
 
 // NewSampleLog returns an empty log with room for the expected number of samples.
@@ -40,24 +49,20 @@ type sampleChunk struct {
 // 16,384 samples cost a mapping.
 func NewSampleLog(worker int32, expected int) *SampleLog {
 	l := &SampleLog{worker: worker}
-	for expected > 0 {
+	for ; expected > 0; expected -= chunkSamples {
 		l.grow(min(expected, chunkSamples))
-		expected -= chunkSamples
 	}
 	return l
 }
 
-func (l *SampleLog) grow(samples int) {
-	memory, release := offHeap[Sample](samples, true)
-	l.chunks = append(l.chunks, sampleChunk{memory, release})
-}
+func (l *SampleLog) grow(samples int) { l.chunks = append(l.chunks, offHeap[Sample](samples, true)) }
 
 // Append adds a sample.
 func (l *SampleLog) Append(sample Sample) {
 	if l.full == len(l.chunks) {
 		l.grow(chunkSamples)
 	}
-	chunk := l.chunks[l.full].samples
+	chunk := l.chunks[l.full].counts
 	chunk[l.used] = sample
 	l.used++
 	if l.used == len(chunk) {
@@ -66,20 +71,11 @@ func (l *SampleLog) Append(sample Sample) {
 	}
 }
 
-// Len returns the number of samples.
-func (l *SampleLog) Len() int {
-	length := l.used
-	for _, chunk := range l.chunks[:l.full] {
-		length += len(chunk.samples)
-	}
-	return length
-}
-
 // All returns the samples in the order of Append.
 func (l *SampleLog) All() iter.Seq[Sample] {
 	return func(yield func(Sample) bool) {
-		for i, chunk := range l.chunks {
-			samples := chunk.samples
+		for i, chunk := range l.chunks[:min(l.full+1, len(l.chunks))] {
+			samples := chunk.counts
 			if i == l.full {
 				samples = samples[:l.used]
 			}
@@ -87,9 +83,6 @@ func (l *SampleLog) All() iter.Seq[Sample] {
 				if !yield(sample) {
 					return
 				}
-			}
-			if i == l.full {
-				return
 			}
 		}
 	}
@@ -99,7 +92,7 @@ func (l *SampleLog) All() iter.Seq[Sample] {
 // nothing.
 func (l *SampleLog) Close() {
 	for _, chunk := range l.chunks {
-		chunk.release()
+		chunk.Close()
 	}
 	l.chunks, l.full, l.used = nil, 0, 0
 }

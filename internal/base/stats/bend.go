@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // A logSample is a curve over double logarithmic axes.
@@ -137,15 +140,14 @@ type bendShape struct {
 }
 
 func (f *bendFits) bend(place, sharpness float64) bendShape {
-	b := bendShape{place: place, sharpness: sharpness, shape: make([]float64, len(f.x))}
-	for i, x := range f.x {
-		// Beyond 30, e^d swallows the 1.
-		if d := sharpness * (x - place); d < 30 {
-			b.shape[i] = math.Log1p(math.Exp(d)) / sharpness
-		} else {
-			b.shape[i] = x - place
+	b := bendShape{place: place, sharpness: sharpness}
+	b.shape = lists.Map(f.x, func(x float64) float64 {
+		d := sharpness * (x - place)
+		if d < 30 {
+			return math.Log1p(math.Exp(d)) / sharpness
 		}
-	}
+		return x - place // e^d swallows the 1
+	})
 	a, slope := stat.LinearRegression(f.x, b.shape, f.weights, false)
 	b.across = make([]float64, len(f.x))
 	for i, x := range f.x {
@@ -166,29 +168,20 @@ type curveShape struct {
 // line computes 1 + r·x, over the geometric middle of the measured X.
 func (f *bendFits) line(slope float64) curveShape {
 	first, last := f.ends()
-	shape := make([]float64, len(f.x))
-	for i, x := range f.x {
-		shape[i] = math.Log1p(math.Exp(slope + x - (first+last)/2))
-	}
+	shape := lists.Map(f.x, func(x float64) float64 { return math.Log1p(math.Exp(slope + x - (first+last)/2)) })
 	return curveShape{f.centred(shape), f.line, slope}
 }
 
 // logarithm computes 1 + r·ln x, from the first of the measured X.
 func (f *bendFits) logarithm(slope float64) curveShape {
-	shape := make([]float64, len(f.x))
-	for i, x := range f.x {
-		shape[i] = math.Log1p(math.Exp(slope) * (x - f.x[0]))
-	}
+	shape := lists.Map(f.x, func(x float64) float64 { return math.Log1p(math.Exp(slope) * (x - f.x[0])) })
 	return curveShape{f.centred(shape), f.logarithm, slope}
 }
 
 // plain fits the curves that have no knee.
 func (f *bendFits) plain(means []float64) fitted {
 	a, slope := stat.LinearRegression(f.x, means, f.weights, false)
-	best := fitted{curve: make([]float64, len(means))}
-	for i, x := range f.x {
-		best.curve[i] = a + slope*x
-	}
+	best := fitted{curve: lists.Map(f.x, func(x float64) float64 { return a + slope*x })}
 	best.miss = f.distance(means, best.curve)
 
 	centred := f.centred(means)
@@ -259,11 +252,8 @@ func (f *bendFits) distance(a, b []float64) float64 {
 }
 
 func (f *bendFits) centred(y []float64) []float64 {
-	centred := make([]float64, len(y))
-	mean := stat.Mean(y, f.weights)
-	for i := range y {
-		centred[i] = y[i] - mean
-	}
+	centred := slices.Clone(y)
+	floats.AddConst(-stat.Mean(y, f.weights), centred)
 	return centred
 }
 

@@ -82,14 +82,9 @@ func MeanInterval(values []float64, confidence float64) (Interval, error) {
 	if err := checkTrials(values, confidence); err != nil {
 		return Interval{}, fmt.Errorf("stats: interval of a mean: %w", err)
 	}
-	return studentInterval(values, confidence), nil
-}
-
-// studentInterval computes MeanInterval for checked values.
-func studentInterval(values []float64, confidence float64) Interval {
 	mean, standardError := meanAndError(values)
 	half := standardError * NewStudent(float64(len(values)-1)).Quantile((1+confidence)/2)
-	return Interval{Estimate: mean, Low: mean - half, High: mean + half, Confidence: confidence}
+	return Interval{Estimate: mean, Low: mean - half, High: mean + half, Confidence: confidence}, nil
 }
 
 func meanAndError(values []float64) (mean, standardError float64) {
@@ -129,6 +124,17 @@ type Resampling struct {
 	Confidence float64
 }
 
+// interval returns the interval of an estimate, given what the resamples gave. It sorts them.
+func (r Resampling) interval(estimate float64, draws []float64) Interval {
+	slices.Sort(draws)
+	tail := (1 - r.Confidence) / 2
+	return Interval{
+		Estimate: estimate, Confidence: r.Confidence,
+		Low:  min(estimate, stat.Quantile(tail, stat.Empirical, draws, nil)),
+		High: max(estimate, stat.Quantile(1-tail, stat.Empirical, draws, nil)),
+	}
+}
+
 // source returns the random numbers of the seed.
 func (r Resampling) source() *rand.Rand {
 	const stream = 0x77697265 // any constant: another one gives another sequence
@@ -158,52 +164,34 @@ func Median(values []float64) float64 {
 // samples, whose variances may differ (Welch). Either way it assumes roughly log-normal
 // noise: of a nominal 95 % it covers 95 % at 3, 5 and 10 trials.
 func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
-	difference, err := logDifference(a, b, confidence)
-	if err != nil {
-		return Interval{}, fmt.Errorf("stats: interval of a ratio: %w", err)
-	}
-	return difference.ratio(confidence), nil
-}
-
-// An estimatedDifference holds the mean of log(A) less the mean of log(B), with its error.
-type estimatedDifference struct {
-	mean, standardError float64
-	degreesOfFreedom    float64
-}
-
-func logDifference(a, b []float64, confidence float64) (estimatedDifference, error) {
 	logA, err := logarithms(a, confidence)
 	if err != nil {
-		return estimatedDifference{}, fmt.Errorf("of A: %w", err)
+		return Interval{}, fmt.Errorf("stats: interval of a ratio: of A: %w", err)
 	}
 	logB, err := logarithms(b, confidence)
 	if err != nil {
-		return estimatedDifference{}, fmt.Errorf("of B: %w", err)
+		return Interval{}, fmt.Errorf("stats: interval of a ratio: of B: %w", err)
 	}
-	if len(logA) == len(logB) {
-		for i := range logA {
-			logA[i] -= logB[i]
-		}
-		mean, standardError := meanAndError(logA)
-		return estimatedDifference{mean, standardError, float64(len(logA) - 1)}, nil
+	if len(logA) != len(logB) {
+		return welch(logA, logB).ratio(confidence), nil
 	}
-	return welch(logA, logB), nil
+	for i := range logA {
+		logA[i] -= logB[i]
+	}
+	mean, standardError := meanAndError(logA)
+	return LogRatio{Mean: mean, StandardError: standardError, Freedom: float64(len(logA) - 1)}.ratio(confidence), nil
 }
 
 // welch returns the difference of two independent samples of unequal variance, with the
 // degrees of freedom of Welch and Satterthwaite.
-func welch(a, b []float64) estimatedDifference {
+func welch(a, b []float64) LogRatio {
 	meanA, errorA := meanAndError(a)
 	meanB, errorB := meanAndError(b)
 	squareA, squareB := errorA*errorA, errorB*errorB
-	d := estimatedDifference{
-		mean:             meanA - meanB,
-		standardError:    math.Sqrt(squareA + squareB),
-		degreesOfFreedom: float64(min(len(a), len(b)) - 1),
-	}
-	if d.standardError > 0 {
-		d.degreesOfFreedom = (squareA + squareB) * (squareA + squareB) /
-			(squareA*squareA/float64(len(a)-1) + squareB*squareB/float64(len(b)-1))
+	sum := squareA + squareB
+	d := LogRatio{Mean: meanA - meanB, StandardError: math.Sqrt(sum), Freedom: float64(min(len(a), len(b)) - 1)}
+	if d.StandardError > 0 {
+		d.Freedom = sum * sum / (squareA*squareA/float64(len(a)-1) + squareB*squareB/float64(len(b)-1))
 	}
 	return d
 }
@@ -222,14 +210,9 @@ func logarithms(values []float64, confidence float64) ([]float64, error) {
 	return logs, nil
 }
 
-func (d estimatedDifference) ratio(confidence float64) Interval {
-	half := d.standardError * NewStudent(d.degreesOfFreedom).Quantile((1+confidence)/2)
-	return Interval{
-		Estimate:   math.Exp(d.mean),
-		Low:        math.Exp(d.mean - half),
-		High:       math.Exp(d.mean + half),
-		Confidence: confidence,
-	}
+func (r LogRatio) ratio(confidence float64) Interval {
+	half := r.StandardError * NewStudent(r.Freedom).Quantile((1+confidence)/2)
+	return Interval{Estimate: math.Exp(r.Mean), Low: math.Exp(r.Mean - half), High: math.Exp(r.Mean + half), Confidence: confidence}
 }
 
 // Student is Student's t distribution.

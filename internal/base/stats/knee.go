@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // ErrNoKnee is returned for a curve without a knee, or without one whose place the trials
@@ -82,15 +79,12 @@ type Knee struct {
 // Otherwise it refuses with ErrNoKnee, and with ErrTooFew below five points or the
 // fewest trials at a point. The interval of X comes from curves drawn around the
 // fit. Noise is assumed to be log-normal and the same at every point.
-func FindKnee(curve Curve, search KneeSearch) (Knee, error) {
-	knee, err := findKnee(curve, search)
-	if err != nil {
-		return Knee{}, fmt.Errorf("stats: knee: %w", err)
-	}
-	return knee, nil
-}
-
-func findKnee(curve Curve, search KneeSearch) (Knee, error) {
+func FindKnee(curve Curve, search KneeSearch) (knee Knee, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("stats: knee: %w", err)
+		}
+	}()
 	if err := curve.check(); err != nil {
 		return Knee{}, err
 	}
@@ -135,12 +129,7 @@ func findKnee(curve Curve, search KneeSearch) (Knee, error) {
 	for i := range places {
 		places[i] = fits.bent(sample.draw(bent.curve, random).means).place
 	}
-	slices.Sort(places)
-	tail := (1 - search.Confidence) / 2
-	low := min(bent.place, stat.Quantile(tail, stat.Empirical, places, nil))
-	high := max(bent.place, stat.Quantile(1-tail, stat.Empirical, places, nil))
-	return Knee{
-		X:      Interval{Estimate: math.Exp(bent.place), Low: math.Exp(low), High: math.Exp(high), Confidence: search.Confidence},
-		Before: bent.before, After: bent.after,
-	}, nil
+	x := search.interval(bent.place, places)
+	x.Estimate, x.Low, x.High = math.Exp(x.Estimate), math.Exp(x.Low), math.Exp(x.High)
+	return Knee{X: x, Before: bent.before, After: bent.after}, nil
 }

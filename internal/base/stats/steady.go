@@ -24,7 +24,7 @@ const (
 // values) or holds something that is not a number. It assumes that a steady part,
 // where there is one, is longer than the warm-up before it.
 func MSER5(series []float64) (cut int, settled bool) {
-	means := batchMeans(series)
+	means := batchMeans(series, mserBatch)
 	n := len(means)
 	if n < 2*mserLeastBatches || checkFinite(means) != nil {
 		return 0, false
@@ -52,12 +52,13 @@ func MSER5(series []float64) (cut int, settled bool) {
 }
 
 // batchMeans leaves out an incomplete last batch.
-func batchMeans(series []float64) []float64 {
-	means := make([]float64, len(series)/mserBatch)
+func batchMeans(series []float64, each int) []float64 {
+	means := make([]float64, len(series)/each)
 	for i := range means {
-		for _, value := range series[i*mserBatch : (i+1)*mserBatch] {
-			means[i] += value / mserBatch
+		for _, value := range series[i*each : (i+1)*each] {
+			means[i] += value
 		}
+		means[i] /= float64(each)
 	}
 	return means
 }
@@ -94,7 +95,8 @@ var driftTimes = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
 // least squares; noise that lasts for some intervals widens the error of the fit. Series of
 // fewer than twenty values, or with a value that is not a number, have no drift.
 func FindDrift(series []float64) Drift {
-	values := meansOf(series, driftBatches)
+	values := batchMeans(series, max(1, len(series)/driftBatches))
+	values = values[:min(len(values), driftBatches)]
 	if len(values) < leastDriftBatches || checkFinite(values) != nil || slices.Min(values) == slices.Max(values) {
 		return Drift{}
 	}
@@ -105,21 +107,6 @@ func FindDrift(series []float64) Drift {
 		}
 	}
 	return best.drift()
-}
-
-// meansOf reduces values to at most n means of neighbours. It leaves out values at the end
-// that do not fill one.
-func meansOf(values []float64, most int) []float64 {
-	each := max(1, len(values)/most)
-	var means []float64
-	for ; len(values) >= each && len(means) < most; values = values[each:] {
-		sum := 0.0
-		for _, value := range values[:each] {
-			sum += value
-		}
-		means = append(means, sum/float64(each))
-	}
-	return means
 }
 
 // An approach is the curve level + amplitude·e^(−x/time), for x from 0 to 1.

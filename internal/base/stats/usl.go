@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/optimize"
-	"gonum.org/v1/gonum/stat"
 )
 
 // uslLeastLoads is the fewest loads to which the law's three parameters are fitted.
@@ -84,23 +83,16 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 				values = append(values, v)
 			}
 		}
-		i := Interval{Estimate: of(best), Low: of(best), High: of(best), Confidence: how.Confidence}
 		if len(values) == 0 {
-			i.Confidence = 0
-		} else {
-			slices.Sort(values)
-			tail := (1 - how.Confidence) / 2
-			i.Low = min(i.Estimate, stat.Quantile(tail, stat.Empirical, values, nil))
-			i.High = max(i.Estimate, stat.Quantile(1-tail, stat.Empirical, values, nil))
+			return Interval{Estimate: of(best), Low: of(best), High: of(best)}
 		}
-		return i
+		return how.interval(of(best), values)
 	}
 	s.Ideal = interval(func(u usl) float64 { return u.ideal })
 	s.Contention = interval(func(u usl) float64 { return u.contention })
 	s.Coherency = interval(func(u usl) float64 { return u.coherency })
 	if best.peak() <= 2*slices.Max(loads) {
-		peak := interval(usl.peak)
-		s.Peak = &peak
+		s.Peak = new(interval(usl.peak))
 	}
 	return s, nil
 }

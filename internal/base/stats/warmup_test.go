@@ -57,7 +57,7 @@ func TestMSER5IsItsDefinition(t *testing.T) {
 			values[i] = 1e6 + 30*math.Exp(-float64(i)/8) + random.NormFloat64()
 		}
 		want, least := 0, math.Inf(1)
-		means := batchMeans(values)
+		means := batchMeans(values, mserBatch)
 		for first := range len(means) - mserLeastBatches + 1 {
 			kept := means[first:]
 			var mean, squares float64
