@@ -45,17 +45,7 @@ func CountBuffers(out *atomic.Int64) { buffersOut.Store(out) }
 
 // NewBuffer returns a buffer of length n with one reference.
 func NewBuffer(n int) *Buffer {
-	for class, size := range bufferSizes {
-		if n > size {
-			continue
-		}
-		return pooledBuffer(class, n, size)
-	}
-	return pooledBuffer(longBuffer, n, n)
-}
-
-// pooledBuffer takes a buffer of length n from a pool, or makes one of size.
-func pooledBuffer(class, n, size int) *Buffer {
+	class, size := classOf(n)
 	var b *Buffer
 	if isLong(size) {
 		b = longBuffers.take(size)
@@ -68,6 +58,9 @@ func pooledBuffer(class, n, size int) *Buffer {
 	return b.begin(class, n)
 }
 
+// NewExactBuffer returns a buffer like NewBuffer, but without spare room and not pooled.
+func NewExactBuffer(n int) *Buffer { return (&Buffer{Data: make([]byte, n)}).begin(-1, n) }
+
 // begin gives the buffer out.
 func (b *Buffer) begin(class, n int) *Buffer {
 	b.Data, b.class, b.audit = b.Data[:n], int8(class), buffersOut.Load()
@@ -78,20 +71,20 @@ func (b *Buffer) begin(class, n int) *Buffer {
 	return b
 }
 
-// BufferSize returns the size of the memory that NewBuffer takes for n bytes.
-func BufferSize(n int) int {
-	for _, size := range bufferSizes {
+// classOf returns the pool of buffers of length n, and their size.
+func classOf(n int) (class, size int) {
+	for class, size := range bufferSizes {
 		if n <= size {
-			return size
+			return class, size
 		}
 	}
-	return n
+	return longBuffer, n
 }
 
-// NewExactBuffer returns a buffer like NewBuffer, but without spare room and not pooled.
-func NewExactBuffer(n int) *Buffer {
-	b := &Buffer{Data: make([]byte, n)}
-	return b.begin(-1, n)
+// BufferSize returns the size of the memory that NewBuffer takes for n bytes.
+func BufferSize(n int) int {
+	_, size := classOf(n)
+	return size
 }
 
 // Keep counts the buffer in kept until it is released.

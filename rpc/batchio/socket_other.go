@@ -17,6 +17,9 @@ func ReadNow(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }
 // WriteNow returns errors.ErrUnsupported.
 func WriteNow(uintptr, []byte) (int, error) { return 0, errors.ErrUnsupported }
 
+// SetUserTimeout does nothing: only Linux has TCP_USER_TIMEOUT.
+func SetUserTimeout(net.Conn, time.Duration) {}
+
 // newSocketReader returns nil: without raw sockets, reads do not spin.
 func newSocketReader(*Conn) func() (int, error) { return nil }
 

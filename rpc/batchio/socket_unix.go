@@ -3,6 +3,7 @@
 package batchio
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -31,6 +32,25 @@ type socketWriter struct {
 	buf  []byte // the rest to write
 	wait bool   // wait while the socket's buffer is full
 	err  error
+}
+
+// tcpUserTimeout is TCP_USER_TIMEOUT of <linux/tcp.h>, which package syscall lacks.
+const tcpUserTimeout = 18
+
+// SetUserTimeout makes Linux end a TCP connection whose peer acknowledges nothing for that time.
+// Without it, a vanished peer is noticed only after many retransmissions while there is
+// something to send. Other systems have no such option.
+func SetUserTimeout(nc net.Conn, timeout time.Duration) {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok || runtime.GOOS != "linux" {
+		return
+	}
+	if raw := rawConn(tcp); raw != nil {
+		_ = raw.Control(func(fd uintptr) {
+			// Pings find the vanished peer too, only later.
+			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(timeout/time.Millisecond))
+		})
+	}
 }
 
 // rawConn returns nil if nc has no file descriptor.
@@ -76,10 +96,7 @@ func (w *socketWriter) write(data []byte, wait bool) (int, error) {
 	err := w.raw.Write(w.try)
 	n := len(data) - len(w.buf)
 	w.buf = nil
-	if err == nil && w.err != nil {
-		err = w.err
-	}
-	return n, err
+	return n, cmp.Or(err, w.err)
 }
 
 // tryWrite writes as much as the socket accepts without waiting, which may be nothing.

@@ -134,15 +134,10 @@ func mergeAliased(data []byte, m protoreflect.Message, depth int) error {
 			continue
 		}
 		field := fields.ByNumber(number)
-		if field == nil || field.IsList() || field.IsMap() {
+		if field == nil || field.IsList() || field.IsMap() || field.Kind() != protoreflect.BytesKind && field.Kind() != protoreflect.MessageKind {
 			continue
 		}
 		value, _ := protowire.ConsumeBytes(data[begin+n:])
-		switch field.Kind() {
-		case protoreflect.BytesKind, protoreflect.MessageKind:
-		default:
-			continue
-		}
 		if err := options.Unmarshal(data[others:begin], m.Interface()); err != nil {
 			return err
 		}

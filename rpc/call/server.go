@@ -51,8 +51,7 @@ type ServerConfig[C ServerConn] struct {
 }
 
 // A Server runs the life of a library's server: it registers services, accepts connections,
-// shakes hands, and stops. C is the library's type of a connection, and K its type
-// of a call. Its
+// shakes hands, and stops. C is the library's type of a connection, and K its type of a call. Its
 // methods may be called concurrently, but services must be registered before Serve.
 type Server[C ServerConn, K any] struct {
 	Workers Workers[K] // run the handlers

@@ -231,14 +231,19 @@ func (e *encoders) enter(call *clientCall, bytes int) (now bool) {
 // fits reports whether another request may be encoded. The only one always may.
 func (e *encoders) fits(bytes int) bool { return e.ahead == 0 || e.ahead+bytes <= encodedAhead }
 
-// leave ends a call's turn, or its wait for one. It may be called at any time.
-func (e *encoders) leave(call *clientCall) {
-	if call.waits {
-		e.waiting = slices.DeleteFunc(e.waiting, func(other *clientCall) bool { return other == call })
-		call.waits, call.ahead = false, 0
+// encoded ends the call's turn to encode, or its wait for one, when its request is in the output
+// or was given up. The connection's lock is held.
+func (c *clientCall) encoded() {
+	e := c.encoders
+	if e == nil {
+		return
 	}
-	e.ahead -= call.ahead
-	call.encoders, call.ahead = nil, 0
+	if c.waits {
+		e.waiting = slices.DeleteFunc(e.waiting, func(other *clientCall) bool { return other == c })
+		c.waits, c.ahead = false, 0
+	}
+	e.ahead -= c.ahead
+	c.encoders, c.ahead = nil, 0
 	e.admit()
 }
 
@@ -301,12 +306,4 @@ func (cc *clientConn) awaitTurn(ctx context.Context, call *clientCall, bytes int
 	default:
 	}
 	return status.FromContextError(ctx.Err()).Err()
-}
-
-// encoded ends the call's turn to encode, when its request is in the output or was given up.
-// The connection's lock is held.
-func (c *clientCall) encoded() {
-	if c.encoders != nil {
-		c.encoders.leave(c)
-	}
 }

@@ -33,7 +33,7 @@ func TestEncodersTakeTurns(t *testing.T) {
 			t.Fatalf("call %d entered: %v", i, now)
 		}
 	}
-	e.leave(calls[1]) // given up: the third fits, and the fourth, which is longer than the room, does not
+	calls[1].encoded() // given up: the third fits, and the fourth, which is longer than the room, does not
 	if calls[1].mayEncode() || !calls[2].mayEncode() || calls[3].mayEncode() || calls[4].mayEncode() {
 		t.Error("after the second gave up, not the third alone may encode")
 	}

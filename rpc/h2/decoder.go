@@ -243,24 +243,19 @@ var errShortBlock = errors.New("http2: truncated header block")
 // them.
 func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	for len(p) > 0 {
-		var prefix uint8
+		prefix := uint8(4)
 		var index uint64
-		switch b := p[0]; {
-		case b&0x80 != 0:
-			prefix = 7
-		case b&0x40 != 0:
-			kinds |= kindInsert
-			prefix = 6
-		case b&0x20 != 0:
-			kinds |= kindResize
-			prefix = 5
-		case b&0x10 != 0:
-			kinds |= kindSensitive
-			prefix = 4
-		default:
-			prefix = 4
-		}
 		first := p[0]
+		switch {
+		case first&0x80 != 0:
+			prefix = 7
+		case first&0x40 != 0:
+			kinds, prefix = kinds|kindInsert, 6
+		case first&0x20 != 0:
+			kinds, prefix = kinds|kindResize, 5
+		case first&0x10 != 0:
+			kinds |= kindSensitive
+		}
 		if index, p, err = scanInt(p, prefix); err != nil {
 			return kinds, err
 		}

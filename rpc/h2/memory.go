@@ -49,11 +49,6 @@ func (c *Conn) charge(s *Stream, n int) {
 	c.records += n
 }
 
-func (c *Conn) discharge(s *Stream) {
-	c.records -= s.record
-	s.record = 0
-}
-
 func (b *Block) cost() int {
 	n := len(b.Rest)
 	if b.Fixed != nil {

@@ -66,10 +66,10 @@ func (c *Conn) answerReset(id uint32, code http2.ErrCode) {
 
 // isIdle reports whether a stream has never been opened.
 func (c *Conn) isIdle(id uint32) bool {
-	if c.cfg.Client == (id%2 == 1) { // opened by this end
-		return id >= c.nextID
+	if c.isPeerStream(id) {
+		return id > c.lastPeerID
 	}
-	return id > c.lastPeerID
+	return id >= c.nextID
 }
 
 func (c *Conn) onData(h FrameHeader, p []byte) error {

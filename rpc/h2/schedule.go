@@ -72,13 +72,6 @@ func (c *Conn) schedule(s *Stream) {
 	}
 }
 
-// unschedule removes a closed stream from its list; its owner may reuse it.
-func (c *Conn) unschedule(s *Stream) {
-	if l := s.links[sending].in; l != nil {
-		l.drop(s)
-	}
-}
-
 // scheduleIfSendable schedules a stream unless its own window is exhausted.
 func (c *Conn) scheduleIfSendable(s *Stream) {
 	if len(s.queue) > 0 && (s.sendWindow > 0 || len(s.queue[0].payload.Data) == 0) {

@@ -42,15 +42,15 @@ func (c *Conn) endWaits(s *Stream) {
 	for i := range s.queue {
 		// The output may refer to a payload that was sent in part.
 		if owner := s.queue[i].payload.Owner; owner != nil {
-			out := c.output()
-			out.Own(owner)
+			c.output().Own(owner)
 		}
 	}
 	s.queue = nil
 	c.queueEmptied(s)
-	c.unschedule(s)
-	if l := s.links[parked].in; l != nil {
-		l.drop(s)
+	for _, at := range s.links { // its owner may reuse it
+		if at.in != nil {
+			at.in.drop(s)
+		}
 	}
 	c.Complete(s)
 }
@@ -60,7 +60,7 @@ func (c *Conn) end(s *Stream) {
 	if s.open || s.holdsSlot {
 		return
 	}
-	c.discharge(s)
+	c.charge(s, -s.record)
 	c.callEnded(s, s.localClosed)
 	if c.isPeerStream(s.id) {
 		c.unreleased--
@@ -81,7 +81,7 @@ func (c *Conn) finish(s *Stream) {
 	c.remove(s)
 }
 
-// peerStream reports whether the peer opened the stream.
+// isPeerStream reports whether the peer opened the stream.
 func (c *Conn) isPeerStream(id uint32) bool { return c.cfg.Client == (id%2 == 0) }
 
 // Release ends the Handler's interest in the stream's content and frees its slot, once

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"regexp"
@@ -64,7 +65,7 @@ var row = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([0-9a-fx,]+) \|`)
 func settingKeys(t *testing.T) map[string]uint64 {
 	keys := map[string]uint64{}
 	for key := uint64(1); key <= 5; key++ {
-		payload := frame.AppendNumber(frame.AppendNumber([]byte("CRPC\x01"), key), 77)
+		payload := binary.AppendUvarint(binary.AppendUvarint([]byte("CRPC\x01"), key), 77)
 		s, err := frame.ReadHello(payload)
 		if err != nil {
 			t.Fatal(err)

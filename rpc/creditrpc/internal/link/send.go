@@ -1,6 +1,8 @@
 package link
 
 import (
+	"encoding/binary"
+
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
@@ -178,5 +180,5 @@ func (l *Link) Goodbye() {
 		return
 	}
 	l.draining = true
-	l.append(frame.Head{Type: frame.Goodbye}, frame.AppendNumber(nil, uint64(l.lastID)))
+	l.append(frame.Head{Type: frame.Goodbye}, binary.AppendUvarint(nil, uint64(l.lastID)))
 }

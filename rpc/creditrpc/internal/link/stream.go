@@ -1,6 +1,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -189,7 +190,7 @@ func (l *Link) advance(s *Stream) {
 	i := &s.queue[0]
 	// A receiver of a message in parts must know its length at the first part.
 	if total := len(s.head) + len(i.left); !i.nothing && (total > credit.Turn || !s.send.Bears(total)) {
-		s.head = frame.AppendNumber(s.head, uint64(len(i.left)))
+		s.head = binary.AppendUvarint(s.head, uint64(len(i.left)))
 		i.long = true
 	}
 	l.sender.Send(&s.send, len(s.head)+len(i.left), len(s.head))

@@ -161,9 +161,6 @@ func (r *Reader) Err() error {
 
 func (r *Reader) fail() { r.left, r.fault = nil, true }
 
-// AppendNumber appends a varint.
-func AppendNumber(to []byte, value uint64) []byte { return binary.AppendUvarint(to, value) }
-
 // AppendBytes appends bytes with their length before them.
 func AppendBytes[T ~string | ~[]byte](to []byte, value T) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(value))), value...)
@@ -192,9 +189,9 @@ func (s *Settings) numbers() [5]*uint64 {
 
 // AppendHello appends a whole Hello frame.
 func AppendHello(to []byte, s Settings) []byte {
-	payload := AppendNumber([]byte(magic), s.Version)
+	payload := binary.AppendUvarint([]byte(magic), s.Version)
 	for i, value := range s.numbers() {
-		payload = AppendNumber(AppendNumber(payload, uint64(i)+1), *value)
+		payload = binary.AppendUvarint(binary.AppendUvarint(payload, uint64(i)+1), *value)
 	}
 	return Head{Type: Hello}.With(to, payload)
 }
@@ -226,7 +223,7 @@ type Begin struct {
 
 // Append appends the payload's beginning.
 func (b Begin) Append(to []byte) []byte {
-	return AppendBytes(AppendNumber(AppendNumber(to, b.Method), b.Timeout), b.Meta)
+	return AppendBytes(binary.AppendUvarint(binary.AppendUvarint(to, b.Method), b.Timeout), b.Meta)
 }
 
 // ReadBegin reads a Begin. The rest of the reader is the message, or its beginning.
@@ -244,7 +241,7 @@ type Ending struct {
 
 // Append appends the payload.
 func (e Ending) Append(to []byte) []byte {
-	return append(AppendBytes(AppendBytes(AppendNumber(to, e.Code), e.Message), e.Details), e.Meta...)
+	return append(AppendBytes(AppendBytes(binary.AppendUvarint(to, e.Code), e.Message), e.Details), e.Meta...)
 }
 
 // ReadEnding reads the payload of a Status.
@@ -257,7 +254,9 @@ func ReadEnding(payload []byte) (Ending, error) {
 type Grant struct{ Bytes, Requests uint64 }
 
 // Append appends the payload.
-func (g Grant) Append(to []byte) []byte { return AppendNumber(AppendNumber(to, g.Bytes), g.Requests) }
+func (g Grant) Append(to []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(to, g.Bytes), g.Requests)
+}
 
 // ReadGrant reads the payload of a Credit.
 func ReadGrant(payload []byte) (Grant, error) {
