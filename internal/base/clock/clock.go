@@ -1,11 +1,6 @@
-// Package clock reads instants and waits for them, with an error well below a
-// microsecond if the machine allows it.
-//
-// An instant is an int64: nanoseconds of CLOCK_MONOTONIC, the clock that every
-// process of one machine shares, so that the instant at which a server stamped
-// an event can be compared with one that a client stamped. A load generator
-// computes the instant of its next request, calls [Until], and takes the
-// instant as the beginning of the response time.
+// Package clock reads instants and waits for them, with an error well below a microsecond if the
+// machine allows it. An instant is an int64: nanoseconds of CLOCK_MONOTONIC, which all processes
+// of a machine share, so that a server's instants can be compared with a client's.
 //
 // The package knows nothing of schedules, requests or rates.
 package clock
@@ -17,25 +12,20 @@ import (
 	"time"
 )
 
-// epoch is the moment from which Now counts inside this process; epochInstant is
-// the same moment on the shared clock. Go keeps CLOCK_MONOTONIC inside time.Time,
-// so adding the two costs one vDSO read (about 30 ns here), a tenth of the
-// system call behind unix.ClockGettime.
+// epoch is the moment from which Now counts in this process; epochInstant is the same moment on
+// the shared clock. Go keeps CLOCK_MONOTONIC inside time.Time, so adding the two costs one vDSO
+// read, a tenth of the system call behind unix.ClockGettime.
 var epoch, epochInstant = anchor()
 
-// Now returns the present instant. It is safe for concurrent use, never goes
-// backwards, and inside a testing/synctest bubble follows the bubble's clock.
-//
-// Instants of two processes on one machine agree to within the cost of a system
-// call (well below 1 µs): the anchor of each is measured once, at its start.
+// Now returns the present instant. It is safe for concurrent use, never goes backwards, and
+// inside a testing/synctest bubble follows the bubble's clock. Instants of two processes on one
+// machine agree to within the cost of a system call (well below 1 µs).
 func Now() int64 {
 	return epochInstant + int64(time.Since(epoch))
 }
 
-// anchor pairs Go's reading of the clock with the kernel's. The shared clock is
-// read between two readings of Go's; of a few tries the one with the least time
-// between the two is the most exact, since an interrupt or a lost time slice
-// can only widen it.
+// anchor pairs Go's reading of the clock with the kernel's, which it takes between two of Go's.
+// Of a few tries, the one with the least time between is the most exact.
 func anchor() (time.Time, int64) {
 	const tries = 16
 	var (
@@ -55,21 +45,19 @@ func anchor() (time.Time, int64) {
 }
 
 const (
-	// sleepMargin is the time before the instant at which sleeping gives way to spinning.
-	// The Go runtime hands its timers to epoll_wait in whole milliseconds, so a
-	// sleep ends up to 1 ms late, before the kernel's own delay in waking the
-	// thread.
+	// sleepMargin is the time before the instant at which sleeping gives way to spinning. The Go
+	// runtime hands its timers to epoll_wait in whole milliseconds, so a sleep ends up to 1 ms
+	// late.
 	sleepMargin = 1500 * time.Microsecond
 
-	// yieldInterval is the least time between two yields of the CPU by all
-	// spinning goroutines together. Shorter burns CPU in the kernel for nothing;
-	// longer makes the network poller's thread wait where it shares the CPU.
+	// yieldInterval is the least time between two yields of the CPU by all spinning goroutines
+	// together. Shorter burns CPU in the kernel for nothing; longer makes the network poller's
+	// thread wait where it shares the CPU.
 	yieldInterval = 5 * time.Microsecond
 
-	// turnInterval is the same for turns passed to other goroutines while fewer
-	// goroutines spin than the Go scheduler has processors. It is much longer:
-	// another processor takes over what waits behind a spinner, while a Gosched
-	// beside an idle processor wakes a thread for nothing, some 5 µs a time.
+	// turnInterval is the same for turns passed to other goroutines while fewer goroutines spin
+	// than there are processors. Another processor takes over what waits behind a spinner, while
+	// a Gosched beside an idle processor wakes a thread for nothing, some 5 µs each time.
 	turnInterval = 200 * time.Microsecond
 
 	// motionlessPasses is the number of passes in a row that may read the same instant
@@ -77,20 +65,17 @@ const (
 	motionlessPasses = 16
 )
 
-// Until returns at the instant, or at once if it has passed: it sleeps first, then spins.
-// It returns the CPU time of its own spinning, so that a load generator can subtract
-// pacing from the cost of its requests; the figure is too low by a tenth, and by more if
-// many goroutines spin on several CPUs. Any number of goroutines may wait at the same
-// time.
+// Until returns at the instant, or at once if it has passed: it sleeps first, then spins. It
+// returns the CPU time of its own spinning, so that a load generator can subtract pacing from
+// the cost of its requests; the figure is too low by a tenth, and by more if many goroutines
+// spin on several CPUs. Any number of goroutines may wait at the same time.
 //
-// Spinning never keeps others from running: it yields, every few microseconds,
-// to ready goroutines and to ready threads. The threads matter because the Go
-// scheduler asks the network poller only where no goroutine is ready, which a
-// spinning one always is; on a single CPU replies would lie unread until the
-// thread that polls for them gets it.
+// Spinning yields, every few microseconds, to ready goroutines and to ready threads. The threads
+// matter because the Go scheduler asks the network poller only where no goroutine is ready,
+// which a spinning one always is; on a single CPU replies would lie unread.
 //
-// Inside a testing/synctest bubble, where only sleeping moves the clock, it
-// sleeps to the instant.
+// Inside a testing/synctest bubble, where only sleeping moves the clock, it sleeps to the
+// instant.
 func Until(instant int64) (spun time.Duration) {
 	remaining := time.Duration(instant - Now())
 	if remaining <= 0 {

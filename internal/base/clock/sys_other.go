@@ -4,9 +4,8 @@ package clock
 
 import "time"
 
-// sharedNow returns the wall clock: here is no monotonic clock that all processes share
-// and that Go reads too. Instants of two processes agree only if nobody sets the wall
-// clock between their starts.
+// sharedNow returns the wall clock. Instants of two processes agree only if nobody sets it
+// between their starts.
 func sharedNow() int64 { return time.Now().UnixNano() }
 
 // cpuTime returns the time that has passed, which is at least the CPU time.

@@ -1,12 +1,7 @@
-// Package failure classifies the errors of failed calls by their cause: a limit of the
-// machine, the network, the handshake, the protocol, or the application's own answer.
-//
-// It gets an error as the adapter returned it, and looks at
-//
-//  1. a class that was added to the error with As;
-//  2. the types in its chain: chain.go;
-//  3. its text, if a library has turned the cause into text and the library's source
-//     makes that text exact: webPhrases, grpcPhrases.
+// Package failure classifies the errors of failed calls by their cause: a limit of the machine,
+// the network, the handshake, the protocol, or the application's own answer. It looks at a class
+// that was added with As, then at the types in the chain (chain.go), and at the text if the
+// library's source makes it exact (webPhrases, grpcPhrases).
 //
 // This package must not know any stack, nor count anything.
 package failure
@@ -86,12 +81,10 @@ const (
 	Closed          Class = "closed"           // the peer ended the connection in the middle of a call
 	Silent          Class = "silent"           // the peer answered no probe: keep-alive, QUIC's idle timeout
 
-	// HandshakeTimeout: a handshake was not complete in time. A client's
-	// limit is its call's deadline, and 30 s with QUIC; a server's is 10 s. QUIC
-	// begins with the handshake, so a peer that never answers has this class;
-	// over TCP it is a ConnectTimeout. If a library opens lost connections again
-	// in the background (net/http for HTTP/1.1, grpc-go), its calls end with
-	// Deadline.
+	// HandshakeTimeout: a handshake was not complete in time. A client's limit is its call's
+	// deadline, and 30 s with QUIC, which begins with the handshake; a server's is 10 s. If a
+	// library opens lost connections again in the background (net/http for HTTP/1.1, grpc-go),
+	// its calls end with Deadline.
 	HandshakeTimeout Class = "handshake-timeout"
 	TLSAlert         Class = "tls-alert"      // the alert follows the colon
 	Certificate      Class = "certificate"    // the fault follows the colon

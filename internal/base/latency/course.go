@@ -31,9 +31,9 @@ func NewCourse() *Course {
 	return &Course{memory: offHeap[uint32](courseSlots*courseBuckets, false), shift: shortestSlot}
 }
 
-// Begin sets the instant at which the first slot begins, before anything is recorded. What is
-// expected to last so long needs no longer slots on the way, which would cost some 10 µs each
-// time, and the caches what they hold.
+// Begin sets the instant at which the first slot begins, before anything is recorded. Slots that
+// are long enough for the expected duration need not be made longer on the way, for some 10 µs
+// each time.
 func (c *Course) Begin(instant int64, expected time.Duration) {
 	c.began = instant
 	for c.Slot()*courseSlots < expected {

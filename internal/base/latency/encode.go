@@ -11,9 +11,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Encode returns the buckets in the interchange form of HdrHistogram: version
-// 2, compressed, base64. The exact totals are not part of that form; use
-// [Histogram.Distribution] to keep them.
+// Encode returns the buckets in the interchange form of HdrHistogram: version 2, compressed,
+// base64. It leaves out the exact totals, which [Histogram.Distribution] keeps.
 func (h *Histogram) Encode() (string, error) {
 	// The library writes this one version; for V2EncodingCookieBase, the
 	// uncompressed one, it returns an error and no bytes.
@@ -63,9 +62,8 @@ func Decode(encoded string) (*Histogram, error) {
 	return h, nil
 }
 
-// Distribution is a histogram in the form of records: the exact totals, and the
-// buckets as Encode returns them. Durations are nanoseconds. Histogram is empty if
-// only the totals are known, as for the calls of another program.
+// Distribution is a histogram in the form of records: the exact totals, and the buckets as
+// Encode returns them, or "" if only the totals are known. Durations are nanoseconds.
 type Distribution struct {
 	Count     int64  `json:"count"`
 	Sum       int64  `json:"sum_ns"`
@@ -146,10 +144,9 @@ type Interval struct {
 	*Histogram
 }
 
-// LogWriter writes a histogram log (.hlog, format 1.3), which the HistogramLogReader
-// of every HdrHistogram port and the usual plotters read. Times are seconds since
-// the log's start, the highest value of an interval is in milliseconds, and the
-// histogram's values are nanoseconds.
+// LogWriter writes a histogram log (.hlog, format 1.3), which every HdrHistogram port reads.
+// Times are seconds since the log's start, an interval's highest value is in milliseconds, and
+// the histogram's values are nanoseconds.
 type LogWriter struct {
 	to *hdrhistogram.HistogramLogWriter
 }

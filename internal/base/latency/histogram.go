@@ -16,13 +16,12 @@
 // Buckets span 1 ns to 60 s with three significant digits, as in HdrHistogram;
 // count, sum, minimum and maximum are exact.
 //
-// Recorders use memory outside the Go heap. Some hundred recorders of 216 KiB on
-// the heap would make it larger, and the garbage collector starts a cycle when the
-// heap has doubled: the client under test would collect far less often than in
-// users' programs.
+// Recorders use memory outside the Go heap. Some hundred recorders of 216 KiB on the heap would
+// make it larger, and so the garbage collector of the client under test would run far less often
+// than in users' programs.
 //
-// The package must not know stacks, workloads or rates, nor what a difference
-// between two distributions means.
+// The package must not know stacks, workloads or rates, nor what a difference between two
+// distributions means.
 package latency
 
 import (
@@ -35,11 +34,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histogram is the distribution of the durations of any number of recorders.
-// Reading it concurrently is safe while nobody adds to it.
-//
-// hdrhistogram-go computes quantiles and the encoded form, so that they equal those
-// of the HdrHistogram libraries in other languages.
+// Histogram is the distribution of the durations of any number of recorders. Reading it
+// concurrently is safe while nobody adds to it. Quantiles and the encoded form equal those of
+// the HdrHistogram libraries in other languages.
 type Histogram struct {
 	buckets *hdrhistogram.Histogram
 	totals
@@ -146,9 +143,8 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.add(other.totals)
 }
 
-// MergeDistributions returns what one recorder would have given that had recorded the
-// durations of all: buckets and totals are exact. If one part has only totals, the result has
-// only totals.
+// MergeDistributions returns what one recorder of all durations would have given: buckets and
+// totals are exact. If one part has only totals, the result has only totals.
 func MergeDistributions(parts ...Distribution) (Distribution, error) {
 	all := NewHistogram()
 	onlyTotals := false
@@ -208,9 +204,8 @@ func NewRecorder() *Recorder {
 	return &Recorder{memory: offHeap[int64](bucketCount, false), totals: noTotals()}
 }
 
-// Record counts a duration in nanoseconds. One above 60 s goes into the highest
-// bucket and counts as clamped, but sum and maximum include its true value. A
-// negative one, which a monotonic clock never gives, counts as 0.
+// Record counts a duration in nanoseconds. One above 60 s goes into the highest bucket and
+// counts as clamped, but sum and maximum include its true value. A negative one counts as 0.
 func (r *Recorder) Record(ns int64) {
 	ns = max(ns, 0)
 	r.count++
@@ -227,9 +222,8 @@ func (r *Recorder) Record(ns int64) {
 // Count returns how many durations were recorded.
 func (r *Recorder) Count() int64 { return r.count }
 
-// The bucket layout is HdrHistogram's for 1 ns to 60 s with three significant
-// digits. Each value below 2,048 has its own bucket; above, each power of two
-// is divided into 1,024 buckets.
+// The bucket layout is HdrHistogram's for 1 ns to 60 s with three significant digits: one bucket
+// per value below 2,048, and 1,024 in each power of two above.
 const (
 	lowestValue       = 1
 	highestValue      = int64(60 * time.Second)

@@ -6,13 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// offHeap returns zeroed memory for n values outside the Go heap (the package
-// comment says why), and a function that frees it. T must not contain pointers:
-// the garbage collector does not look there. With prefault the pages exist before
-// it returns, so that the first access to them causes no page fault later.
-//
-// If the kernel refuses the mapping, the memory comes from the heap: a larger heap
-// is better than a measurement that fails.
+// offHeap returns zeroed memory for n values outside the Go heap (the package comment says why).
+// T must not contain pointers: the garbage collector does not look there. With prefault, no
+// access to it causes a page fault later. If the kernel refuses the mapping, the memory comes
+// from the heap: a larger heap is better than a measurement that fails.
 func offHeap[T any](n int, prefault bool) memory[T] {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if prefault {

@@ -8,10 +8,9 @@ import (
 	"slices"
 )
 
-// This file writes the part of the Parquet format that samples need: flat
-// columns, no nulls, one page per column and row group. Pages are not compressed: once
-// the deltas are packed, gzip takes off another 4 %. The field numbers and constants
-// below come from parquet.thrift in github.com/apache/parquet-format.
+// This file writes the part of the Parquet format that samples need: flat columns, no nulls, one
+// page per column and row group. Pages are not compressed: gzip takes off another 4 %. The field
+// numbers and constants are those of parquet.thrift in github.com/apache/parquet-format.
 
 const parquetMagic = "PAR1"
 
@@ -24,10 +23,8 @@ const (
 	parquetInt64   parquetType = 2
 )
 
-// encode returns a page of values and its encoding: PLAIN (0) for booleans, which are
-// packed to bits, and DELTA_BINARY_PACKED (5) for integers, since starts ascend,
-// sequence numbers count up, and durations of neighbours differ by less than they are
-// long.
+// encode returns a page of values and its encoding: PLAIN (0) for booleans, as bits, and
+// DELTA_BINARY_PACKED (5) for integers, whose neighbours differ by less than they are long.
 func (t parquetType) encode(values []int64) (page []byte, encoding int32) {
 	if t == parquetBoolean {
 		return packBits(nil, values, 0, 1), 0

@@ -124,9 +124,8 @@ func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
 // is built as a whole before it is written, at some 60 bytes a row.
 const rowsPerGroup = 256 << 10
 
-// WriteParquet writes the samples of all logs, one after the other, to a file
-// that any Parquet reader opens. The file appears whole or not at all: it is
-// written beside its place, synced and renamed.
+// WriteParquet writes the samples of all logs to a file that any Parquet reader opens. The file
+// appears whole or not at all: it is written beside its place, synced and renamed.
 func WriteParquet(path string, logs []*SampleLog) (err error) {
 	unfinished := path + ".tmp"
 	defer func() {

@@ -37,9 +37,9 @@ type Comparison struct {
 	Verdict Verdict `json:"verdict"`
 }
 
-// judge gives the verdict. Equivalent: the interval of the ratio lies within the
-// margin on both sides of 1. Higher or Lower: the ratio differs from 1 at the
-// confidence, and the estimate by more than the margin. Undecided: neither.
+// judge gives the verdict. Equivalent: the ratio's interval lies within the margin on both sides
+// of 1. Higher or Lower: the ratio differs from 1 at the confidence, and its estimate by more
+// than the margin.
 func (c Comparison) judge(rule Rule) Verdict {
 	least, most := 1/(1+rule.Margin), 1+rule.Margin
 	different := c.P < 1-rule.Confidence
@@ -70,9 +70,8 @@ func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
 	return corrected
 }
 
-// Holm corrects the probabilities of a family of tests (Holm 1979): a corrected one
-// below alpha is a finding, and the chance of any false finding in the family stays
-// below alpha, however the tests depend on each other. It keeps the order.
+// Holm corrects the probabilities of a family of tests (Holm 1979), in their order: the chance
+// of any corrected one below alpha stays below alpha, however the tests depend on each other.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -131,24 +130,21 @@ type ClaimTest struct {
 	Trials int
 }
 
-// JudgeClaims holds the claims of a study against their estimates. One border parts
-// effects that are as large as is claimed from smaller ones, and the interval must lie on one
-// side of it as a whole, with the confidence corrected by [Holm] for the number of claims. So
-// a wider interval decides less, and for nobody; and where trials are added, a verdict turns
-// into its opposite in at most 1 − confidence of the studies. For a claimed ratio below 1,
-// where one above 1 is seen from the other side:
+// JudgeClaims holds the claims of a study against their estimates. One border parts effects that
+// are as large as is claimed from smaller ones, and the whole interval must lie on one side of
+// it, with the confidence corrected by [Holm] for the number of claims. Where trials are added,
+// a verdict turns into its opposite in at most 1 − confidence of the studies. For a claimed
+// ratio below 1, where one above 1 is seen from the other side:
 //
 //	       compatible   │       smaller
 //	(larger │           │           │ refuted)
 //	────────┼───────────┼───────────┼─────────> ratio
 //	claim/(1+margin)  claim·(1+margin)  1/(1+margin)
 //
-// The verdicts in brackets say more, where the interval lies beyond their border as well: an
-// effect that is certainly larger, or certainly none. More trials may so sharpen a verdict.
-//
-// The margin shrinks to a third of the claimed effect, so that all zones exist. A
-// claim that the ratio is above 1 has two zones: above 1+margin, and below. Of one that it
-// lies between bounds, what lies there is compatible, and all else refutes it.
+// The verdicts in brackets say more, where the interval lies beyond their border as well. The
+// margin shrinks to a third of the claimed effect, so that all zones exist. A claim that the
+// ratio is above 1 has two zones: above 1+margin, and below. Of one that it lies between bounds,
+// what lies there is compatible, and all else refutes it.
 func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 	zones := make([]zone, len(claims))
 	p := make([]float64, len(claims))

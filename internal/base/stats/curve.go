@@ -126,20 +126,19 @@ type Crossover struct {
 	Beyond Verdict `json:"beyond"`
 }
 
-// FindCrossovers returns where two positive curves over the same X cross, in
-// order. At each X both need three trials; pairs and assumptions are the same as in
-// [RatioInterval]. Differences are judged at each X alone: at 95 %, one of twenty X
-// without a difference shows one, and that X alone could make a crossover on either
-// side of itself.
+// FindCrossovers returns where two positive curves over the same X cross, in order. At each X
+// both need three trials; pairs and assumptions are those of [RatioInterval]. Differences are
+// judged at each X alone: at 95 %, one of twenty X without a difference shows one, and could
+// alone make a crossover on either side of itself.
 func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 	points, err := differences(a, b, rule)
 	if err != nil {
 		return nil, fmt.Errorf("stats: crossovers: %w", err)
 	}
 	var crossovers []Crossover
-	// Between two points that are sure of opposite sides lies a crossover;
-	// between two of the same side, whatever the estimates do there, none can be
-	// told; before the first sure point and after the last it is indistinct.
+	// Between two points that are sure of opposite sides lies a crossover; between two of the
+	// same side none can be told; before the first sure point and after the last it is
+	// indistinct.
 	begin := 0
 	for end, point := range points {
 		if point.side == 0 && end < len(points)-1 {

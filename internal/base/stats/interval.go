@@ -1,11 +1,10 @@
-// Package stats holds the statistics that judge measurements. It takes and returns
-// numbers; each function names its assumptions.
+// Package stats holds the statistics that judge measurements. It takes and returns numbers; each
+// function names its assumptions.
 //
-// Glossary. A trial is one start-to-stop measurement; its figure (a mean, a
-// P99, a rate) is one value here, because requests within a trial are
-// correlated and only trials repeat independently. A confidence interval covers
-// the true figure in the stated share of repetitions of the whole experiment. A
-// margin is the difference that the asker declares too small to matter.
+// A trial is one start-to-stop measurement; its figure (a mean, a P99, a rate) is one value
+// here, because requests within a trial are correlated. A confidence interval covers the true
+// figure in the stated share of repetitions of the whole experiment. A margin is the difference
+// that the asker declares too small to matter.
 //
 // Which function answers which question:
 //
@@ -19,8 +18,8 @@
 //     [CorrectFamily] applies [Holm] and gives the verdicts;
 //   - along a curve: [FindKnee], and between two [FindCrossovers].
 //
-// Intervals of few trials were chosen by simulated coverage, 3,000 experiments
-// a cell, of a nominal 95 %:
+// Intervals of few trials were chosen by their simulated coverage in 3,000 experiments, of a
+// nominal 95 %:
 //
 //	noise of a trial          trials  percentile  BCa  widened  Student t
 //	normal                       3       75       72      75       95
@@ -31,10 +30,9 @@
 //	log-normal, sigma 0.3       10       89       89      94       94
 //	normal, 1 in 10 is 20 % up   5       57       57      70       76
 //
-// No bootstrap of the mean of three trials can leave their range, which misses
-// the truth one time in four; so means and ratios use Student's t. The last row is
-// why trials disturbed by other processes are flagged: no interval over a few
-// trials is right with rare outliers.
+// No bootstrap of the mean of three trials can leave their range, which misses the truth one
+// time in four; so means and ratios use Student's t. The last row is why trials disturbed by
+// other processes are flagged: no interval over a few trials is right with rare outliers.
 //
 // The package knows nothing of cells, records or stacks.
 package stats
@@ -155,14 +153,11 @@ func Median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// RatioInterval bounds the ratio of A to B, by Student's t over the logarithms
-// of the trials' figures, which must be positive.
-//
-// If A and B have equally many trials, they count as pairs in the given order: the i-th
-// of both ran next to each other, which cancels what the machine did at the time. Trials
-// that were not pairs only lose some power by it. Otherwise the two are independent
-// samples, whose variances may differ (Welch). Either way it assumes roughly log-normal
-// noise: of a nominal 95 % it covers 95 % at 3, 5 and 10 trials.
+// RatioInterval bounds the ratio of A to B, by Student's t over the logarithms of the trials'
+// figures, which must be positive. If A and B have equally many trials, they count as pairs: the
+// i-th of both ran next to each other, which cancels what the machine did at the time. Otherwise
+// they are independent samples, whose variances may differ (Welch). It assumes roughly
+// log-normal noise: of a nominal 95 % it covers 95 % at 3, 5 and 10 trials.
 func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 	logA, err := logarithms(a, confidence)
 	if err != nil {
@@ -244,9 +239,8 @@ func (s Student) Quantile(p float64) float64 {
 	return s.StudentsT.Quantile(p)
 }
 
-// BinomialP returns the two-sided P value of a number of successes in n independent trials
-// with a chance of p each: the probability of that number or of one that is as unlikely on its
-// side. The counts need not be whole numbers.
+// BinomialP returns the two-sided P value of a number of successes in n independent trials with
+// a chance of p each. The counts need not be whole numbers.
 func BinomialP(n, did, p float64) float64 {
 	switch {
 	case p <= 0:

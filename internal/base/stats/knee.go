@@ -62,23 +62,19 @@ type Knee struct {
 //
 //	ln y = a + b·ln x + c·ln(1 + (x/X)^p)/p
 //
-// which is a power of x before X and another one after it, with a bend of
-// sharpness p between them. Queues have that shape: throughput is proportional to
-// the load and then constant, latency is constant and then proportional. X does
-// not depend on how far beyond it the curve was measured.
+// which is a power of x before X and another one after it, with a bend of sharpness p between
+// them. Queues have that shape: throughput is proportional to the load and then constant,
+// latency is constant and then proportional. X does not depend on how far beyond it the curve
+// was measured.
 //
-// A knee must be needed, matter and be seen from both sides:
+// A knee must be needed: the fit is better than the best of a power of x, a straight line and a
+// logarithm, by more than in 99 % of the curves that the best of those and the trials' noise
+// produce. It must matter: the slope changes by 0.4 or more, and the flatter one is less than
+// half of the steeper one. And X has two points of the curve on either side.
 //
-//  1. The fit is better than the best of a power of x, a straight line and a
-//     logarithm, which have no knee. It is better by more than in 99 % of the curves
-//     that the best of those three and the trials' noise produce.
-//  2. The slope changes by 0.4 or more, and the flatter one is less than half of
-//     the steeper one.
-//  3. X has two points of the curve on either side.
-//
-// Otherwise it refuses with ErrNoKnee, and with ErrTooFew below five points or the
-// fewest trials at a point. The interval of X comes from curves drawn around the
-// fit. Noise is assumed to be log-normal and the same at every point.
+// Otherwise it refuses with ErrNoKnee, and with ErrTooFew below five points or the fewest trials
+// at a point. The interval of X comes from curves drawn around the fit. Noise is assumed to be
+// log-normal and the same at every point.
 func FindKnee(curve Curve, search KneeSearch) (knee Knee, err error) {
 	defer func() {
 		if err != nil {

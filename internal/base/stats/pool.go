@@ -44,9 +44,8 @@ func (c Counts) Quantile(q float64) float64 {
 	return math.NaN()
 }
 
-// leastBeyond is the number of values that must lie beyond a quantile. With one value, the P99
-// of exponential times is on average 9 % too low and strays by 19 %; with ten values, by 1 %
-// and 7 %.
+// leastBeyond is the number of values that must lie beyond a quantile. With one, the P99 of
+// exponential times is on average 9 % too low and strays by 19 %; with ten, by 1 % and 7 %.
 const leastBeyond = 10
 
 // LeastCount returns how many values a quantile needs: at P99 1,000, at P99.9 10,000.
@@ -115,12 +114,10 @@ func (c Counts) plus(other Counts) Counts {
 	return append(append(merged, c...), other...)
 }
 
-// Interval bounds a figure of all trials together, such as a quantile. Its standard error is
-// the greater of two: that of the mean of the trials' own figures, and the jackknife's, which
-// sees how far each trial moves the pooled figure. The first is too small if few trials
-// decide, the second if a quantile does not move at all when a trial is left out. Both are
-// taken over logarithms if the figures are positive. The test shows how often the interval
-// covers the truth.
+// Interval bounds a figure of all trials together, such as a quantile. Its standard error is the
+// greater of two: of the mean of the trials' own figures, which is too small if few trials
+// decide, and the jackknife's, which is if leaving a trial out moves nothing. Both are taken
+// over logarithms if the figures are positive.
 func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interval, error) {
 	own, without := make([]float64, len(p.trials)), make([]float64, len(p.trials))
 	for i := range p.trials {
@@ -161,11 +158,9 @@ type Stall struct {
 const stallFactor = 2
 
 // Stall finds the trials that stalled at a quantile. It returns nil if none did, or if half of
-// them or more did, which is then how this service behaves. A trial that is slow throughout
-// did not stall: its tail is measured against its own median.
-// No interval over trials is right with a minority that is so far away, because three or ten
-//
-// trials do not show how frequent it is.
+// them or more did, which is then how this service behaves. A trial that is slow throughout did
+// not stall: its tail is measured against its own median. No interval over trials is right with
+// a minority that is so far away: three or ten trials do not show how frequent it is.
 func (p *Pool) Stall(q float64) *Stall {
 	byTail := make([]int, len(p.trials))
 	tails := make([]float64, len(p.trials))

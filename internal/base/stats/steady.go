@@ -15,14 +15,11 @@ const (
 	mserLeastBatches = 5
 )
 
-// MSER5 returns how much of a series to cut off as warm-up: the cut, in steps of five
-// values, that minimises the standard error of the mean of the rest. The values are
-// figures of equal intervals, in time order.
-//
-// The series is not settled when that cut lies in its last half, which is how
-// the method shows a trend that goes on to the end, or when it is too short (50
-// values) or holds something that is not a number. It assumes that a steady part,
-// where there is one, is longer than the warm-up before it.
+// MSER5 returns how much of a series to cut off as warm-up: the cut, in steps of five values,
+// that minimises the standard error of the mean of the rest. The values are figures of equal
+// intervals, in time order. The series is not settled when that cut lies in its last half, when
+// it has fewer than 50 values, or one that is not a number. It assumes that a steady part is
+// longer than the warm-up before it.
 func MSER5(series []float64) (cut int, settled bool) {
 	means := batchMeans(series, mserBatch)
 	n := len(means)
@@ -91,9 +88,9 @@ const (
 var driftTimes = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
 
 // FindDrift describes how a series of figures of equal intervals still approaches a steady
-// level, and with how much evidence: all noise looks like some drift. It fits exponentials by
-// least squares; noise that lasts for some intervals widens the error of the fit. Series of
-// fewer than twenty values, or with a value that is not a number, have no drift.
+// level, and with how much evidence. It fits exponentials by least squares; noise that lasts for
+// some intervals widens the error of the fit. Series of fewer than twenty values, or with a
+// value that is not a number, have no drift.
 func FindDrift(series []float64) Drift {
 	values := batchMeans(series, max(1, len(series)/driftBatches))
 	values = values[:min(len(values), driftBatches)]
@@ -168,9 +165,8 @@ func (f approach) drift() Drift {
 
 // A Backlog describes an open loop's queue over a window.
 type Backlog struct {
-	// OfferedPerSecond is the schedule's rate, not that of the arrivals that chance put
-	// into the window: a queue that is never empty serves at its own rate, so the
-	// chance in the arrivals would only hide it.
+	// OfferedPerSecond is the schedule's rate: a queue that is never empty serves at its own
+	// rate, so the chance in the arrivals would only hide it.
 	OfferedPerSecond float64
 	ServedPerSecond  []float64 // in equal stretches of the window, in order
 	Grew             float64   // arrivals less answers over the window

@@ -15,8 +15,8 @@ const uslLeastLoads = 5
 // uslDraws is the number of resamples. Each is a fit.
 const uslDraws = 200
 
-// Scalability is the universal scalability law (Gunther, 1993) fitted to a curve
-// of throughput X over the load N:
+// Scalability is the universal scalability law (Gunther, 1993) fitted to a curve of throughput X
+// over the load N:
 //
 //	X(N) = λN / (1 + σ(N−1) + κN(N−1))
 //

@@ -1,13 +1,7 @@
-// Package tuning holds the settings of a stack that are not its library's
-// defaults, each with its reason.
-//
-// A setting is declared where it is applied, in one of two ways:
-//
-//  1. Where a library takes a struct, Differences compares the struct in use with the
-//     library's defaults. Every field that is set is listed; only the reasons are
-//     written by hand.
-//  2. Where a library takes options, a List holds each option with its setting, and
-//     the stack takes its options from the list.
+// Package tuning holds the settings of a stack that are not its library's defaults, each with
+// its reason. Where a library takes a struct, Differences compares the struct in use with the
+// defaults; only the reasons are written by hand. Where it takes options, a List holds each
+// option with its setting, and the stack takes its options from the list.
 //
 // This package must not know the libraries whose settings it compares.
 package tuning

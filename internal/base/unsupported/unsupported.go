@@ -1,8 +1,6 @@
-// Package unsupported defines the error for what a machine, a wire or this program cannot
-// do, in contrast to what it tried and failed to do.
-//
-// The text of each error says who cannot. The text that wraps it says what would make it
-// possible. The package must not know who reports such errors.
+// Package unsupported defines the error for what a machine, a wire or this program cannot do, in
+// contrast to what it tried and failed to do. The error says who cannot; the text that wraps it
+// says what would make it possible. The package must not know who reports such errors.
 package unsupported
 
 import "errors"
