@@ -28,11 +28,10 @@ import (
 
 // A Conn connects a state machine to a socket.
 //
-// Callers queue frames in the machine's output under the lock. The writer writes the
-// frames of many callers at once. It yields first, so that goroutines that are about to
-// queue something can do so; no other optimization gained as much. When a batch is
-// large enough, the caller that completed it writes it (see FlushBatch). The peer then works
-// on one batch while the next one fills.
+// Callers queue frames in the machine's output under the lock. The writer yields first, so that
+// goroutines that are about to queue something can do so; no other optimization gained as much.
+// When a batch is large enough, the caller that completed it writes it (see FlushBatch). The
+// peer then works on one batch while the next one fills.
 type Conn struct {
 	// Mu guards the machine, Counters and the library's own state of the connection.
 	Mu      sync.Mutex
@@ -146,9 +145,9 @@ func (c *Conn) CloseLocked(err error) {
 	c.Flush()
 }
 
-// Transparent is implemented by connections that wrap a socket without changing its
-// bytes. Socket returns the socket, which implements syscall.Conn. All writes, and all reads
-// after the first, go to the socket; deadlines and Close go to the wrapper.
+// Transparent is implemented by connections that wrap a socket without changing its bytes. All
+// writes, and all reads after the first, go to the socket; deadlines and Close go to the
+// wrapper.
 type Transparent interface {
 	Socket() net.Conn
 }
@@ -165,9 +164,8 @@ func socketOf(nc net.Conn) net.Conn {
 	return nil
 }
 
-// A Machine is a protocol's state machine for one connection. It opens no socket, starts no
-// goroutine and takes no lock. A Conn calls it with the lock held, once per batch, read or
-// call, but never once per frame.
+// A Machine is a protocol's state machine for one connection. A Conn calls it with the lock
+// held, once per batch, read or call, but never once per frame.
 type Machine interface {
 	// Pending returns the number of bytes in the output.
 	Pending() int

@@ -10,21 +10,18 @@ import (
 	"unsafe"
 )
 
-// Package syscall announces each system call to Go's scheduler, which wakes the
-// runtime's monitor thread (sysmon) if it sleeps because the program was idle. A
-// connection with a slower peer is idle between batches, so each batch woke the monitor:
-// with 50 callers, this took a quarter of the CPU time of a client of grpc-go's server,
-// and of a server of its client. Short reads and writes therefore use raw system calls,
-// which the scheduler does not see (docs/decisions/0014 and 0040).
+// Package syscall announces each system call to Go's scheduler, which wakes the runtime's
+// monitor thread (sysmon) if it sleeps because the program was idle. A connection with a slower
+// peer is idle between batches: with 50 callers, the monitor took a quarter of a client's CPU
+// time. Short reads and writes therefore use raw system calls, which the scheduler does not see
+// (docs/decisions/0014 and 0040).
 //
-// A raw system call that waits would keep its processor, and a garbage collection would
-// wait for it for ever. The raw calls here never wait, because each passes MSG_DONTWAIT.
-// The descriptor's mode cannot be relied on: anybody who calls Fd on a copy of the
-// descriptor (net.TCPConn.File) makes all copies blocking, at any time.
+// A raw system call that waits would keep its processor, and a garbage collection would wait for
+// it for ever. So each passes MSG_DONTWAIT. The descriptor's mode cannot be relied on: anybody
+// who calls Fd on a copy of it (net.TCPConn.File) makes all copies blocking.
 //
-// The runtime still needs the monitor, to preempt handlers that compute for long. The
-// monitor never sleeps past the next timer, so monitorTimer fires regularly while raw
-// system calls are made.
+// The runtime still needs the monitor, to preempt handlers that compute for long. It never
+// sleeps past the next timer, so monitorTimer fires regularly while raw system calls are made.
 
 // maxRawLen bounds the bytes of a raw system call, and so its duration: until it returns,
 // neither the scheduler nor the garbage collector can use its thread.
@@ -73,17 +70,15 @@ func (t *monitorTimer) tick() {
 	}
 }
 
-// rawOff is set by the build tag fastgrpc_noraw, or by the environment variable
-// FASTGRPC_RAW with any value but "on". System calls are then announced as usual. All
-// libraries of a process share the switch, as they share the monitor.
+// rawOff is set by the build tag fastgrpc_noraw, or by the environment variable FASTGRPC_RAW
+// with any value but "on". All libraries of a process share it, as they share the monitor.
 var rawOff = func() bool {
 	v, set := os.LookupEnv("FASTGRPC_RAW")
 	return set && v != "on"
 }()
 
-// raceOn is set under the race detector, which learns the order of socket operations only
-// from package syscall. Each operation is then accompanied by one of package syscall, with
-// no bytes.
+// raceOn is set under the race detector, which learns the order of socket operations only from
+// package syscall. Each operation is then accompanied by one of that package, without bytes.
 var raceOn bool
 
 // readSocket reads the bytes that have come, or returns EAGAIN. It does not wait.

@@ -83,9 +83,9 @@ func (c *Conn) feed(n int) error {
 	return nil
 }
 
-// throttle makes the reader wait, without the lock, until the output that it must not
-// add to is being written. A peer that does not read is thereby not read either: its
-// frames wait on its own side. Grpc-go does the same.
+// throttle makes the reader wait, without the lock, until the output that it must not add to is
+// being written. The frames of a peer that does not read wait on its own side. Grpc-go does so
+// too.
 func (c *Conn) throttle() {
 	for c.err == nil && c.machine.Throttled() {
 		c.throttled = true

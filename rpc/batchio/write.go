@@ -25,13 +25,12 @@ func (c *Conn) Flush() {
 	}
 }
 
-// FlushBatch is Flush for callers that have just queued a unary call or a response. Once
-// the batch holds three fifths of the open calls, or a few long ones, it is written at once:
-// the peer works on it while the other calls queue. (A single long call is left to the
-// writer: otherwise short calls beside it were measured to take half as long again.) Waiting
-// for all calls, as the writer does when it yields, makes the two ends take turns. With 50
-// callers on one connection and one CPU per end, this was measured to cost two fifths of the
-// throughput.
+// FlushBatch is Flush for callers that have just queued a unary call or a response. Once the
+// batch holds three fifths of the open calls, or a few long ones, it is written at once: the
+// peer works on it while the other calls queue. (A single long call is left to the writer:
+// otherwise short calls beside it take half as long again.) Waiting for all calls, as the writer
+// does when it yields, makes the two ends take turns: with 50 callers on one connection, it cost
+// two fifths of the throughput.
 func (c *Conn) FlushBatch() {
 	if c.writer != nil && !c.writing && c.err == nil {
 		if ending, open := c.machine.Ending(); ending >= max(c.leastBatch(), open*3/5) || ending >= 2 && c.machine.Pending() >= MinOutput {
@@ -91,11 +90,10 @@ func (c *Conn) finishWrite(err error) {
 	}
 }
 
-// tuneOutputLimit measures how fast the socket accepts long writes, and limits the
-// output queue to what it accepts in queueTime. On a slow link, a short message then
-// does not wait long behind long ones. On a fast link, there are fewer and longer
-// writes: a stream over loopback was measured to cost a quarter less than with a fixed
-// limit of 256 KiB.
+// tuneOutputLimit measures how fast the socket accepts long writes, and limits the output queue
+// to what it accepts in queueTime. On a slow link, a short message does not wait long behind
+// long ones. On a fast link, writes are fewer and longer: a stream over loopback costs a quarter
+// less.
 func (c *Conn) tuneOutputLimit(n int, took time.Duration) {
 	now := float64(n) / max(took, time.Microsecond).Seconds()
 	c.writeRate += (now - c.writeRate) / 8

@@ -2,16 +2,15 @@ package rpccall
 
 import "sync"
 
-// Workers run the calls of a server on reused goroutines. A worker takes calls from the
-// queue until it is empty, so most calls need neither a new stack nor a wake-up.
+// Workers run the calls of a server on reused goroutines. A worker takes calls from the queue
+// until it is empty, so most calls need neither a new stack nor a wake-up.
 //
-// A slow handler never delays another call: a worker that takes a call while more are
-// queued wakes another worker, as the Go scheduler does with its threads. Usually the
-// queue is empty when that worker runs, which costs little per batch of calls.
+// A slow handler never delays another call: a worker that takes a call while more are queued
+// wakes another worker. Usually the queue is empty when that one runs, which costs little per
+// batch of calls.
 //
-// The alternative, running handlers on the reader goroutine, was measured even without
-// the watchdog that it would need: with 50 callers it gained nothing, at 64 B or 4 KiB,
-// and with one caller about 6 % of a call's CPU.
+// Running handlers on the reader goroutine was measured to gain nothing with 50 callers, and 6 %
+// of a call's CPU with one, even without the watchdog that it would need.
 type Workers[C any] struct {
 	// Serve runs a call. It is set before the first Push.
 	Serve func(C)
@@ -106,9 +105,8 @@ func (w *Workers[C]) Close() {
 // Wait returns when all workers have ended, after Close.
 func (w *Workers[C]) Wait() { w.active.Wait() }
 
-// A Queue holds the messages that a call has received and not read, oldest first. It has
-// memory for the one message of most calls. Its owner guards it. A Queue that is not empty
-// must not be copied.
+// A Queue holds the messages that a call has received and not read, oldest first. It has memory
+// for the one message of most calls. Unless it is empty, it must not be copied.
 type Queue[M any] struct {
 	items []M
 	first [1]M

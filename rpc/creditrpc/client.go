@@ -92,8 +92,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Connect opens the connection, if there is none. It returns when the connection is open or
-// opening it has failed.
+// Connect opens the connection, if there is none, and returns when that is done or has failed.
 func (c *Client) Connect(ctx context.Context) error {
 	_, err := c.pick(ctx, false)
 	return err
@@ -242,8 +241,7 @@ type callInfo struct {
 	creds []credentials.PerRPCCredentials
 }
 
-// readOptions reads a call's options. Those that are not grpc-go's are for the program's
-// interceptors.
+// readOptions reads a call's options. Those of the program's interceptors are ignored.
 func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
 	info := callInfo{creds: c.opts.perRPC}
 	info.MaxSend, info.MaxReceive = c.opts.maxSend, c.opts.maxReceive

@@ -160,8 +160,7 @@ func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)
 	return func(o *clientOptions) { o.dial = dial }
 }
 
-// WithWindow bounds the bytes of answers that the server may have sent on a connection and this
-// end has not taken in, 4 MiB by default.
+// WithWindow does for answers what [Window] does for requests. It is 4 MiB by default.
 func WithWindow(bytes int) ClientOption { return func(o *clientOptions) { o.window = int64(bytes) } }
 
 // WithStreamWindow bounds the unread bytes of a stream, 256 KiB by default.
@@ -179,8 +178,7 @@ func WithMaxMetadata(bytes int) ClientOption {
 	return func(o *clientOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
 
-// WithKeepAlive pings the server after a time of silence, and closes the connection if no answer
-// comes within the timeout. By default there are no pings.
+// WithKeepAlive does for a client what [KeepAlive] does for a server.
 func WithKeepAlive(silence, timeout time.Duration) ClientOption {
 	return func(o *clientOptions) { o.silence, o.pingTimeout = silence, timeout }
 }

@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// ErrServerStopped is returned by Serve after Stop or GracefulStop was called before it. It is
-// grpc-go's.
+// ErrServerStopped, grpc-go's, is returned by Serve after Stop or GracefulStop.
 var ErrServerStopped = grpc.ErrServerStopped
 
 var errStopping = errors.New("creditrpc: server is stopping")

@@ -1,8 +1,7 @@
-// Package h2 implements HTTP/2 (RFC 9113) for clients and servers, as a pure state
-// machine: bytes and a clock reading go in, events and bytes to send come out. It opens no
-// socket, starts no goroutine and takes no lock, so a test can feed it frames in any order.
-// Package batchio owns the socket and the mutex that guards a [Conn], which is a
-// batchio.Machine.
+// Package h2 implements HTTP/2 (RFC 9113) for clients and servers, as a pure state machine:
+// bytes and a clock reading go in, events and bytes to send come out. It opens no socket, starts
+// no goroutine and takes no lock. Package batchio owns the socket and the mutex that guards a
+// [Conn].
 //
 // How bytes pass through it:
 //
@@ -40,7 +39,7 @@
 // Everything that a peer can make this end keep or do is bounded: memory by three accounts
 // (memory.go), and frames of no use by a budget (frame.go).
 //
-// This package must not know gRPC: message prefixes, statuses and metadata belong to its
+// This package must not know gRPC: prefixes of messages, statuses and metadata belong to its
 // owners.
 package h2
 

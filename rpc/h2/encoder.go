@@ -81,9 +81,8 @@ func (e *encoder) appendBlock(dst []byte, fixed *FixedFields, extra []hpack.Head
 	return appendLiterals(dst, extra)
 }
 
-// appendFixed encodes fixed fields with the dynamic table. If that inserts an entry, the
-// indexes in all cached blocks are wrong, so it drops them. The block is cached when it
-// is next encoded, as indexes only.
+// appendFixed encodes fixed fields with the dynamic table. If that inserts an entry, the indexes
+// in all cached blocks are wrong, and this block is cached only when it is next encoded.
 func (e *encoder) appendFixed(dst []byte, fixed *FixedFields) []byte {
 	start := len(dst)
 	if e.insertions >= maxInsertions {

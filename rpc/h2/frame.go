@@ -68,12 +68,11 @@ func unpad(h FrameHeader, p []byte) ([]byte, bool) {
 	return p[1 : len(p)-int(p[0])], true
 }
 
-// A budget bounds frames that cost work without progress, such as pings nobody needs,
-// settings, empty DATA, stream errors or frames on closed streams. Frames that a conforming
-// peer must send are free: updates of windows that this end has used, acknowledgements,
-// resets of open streams, and frames that were under way when this end closed their stream.
-// Calls and time earn credit. Without a budget, a peer could keep the connection busy for
-// nothing (CVE-2019-9512 and related, CVE-2025-8671).
+// A budget bounds frames that cost work without progress, such as pings nobody needs, settings,
+// empty DATA, stream errors or frames on closed streams (CVE-2019-9512 and related,
+// CVE-2025-8671). What a conforming peer must send is free: updates of windows that this end has
+// used, acknowledgements, resets of open streams, and frames under way when this end closed
+// their stream. Calls and time earn credit.
 type budget struct {
 	credit  int
 	last    time.Duration

@@ -6,17 +6,15 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// This file is the account of the memory that a peer makes this end keep. It has three
-// parts, each with a limit of Config.MemoryLimit, so that none uses up the room of
-// another. Bytes are counted at their cost in memory, not as they are on the wire.
+// This file is the account of the memory that a peer makes this end keep, at its cost in memory.
+// Each of its three parts may have Config.MemoryLimit, so that none uses up the room of another.
 //
 //	part                                  what happens at its limit
 //	records: calls and their metadata     a new call is refused
 //	content: received and not yet used    windows shrink; long messages take turns
 //	answers: not taken by the peer        no more calls begin (servers only)
 //
-// A peer that is only in a hurry notices none of this. No call is refused because messages
-// are under way: they wait until there is room.
+// No call is refused because messages are under way: they wait until there is room.
 
 const (
 	// streamCost is the memory of a stream without its metadata: its record, its context
@@ -30,9 +28,8 @@ const (
 	maxReplies = 64 << 10
 )
 
-// Throttled reports whether the caller must let the output be written before it feeds
-// more, because the peer does not read. Answers that wait for windows do not count: only
-// feeding more can open them.
+// Throttled reports whether the output must be written before more is fed, because the peer does
+// not read. Answers that wait for windows do not count: only feeding more can open them.
 func (c *Conn) Throttled() bool {
 	return c.out != nil && (c.out.Answers > maxReplies || c.outputFull() && c.queued > c.cfg.MemoryLimit/8)
 }
@@ -76,14 +73,14 @@ func (c *Conn) recordFreed() {
 
 // Content.
 //
-// While there is room, each stream offers Config.StreamWindow. When a quarter of the
-// limit is used, streams offer a small window instead: enough for short messages and for
-// the beginnings of long ones, which say how long they are. A long message then gets a
-// grant for all of its rest, in the order of arrival and as room allows. So a sender never
-// works in crumbs, and the messages under way are completed instead of all being begun.
+// While there is room, each stream offers Config.StreamWindow. When a quarter of the limit is
+// used, streams offer a small window instead: enough for short messages and for the beginnings
+// of long ones, which say how long they are. A long message then gets a grant for all of its
+// rest, in the order of arrival and as room allows. So the messages under way are completed
+// instead of all being begun.
 //
-// The connection's window is renewed when content arrives, not when it is used, so that
-// no stream waits for another's reader.
+// The connection's window is renewed when content arrives, not when it is used, so that no
+// stream waits for another's reader.
 
 const (
 	// Bounds of a small window. In between, all streams share half of the room left.
@@ -229,15 +226,14 @@ func (c *Conn) offer(s *Stream, n int64) {
 
 // Answers.
 //
-// A server cannot know how long an answer will be, and the handlers that work on a burst
-// of calls may all answer before the peer has taken a byte. So calls begin as packets do
-// in TCP: some at first, and more with each answer that the peer takes. A call that
-// may not begin is parked. While more answers than the limit wait for the peer, a call
-// begins only in exchange for an answer that the peer takes: one that reads keeps all its
-// calls going, and one that does not gets no further.
+// A server cannot know how long an answer will be, and all handlers of a burst of calls may
+// answer before the peer has taken a byte. So calls begin as packets do in TCP: some at first,
+// and more with each answer that the peer takes. A call that may not begin is parked. While more
+// answers than the limit wait for the peer, a call begins only in exchange for an answer that it
+// takes.
 //
-// Handlers that wait, for each other or for events, would hold up the parked calls for
-// ever. The owner's timer calls Relieve as long as there are any.
+// Handlers that wait, for each other or for events, would hold up the parked calls for ever. The
+// owner's timer calls Relieve as long as there are any.
 
 const (
 	// FirstCalls limits the calls at work before the peer has taken an answer.
@@ -290,9 +286,8 @@ func (c *Conn) Unpark() *Stream {
 	return s
 }
 
-// Relieve lets more calls begin although no call has ended, unless the peer has taken
-// nothing since it was last called although there is something. It reports whether any are
-// parked still.
+// Relieve lets more calls begin although no call has ended, unless the peer has taken nothing
+// since it was last called although there is something. It reports whether any are still parked.
 func (c *Conn) Relieve() bool {
 	takes := c.queued == 0 || c.contentSent != c.relievedAt
 	c.relievedAt = c.contentSent

@@ -133,9 +133,8 @@ func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) erro
 	return nil
 }
 
-// dataOnClosed handles DATA on a closed stream (section 5.1). After this end's reset, the
-// peer may still send as much as the stream's window allowed, which costs no more than on
-// an open stream. Anything else is an error.
+// dataOnClosed handles DATA on a closed stream (section 5.1). After this end's reset, the peer
+// may still send as much as the stream's window allowed. Anything else is an error.
 func (c *Conn) dataOnClosed(h FrameHeader) error {
 	if h.Length > 0 && take(&c.late.bytes, int64(h.Length)) || h.Length == 0 && take(&c.late.ends, 1) {
 		return nil

@@ -144,10 +144,10 @@ func take[T int | int64](left *T, n T) bool {
 	return true
 }
 
-// A table holds the open streams by identifier. Identifiers grow by two and most streams
-// are short, so nearly all streams are in a ring, indexed by the identifier's low bits.
-// The ring grows with the number of streams. Beyond its largest size, a stream moves to
-// the map when a newer one needs its place.
+// A table holds the open streams by identifier. Nearly all are in a ring, indexed by the
+// identifier's low bits, which grows with their number: identifiers grow by two, and most
+// streams are short. Beyond the largest ring, a stream moves to the map when a newer one needs
+// its place.
 type table struct {
 	ring  []*Stream
 	older map[uint32]*Stream
