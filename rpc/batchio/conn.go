@@ -125,8 +125,7 @@ func (c *Conn) Start(running *sync.WaitGroup) {
 // Err returns the reason why the connection ended, or nil. The lock is held.
 func (c *Conn) Err() error { return c.err }
 
-// Close ends the connection. Queued frames are still written, for at most
-// finalWriteTimeout.
+// Close ends the connection. Queued frames are still written, for at most finalWriteTimeout.
 func (c *Conn) Close(err error) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -194,8 +193,7 @@ type Machine interface {
 // A Role holds the methods in which a library's clients and servers differ. All methods but
 // StartCalls and OnClosed are called with the lock held.
 type Role interface {
-	// StreamsChanged is called after frames were received or sent, which may have ended
-	// calls.
+	// StreamsChanged is called after frames were received or sent, which may have ended calls.
 	StreamsChanged()
 	// StartCalls runs the calls that received frames have completed.
 	StartCalls()
@@ -210,16 +208,14 @@ type Role interface {
 type Counters struct {
 	CallsStarted, CallsSucceeded, CallsFailed uint64
 	BytesIn, BytesOut                         uint64
-	// Reads and Writes count system calls: calls per write show how well frames are
-	// batched.
+	// Reads and Writes count system calls: calls per write show how well frames are batched.
 	Reads, Writes uint64
 }
 
 // sends counts the process's calls of sendto. The kernel's own count of writes omits them.
 var sends atomic.Int64
 
-// Sends returns the number of times this process has called sendto to write to its
-// connections.
+// Sends returns the number of times this process has called sendto to write to its connections.
 func Sends() int64 { return sends.Load() }
 
 // Sum returns the sum of two counters. It is not a method because a library's users see the

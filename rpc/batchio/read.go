@@ -8,8 +8,7 @@ import (
 // maxFramesPerLock bounds how long the reader holds the lock.
 const maxFramesPerLock = 64
 
-// read is the reader's loop. It returns when the socket fails or the peer breaks the
-// protocol.
+// read is the reader's loop. It returns when the socket fails or the peer breaks the protocol.
 func (c *Conn) read() {
 	defer c.running.Done()
 	source := func() (int, error) { return c.nc.Read(c.room()) }
@@ -47,8 +46,7 @@ func (c *Conn) read() {
 
 var errClosed = errors.New("batchio: connection closed")
 
-// feed passes all whole frames of the chunk, to which n bytes were added, to the state
-// machine.
+// feed passes all whole frames of the chunk, to which n bytes were added, to the state machine.
 func (c *Conn) feed(n int) error {
 	now := time.Since(Epoch)
 	c.LastRead.Store(int64(now))

@@ -100,8 +100,7 @@ func (c *Conn) tuneOutputLimit(n int, took time.Duration) {
 	c.machine.SetOutputLimit(int(min(max(c.writeRate*queueTime.Seconds(), MinOutput), MaxOutput)))
 }
 
-// write is the writer's loop. It closes the socket after the connection has ended, and
-// returns.
+// write is the writer's loop. It closes the socket after the connection has ended, and returns.
 func (c *Conn) write() {
 	defer c.running.Done()
 	c.Mu.Lock()
@@ -178,8 +177,7 @@ func (p Payload) Release() {
 // An Output holds the frames to be written, in order. Short frames are copied into one
 // buffer, the tail; long payloads are referenced between slices of it.
 type Output struct {
-	// Answers counts the bytes of replies to the peer's frames. The state machine limits
-	// them.
+	// Answers counts the bytes of replies to the peer's frames. The state machine limits them.
 	Answers  int
 	segments [][]byte
 	owners   []Releaser

@@ -53,8 +53,7 @@ var closedChan = func() chan struct{} {
 // Deadline returns the deadline that the client sent.
 func (c *Context) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
-// Done returns a channel that is closed when the call ends, is cancelled or passes its
-// deadline.
+// Done returns a channel that is closed when the call ends, is cancelled or passes its deadline.
 func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -239,8 +239,7 @@ const (
 
 var errShortBlock = errors.New("http2: truncated header block")
 
-// scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding
-// them.
+// scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding them.
 func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	for len(p) > 0 {
 		prefix := uint8(4)

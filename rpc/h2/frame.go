@@ -20,8 +20,7 @@ const (
 	defaultHeaderTable = 4096
 )
 
-// A ConnError ends the connection. The Conn has already put the GOAWAY for it into its
-// output.
+// A ConnError ends the connection. The Conn has already put the GOAWAY for it into its output.
 type ConnError struct {
 	Code   http2.ErrCode
 	Reason string

@@ -11,8 +11,7 @@ import (
 // to the median. A few long messages at a time are sent by turns until they are complete,
 // since the peer must keep every message that has begun.
 const (
-	// quantum is the number of bytes that a stream sends per turn. Messages that fit are
-	// short.
+	// quantum is the number of bytes that a stream sends per turn. Messages that fit are short.
 	quantum = ShortMessage
 	// maxPreferred is the number of bytes of short messages before a long one has a turn.
 	maxPreferred = 4 * quantum

@@ -169,8 +169,7 @@ func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
 	return c.spend("stream errors")
 }
 
-// Consume returns n received bytes to the stream's window, so that the peer may send
-// more.
+// Consume returns n received bytes to the stream's window, so that the peer may send more.
 func (c *Conn) Consume(s *Stream, n int) {
 	c.consume(s, n)
 	c.GrantContent()

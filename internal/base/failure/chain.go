@@ -57,8 +57,7 @@ func alertOf(err error) string {
 	if alert, ok := errors.AsType[tls.AlertError](err); ok {
 		return alertName(alert)
 	}
-	// Over TCP the alert's type is not exported, but only crypto/tls uses these
-	// operations.
+	// Over TCP the alert's type is not exported, but only crypto/tls uses these operations.
 	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
 		return alertName(op.Err)
 	}

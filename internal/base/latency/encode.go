@@ -23,9 +23,8 @@ func (h *Histogram) Encode() (string, error) {
 	return string(encoded), nil
 }
 
-// Decode reads the output of Encode, or of an HdrHistogram of another language with
-// the same lowest value (1 ns) and digits (3). Sum, minimum and maximum are as exact
-// as the buckets.
+// Decode reads the output of Encode, or of an HdrHistogram of another language with the same
+// lowest value (1 ns) and digits (3). Sum, minimum and maximum are as exact as the buckets.
 func Decode(encoded string) (*Histogram, error) {
 	decoded, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {

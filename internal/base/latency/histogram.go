@@ -169,9 +169,8 @@ func MergeDistributions(parts ...Distribution) (Distribution, error) {
 	return all.Distribution()
 }
 
-// Recorder counts durations in one goroutine: Record takes no lock, allocates
-// nothing and shares no cache line with other recorders. [Histogram.Add] must wait
-// until that goroutine is done.
+// Recorder counts durations in one goroutine: Record takes no lock, allocates nothing and shares
+// no cache line with other recorders. [Histogram.Add] must wait until that goroutine is done.
 type Recorder struct {
 	memory[int64] // indexed by fineBucket
 	totals

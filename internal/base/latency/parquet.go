@@ -96,8 +96,7 @@ func (f *parquetFile) end() error {
 	return f.err
 }
 
-// A block of DELTA_BINARY_PACKED, and the parts of it that have a width of their
-// own.
+// A block of DELTA_BINARY_PACKED, and the parts of it that have a width of their own.
 const (
 	deltaBlock     = 128
 	deltaMiniblock = 32
@@ -134,8 +133,7 @@ func packDeltas(values []int64) []byte {
 	return packed
 }
 
-// packBits appends the values less base at a width in bits, the first in the lowest
-// bits.
+// packBits appends the values less base at a width in bits, the first in the lowest bits.
 func packBits(packed []byte, values []int64, base int64, width int) []byte {
 	var pending uint64 // fewer than 8 bits between two values
 	used := 0

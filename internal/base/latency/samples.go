@@ -88,8 +88,7 @@ func (l *SampleLog) All() iter.Seq[Sample] {
 	}
 }
 
-// Close frees the memory. The log must not be used afterwards; a second Close does
-// nothing.
+// Close frees the memory. The log must not be used afterwards; a second Close does nothing.
 func (l *SampleLog) Close() {
 	for _, chunk := range l.chunks {
 		chunk.Close()

@@ -1,11 +1,9 @@
-// Package lists groups, converts and searches slices in the ways that package slices
-// does not.
+// Package lists groups, converts and searches slices in the ways that package slices does not.
 package lists
 
 import "slices"
 
-// GroupBy puts the items with equal keys together, in the order in which the keys first
-// appear.
+// GroupBy puts the items with equal keys together, in the order in which the keys first appear.
 func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	place := map[K]int{}
 	var groups [][]T

@@ -217,8 +217,7 @@ func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	return c, true
 }
 
-// signChange returns the neighbours between which the estimates change sides for the
-// last time.
+// signChange returns the neighbours between which the estimates change sides for the last time.
 func signChange(stretch []difference) (before, after difference) {
 	i := len(stretch) - 1
 	for stretch[i-1].logRatio*stretch[i].logRatio > 0 {

@@ -7,8 +7,7 @@ import (
 	"math"
 )
 
-// ErrNoKnee is returned for a curve without a knee, or without one whose place the trials
-// show.
+// ErrNoKnee is returned for a curve without a knee, or without one whose place the trials show.
 var ErrNoKnee = errors.New("the curve has no knee")
 
 const (

@@ -66,8 +66,7 @@ func DecodeBinary(v string) (string, error) {
 	return string(data), err
 }
 
-// CheckMetadata returns an error for keys and values that HTTP/2 header fields cannot
-// carry.
+// CheckMetadata returns an error for keys and values that HTTP/2 header fields cannot carry.
 func CheckMetadata(md metadata.MD) error {
 	for name, values := range md {
 		switch {
