@@ -124,6 +124,7 @@ type Look struct {
 	names   names
 	answer  Answer
 	kind    Kind
+	paths   map[string]path // by their texts, as they are written in expressions
 
 	decoded    any
 	decodedErr error
@@ -143,7 +144,7 @@ type names struct {
 
 // NewLook returns a Look at answers of a kind.
 func NewLook(kind Kind) *Look {
-	l := &Look{kind: kind}
+	l := &Look{kind: kind, paths: map[string]path{}}
 	l.names.JSON, l.names.Header = l.json, l.header
 	return l
 }
@@ -174,9 +175,13 @@ func (l *Look) run(e *expression) (any, error) {
 
 // json returns the value at a path of the body.
 func (l *Look) json(text string) (any, error) {
-	p, err := parsePath(text)
-	if err != nil {
-		return nil, err
+	p, known := l.paths[text]
+	if !known {
+		var err error
+		if p, err = parsePath(text); err != nil {
+			return nil, err
+		}
+		l.paths[text] = p
 	}
 	if !l.isDecoded {
 		l.isDecoded = true

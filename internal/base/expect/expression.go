@@ -188,86 +188,50 @@ func codeName(written string) (name string, is bool) {
 	return "", false
 }
 
-// A path leads to a value in JSON, from the outside to the inside.
-type path []step
+// A path leads to a value in JSON, from the outside to the inside: by the names of members and
+// the indexes of elements.
+type path []any
 
-// A step is a member's name, or an element's index.
-type step struct {
-	name  string
-	index int // where name is not set
-	named bool
-}
+var step = regexp.MustCompile(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)
 
 // parsePath reads .a.b[0]["c d"]; a dot alone is the whole.
 func parsePath(text string) (path, error) {
-	wrong := func() (path, error) {
-		return nil, fmt.Errorf(`json: found the path %q: want names behind dots and places in brackets, as in .items[0].id, or ["a name"]`, text)
-	}
 	if text == "." {
 		return path{}, nil
 	}
-	if text == "" {
-		return wrong()
-	}
 	var p path
-	for rest := text; rest != ""; {
-		var found step
-		var ok bool
-		switch rest[0] {
-		case '.':
-			found, rest, ok = parseName(rest[1:])
-		case '[':
-			found, rest, ok = parseBracket(rest[1:])
+	for rest := text; ; {
+		found := step.FindStringSubmatch(rest)
+		if found == nil {
+			break
 		}
-		if !ok {
-			return wrong()
+		if found[4] == "" {
+			p = append(p, found[1]+found[2]+found[3])
+		} else if index, err := strconv.ParseUint(found[4], 10, 31); err == nil {
+			p = append(p, int(index))
+		} else {
+			break
 		}
-		p = append(p, found)
+		if rest = rest[len(found[0]):]; rest == "" {
+			return p, nil
+		}
 	}
-	return p, nil
-}
-
-func parseName(rest string) (step, string, bool) {
-	end := strings.IndexAny(rest, ".[")
-	if end < 0 {
-		end = len(rest)
-	}
-	name := rest[:end]
-	if name == "" || strings.ContainsAny(name, " \t\n]\"'()") {
-		return step{}, rest, false
-	}
-	return step{name: name, named: true}, rest[end:], true
-}
-
-func parseBracket(rest string) (step, string, bool) {
-	if rest == "" {
-		return step{}, rest, false
-	}
-	if quote := rest[:1]; quote == `"` || quote == "'" {
-		name, behind, found := strings.Cut(rest[1:], quote+"]")
-		return step{name: name, named: true}, behind, found
-	}
-	digits, behind, found := strings.Cut(rest, "]")
-	index, err := strconv.ParseUint(digits, 10, 31)
-	return step{index: int(index)}, behind, found && err == nil
+	return nil, fmt.Errorf(`json: found the path %q: want names behind dots and places in brackets, as in .items[0].id, or ["a name"]`, text)
 }
 
 // of returns the value at the path, or nil.
 func (p path) of(value any) any {
-	for _, s := range p {
-		switch inside := value.(type) {
-		case map[string]any:
-			if !s.named {
+	for _, step := range p {
+		switch at := step.(type) {
+		case string:
+			members, _ := value.(map[string]any)
+			value = members[at]
+		case int:
+			elements, _ := value.([]any)
+			if at >= len(elements) {
 				return nil
 			}
-			value = inside[s.name]
-		case []any:
-			if s.named || s.index >= len(inside) {
-				return nil
-			}
-			value = inside[s.index]
-		default:
-			return nil
+			value = elements[at]
 		}
 	}
 	return plain(value)
