@@ -68,7 +68,8 @@ const unaryCall = "/grpc.testing.TestService/UnaryCall"
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	const calls, size = 64, 256 << 10
 	s := new(service)
-	a := attack(t, serve(t, NewServer(MaxCalls(calls)), s))
+	server := NewServer(MaxCalls(calls))
+	a := attack(t, serve(t, server, s))
 	a.names(unaryCall)
 	before := liveHeap()
 	for range calls {
@@ -77,21 +78,25 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	if err := a.flush(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	for was := int64(-1); was != s.calls.Load() || was == 0; time.Sleep(100 * time.Millisecond) {
-		was = s.calls.Load()
+	waitFor(t, "all calls ran", func() bool { return s.calls.Load() == calls })
+	if grown := liveHeap() - before; grown > 3*calls*size {
+		t.Errorf("%d unread answers of %d bytes keep %d", calls, size, grown)
 	}
 	// More calls than it was granted are a fault, whatever it has read.
 	for range calls {
 		a.request(nil, &testgrpc.SimpleRequest{ResponseSize: size})
 	}
 	_ = a.flush(time.Second)
-	time.Sleep(200 * time.Millisecond)
+	waitFor(t, "the connection is closed", func() bool { return openConns(server) == 0 })
 	if ran := s.calls.Load(); ran > 2*calls {
 		t.Errorf("%d calls ran", ran)
 	}
-	if grown := liveHeap() - before; grown > 3*calls*size {
-		t.Errorf("%d unread answers of %d bytes keep %d", calls, size, grown)
-	}
+}
+
+func openConns(s *Server) int {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	return len(s.conns.Open)
 }
 
 // One that goes on with calls for as long as handlers return: answers that lie at the server
@@ -148,9 +153,7 @@ func TestCancelledCallsKeepTheirPlaces(t *testing.T) {
 	var callers sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	callers.Go(func() { _, _ = c.UnaryCall(ctx, request([]byte("x"))) })
-	for s.now.Load() == 0 { // a connection takes longer than the rest may wait
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, "the first handler runs", func() bool { return s.now.Load() > 0 }) // a connection takes longer than the rest may wait
 	for range attempts {
 		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -185,9 +188,7 @@ func TestMetadataOfOpenCallsIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for was := int64(-1); was != s.now.Load() || was == 0; time.Sleep(100 * time.Millisecond) {
-		was = s.now.Load()
-	}
+	waitFor(t, "all handlers run", func() bool { return s.now.Load() == calls })
 	grown := liveHeap() - before
 	t.Logf("%d calls with %d bytes of metadata each keep %d", s.now.Load(), each, grown)
 	if grown > 2*calls*each {
@@ -198,7 +199,8 @@ func TestMetadataOfOpenCallsIsBounded(t *testing.T) {
 // Connections that say half a Hello, and nothing more, cost little.
 func TestHalfAHelloIsCheap(t *testing.T) {
 	const connections = 200
-	address := serve(t, NewServer(), new(service))
+	server := NewServer()
+	address := serve(t, server, new(service))
 	before := liveHeap()
 	for range connections {
 		a := attack(t, address)
@@ -207,7 +209,7 @@ func TestHalfAHelloIsCheap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(100 * time.Millisecond)
+	waitFor(t, "all connections are served", func() bool { return openConns(server) == connections })
 	if grown := (liveHeap() - before) / connections; grown > 64<<10 { // an idle connection of grpc-go's takes 54 KB
 		t.Errorf("each keeps %d bytes", grown)
 	} else {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
@@ -39,10 +38,11 @@ func (m *mute) StreamingOutputCall(in *testgrpc.StreamingOutputCallRequest, out 
 // tooMany messages were let through without any credit.
 const tooMany = 300_000
 
-// unread opens streams, sends messages that nobody reads until the senders stand still, and
-// returns how many they were. On a slow machine that may be early, which is no failure.
-func unread(t *testing.T, c testgrpc.TestServiceClient, m *mute, streams, size int, up bool) (messages int64) {
+// unread opens streams, sends messages that nobody reads until all senders wait for credit, and
+// returns how many they were.
+func unread(t *testing.T, client *Client, server *Server, m *mute, streams, size int, up bool) (messages int64) {
 	t.Helper()
+	c := testgrpc.NewTestServiceClient(client)
 	ctx, cancel := context.WithCancel(t.Context())
 	var senders sync.WaitGroup
 	t.Cleanup(func() {
@@ -71,10 +71,36 @@ func unread(t *testing.T, c testgrpc.TestServiceClient, m *mute, streams, size i
 			}
 		})
 	}
-	for before := int64(-1); before != m.sent.Load() || before == 0; time.Sleep(100 * time.Millisecond) {
-		before = m.sent.Load()
-	}
+	waitFor(t, "all senders wait for credit", func() bool {
+		return m.sent.Load() >= tooMany || waitingSenders(client, server) == streams
+	})
 	return m.sent.Load()
+}
+
+// waitingSenders counts the streams with a message that waits for credit. It returns -1 while
+// frames are under way.
+func waitingSenders(client *Client, server *Server) (streams int) {
+	look := func(c *conn) (in, out uint64) {
+		c.Mu.Lock()
+		defer c.Mu.Unlock()
+		for _, s := range c.link.All() {
+			if !s.Idle() {
+				streams++
+			}
+		}
+		return c.Counters.BytesIn, c.Counters.BytesOut + uint64(c.link.Pending())
+	}
+	server.conns.Mu.Lock()
+	open := server.conns.All()
+	server.conns.Mu.Unlock()
+	in, out := look(&open[0].conn)
+	client.conns.Mu.Lock()
+	cc := client.current
+	client.conns.Mu.Unlock()
+	if came, went := look(&cc.conn); came != out || went != in {
+		return -1
+	}
+	return streams
 }
 
 // What nobody reads takes no more memory than three times what its window says, what the senders
@@ -86,12 +112,13 @@ func TestUnreadMessagesCostWhatTheirWindowSays(t *testing.T) {
 		for _, size := range []int{0, 1, 30, 600, 4500, 20_000} {
 			t.Run(fmt.Sprintf("up=%v/%d", up, size), func(t *testing.T) {
 				m := new(mute)
-				c := testgrpc.NewTestServiceClient(dial(t, serve(t, NewServer(), m)))
-				if _, err := c.UnaryCall(t.Context(), request(nil)); err != nil {
+				server := NewServer()
+				client := dial(t, serve(t, server, m))
+				if _, err := testgrpc.NewTestServiceClient(client).UnaryCall(t.Context(), request(nil)); err != nil {
 					t.Fatal(err)
 				}
 				before := liveHeap()
-				messages := unread(t, c, m, streams, size, up)
+				messages := unread(t, client, server, m, streams, size, up)
 				grown := liveHeap() - before
 				t.Logf("%d messages, %d bytes each; %.2f of the windows", messages, grown/max(1, messages), float64(grown)/(streams*window))
 				if messages >= tooMany {
