@@ -21,7 +21,7 @@ type Context struct {
 	err      error
 	deadline time.Time
 	timer    *time.Timer
-	after    []*afterFunc
+	after    []*func()
 }
 
 var _ context.Context = (*Context)(nil)
@@ -40,8 +40,6 @@ func (c *Context) Init(call Call) { c.call = call }
 
 // SetDeadline sets the deadline. It must be called before other goroutines have the context.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
-
-type afterFunc struct{ f func() }
 
 // closedChan is returned by Done if its first call comes after the end.
 var closedChan = func() chan struct{} {
@@ -86,7 +84,7 @@ func (c *Context) AfterFunc(f func()) func() bool {
 		go f()
 		return func() bool { return false }
 	}
-	entry := &afterFunc{f}
+	entry := &f
 	c.after = append(c.after, entry)
 	c.startTimer()
 	return func() bool {
@@ -146,8 +144,8 @@ func (c *Context) end(err error) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	for _, e := range c.after {
-		go e.f()
+	for _, f := range c.after {
+		go (*f)()
 	}
 	c.after = nil
 }
@@ -155,21 +153,14 @@ func (c *Context) end(err error) {
 // Value returns the call's values, without the cost of a context.WithValue for each.
 func (c *Context) Value(key any) any { return c.call.ContextValue(key) }
 
-// Keys holds the keys of grpc-go's context values. Their types are unexported. To find them,
-// each is looked up once in a context whose Value records the key.
-var Keys = findKeys()
-
-// ContextKeys holds the keys of a call's incoming metadata, peer and ServerTransportStream.
-type ContextKeys struct{ Incoming, Peer, TransportStream any }
-
-func findKeys() (keys ContextKeys) {
-	keys.Incoming = KeyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) })
-	keys.Peer = KeyOf(func(ctx context.Context) { peer.FromContext(ctx) })
-	keys.TransportStream = KeyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
-	return keys
+// Keys holds the keys of grpc-go's context values, whose types are unexported.
+var Keys = struct{ Incoming, Peer, TransportStream any }{
+	KeyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) }),
+	KeyOf(func(ctx context.Context) { peer.FromContext(ctx) }),
+	KeyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) }),
 }
 
-// KeyOf returns the key that a function looks up in a context.
+// KeyOf returns the key that a function looks up in a context, whose Value records it.
 func KeyOf(lookup func(context.Context)) (key any) {
 	lookup(keyRecorder{context.Background(), &key})
 	return key

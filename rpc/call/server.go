@@ -182,33 +182,20 @@ func (s *Server[C, K]) begin() {
 // Stop closes listeners and connections at once, and cancels open calls. It waits for
 // handlers only if the config says so.
 func (s *Server[C, K]) Stop() {
-	for _, c := range s.beginStop() {
-		c.Close(s.config.Stopping)
-	}
-	s.endStop()
-	if s.config.WaitForHandlers {
-		s.Workers.Wait()
-	}
-	s.letServeReturn()
+	s.stop(func(c C) { c.Close(s.config.Stopping) }, s.config.WaitForHandlers)
 }
 
 // GracefulStop accepts no new calls and returns when the open ones have ended. A Stop
 // meanwhile ends them.
 func (s *Server[C, K]) GracefulStop() {
-	for _, c := range s.beginStop() {
-		c.Drain()
-	}
-	s.endStop()
-	s.Workers.Wait() // a lost connection's handlers may still run
-	s.letServeReturn()
+	s.stop(func(c C) { c.Drain() }, true) // a lost connection's handlers may still run
 }
 
-// beginStop closes the listeners and the connections that shake hands, and returns the open
-// connections. There will be no more.
-func (s *Server[C, K]) beginStop() []C {
+// stop closes the listeners and the connections that shake hands, ends the open ones, and waits
+// for all of them.
+func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	s.conns.Closed = true
+	s.conns.Closed = true // there will be no more
 	CloseOnce(s.stopping)
 	for lis := range s.listeners {
 		_ = lis.Close()
@@ -216,20 +203,20 @@ func (s *Server[C, K]) beginStop() []C {
 	for nc := range s.handshaking {
 		_ = nc.Close()
 	}
-	return s.conns.All()
-}
-
-// endStop waits for connections and handshakes. The workers end after their calls.
-func (s *Server[C, K]) endStop() {
+	open := s.conns.All()
+	s.conns.Mu.Unlock()
+	for _, c := range open {
+		end(c)
+	}
 	s.conns.Running.Wait()
 	s.accepting.Wait()
-	s.Workers.Close()
-}
-
-func (s *Server[C, K]) letServeReturn() {
+	s.Workers.Close() // they end after their calls
+	if waitForHandlers {
+		s.Workers.Wait()
+	}
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
-	CloseOnce(s.stopped)
+	CloseOnce(s.stopped) // lets Serve return
 }
 
 // Accept passes the listener's connections to handle until stopping is closed, and then

@@ -101,7 +101,7 @@ func (c *Client) Connect(ctx context.Context) error {
 // pick returns the connection, and opens one if there is none. If a dial has just failed, pick
 // returns its error, unless the call waits until the connection is ready.
 func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
-	for {
+	for waited := false; ; waited = true {
 		c.conns.Mu.Lock()
 		switch {
 		case c.conns.Closed:
@@ -111,10 +111,10 @@ func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
 			cc := c.current
 			c.conns.Mu.Unlock()
 			return cc, nil
-		case c.dialing == nil && c.failed != nil && !wait && time.Now().Before(c.retryAt):
+		case c.failed != nil && !wait && (waited || c.dialing == nil && time.Now().Before(c.retryAt)):
 			err := c.failed
 			c.conns.Mu.Unlock()
-			return nil, unavailable(err)
+			return nil, rpccall.WithCause(status.Newf(codes.Unavailable, "creditrpc: %v", err), err)
 		case c.dialing == nil:
 			c.dialing = make(chan struct{})
 			go c.connect(time.Until(c.retryAt)) // ends when it has a connection or an error
@@ -126,18 +126,7 @@ func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
 		case <-ctx.Done():
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
-		c.conns.Mu.Lock()
-		err := c.failed
-		c.conns.Mu.Unlock()
-		if err != nil && !wait {
-			return nil, unavailable(err)
-		}
 	}
-}
-
-// unavailable returns the error of calls that found no connection.
-func unavailable(err error) error {
-	return rpccall.WithCause(status.Newf(codes.Unavailable, "creditrpc: %v", err), err)
 }
 
 // connect opens a connection after a pause.

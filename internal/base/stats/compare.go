@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // A Verdict is the outcome of a comparison of A with B. Whether higher is better depends on
@@ -58,12 +60,8 @@ func (c Comparison) judge(rule Rule) Verdict {
 // judges them again: in a matrix without any difference, none is found with the given
 // confidence. Each interval stays that of its comparison alone.
 func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
-	p := make([]float64, len(comparisons))
-	for i, c := range comparisons {
-		p[i] = c.P
-	}
 	corrected := slices.Clone(comparisons)
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range Holm(lists.Map(comparisons, func(c Comparison) float64 { return c.P })) {
 		corrected[i].P = adjusted
 		corrected[i].Verdict = corrected[i].judge(rule)
 	}

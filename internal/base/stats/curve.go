@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // A Curve is a figure as a function of X, such as throughput over the number of clients.
@@ -39,11 +41,7 @@ func (c Curve) check() error {
 
 // means returns the mean of the trials at each X.
 func (c Curve) means() []float64 {
-	means := make([]float64, len(c.Y))
-	for i, trials := range c.Y {
-		means[i] = stat.Mean(trials, nil)
-	}
-	return means
+	return lists.Map(c.Y, func(trials []float64) float64 { return stat.Mean(trials, nil) })
 }
 
 // WithTrials returns the part of the curve that has at least the given number of trials at

@@ -20,7 +20,9 @@ func ForgetsNothing[T any](t testing.TB, plus func(a, b T) T, ignored map[string
 		for base := range 3 { // some fields matter in some sums only, as a false beside a true
 			a, b, c, d := filled[T](t, base), filled[T](t, base), filled[T](t, base), filled[T](t, base)
 			before := plus(*a, *b) // which may share memory with its operands
-			for path, leaf := range leaves(reflect.ValueOf([]*T{c, d}[operand]).Elem(), "") {
+			all := map[string]reflect.Value{}
+			leaves(reflect.ValueOf([]*T{c, d}[operand]).Elem(), "", all)
+			for path, leaf := range all {
 				kept := reflect.New(leaf.Type()).Elem()
 				kept.Set(leaf)
 				for _, by := range []int64{1, -1} { // one of them changes a sum that is the highest or the least
@@ -94,14 +96,8 @@ func settable(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// leaves returns the values without fields, by their paths.
-func leaves(v reflect.Value, path string) map[string]reflect.Value {
-	all := map[string]reflect.Value{}
-	add := func(v reflect.Value, path string) {
-		for path, leaf := range leaves(v, path) {
-			all[path] = leaf
-		}
-	}
+// leaves adds the values without fields to all, by their paths.
+func leaves(v reflect.Value, path string, all map[string]reflect.Value) {
 	switch v = settable(v); v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -112,16 +108,15 @@ func leaves(v reflect.Value, path string) map[string]reflect.Value {
 			case path != "":
 				name = path + "." + name
 			}
-			add(v.Field(i), name)
+			leaves(v.Field(i), name, all)
 		}
 	case reflect.Pointer:
-		add(v.Elem(), path)
+		leaves(v.Elem(), path, all)
 	case reflect.Slice, reflect.Array:
-		add(v.Index(0), path)
+		leaves(v.Index(0), path, all)
 	default:
 		all[path] = v
 	}
-	return all
 }
 
 // change gives a leaf another value: a number grows by the given amount.

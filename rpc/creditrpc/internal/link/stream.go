@@ -101,7 +101,7 @@ func (l *Link) Start(s *Stream) { l.enqueue(s, item{nothing: true}) }
 // All returns the streams that have not ended, including those whose calls have not begun.
 func (l *Link) All() []*Stream {
 	all := slices.Collect(maps.Values(l.streams))
-	for waiting := range l.sender.All() {
+	for _, waiting := range l.sender.All() {
 		if s := waiting.Of.(*Stream); s.state == unborn {
 			all = append(all, s)
 		}

@@ -16,8 +16,6 @@
 // Each frame costs its bytes and [Overhead], since a message of no bytes takes memory too.
 package credit
 
-import "iter"
-
 const (
 	// Turn is the most bytes of one turn.
 	Turn = 68 << 10
@@ -148,16 +146,13 @@ func (c *Sender) GrantStream(s *Stream, bytes int64) {
 func (c *Sender) Waiting() int { return c.opening.count }
 
 // All returns the streams that wait for a turn.
-func (c *Sender) All() iter.Seq[*Stream] {
-	return func(yield func(*Stream) bool) {
-		for _, q := range []*queue{&c.opening, &c.sending} {
-			for s := q.head; s != nil; s = s.next {
-				if !yield(s) {
-					return
-				}
-			}
+func (c *Sender) All() (all []*Stream) {
+	for _, q := range []*queue{&c.opening, &c.sending} {
+		for s := q.head; s != nil; s = s.next {
+			all = append(all, s)
 		}
 	}
+	return all
 }
 
 // admit lets calls begin, in the order in which they were made.
