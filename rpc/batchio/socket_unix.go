@@ -74,8 +74,7 @@ func newSocketWriter(nc net.Conn) *socketWriter {
 	return w
 }
 
-// tryOnce writes until the socket's buffer is full. It returns false to be called again
-// when there is room.
+// tryOnce writes until the socket's buffer is full, and then returns false to be called again.
 func (w *socketWriter) tryOnce(fd uintptr) (done bool) {
 	for len(w.buf) > 0 && w.err == nil {
 		n, err := writeSocket(int(fd), w.buf)
@@ -289,8 +288,7 @@ func (s *spinConn) Read(p []byte) (int, error) {
 	})
 }
 
-// spinUpTo calls once without waiting until it reads something, and after the duration most
-// lets it wait.
+// spinUpTo calls once without waiting until it reads something, or the time is over.
 func spinUpTo(most time.Duration, once func(wait bool) (int, error)) (int, error) {
 	for began := time.Now(); ; runtime.Gosched() {
 		n, err := once(false)

@@ -43,8 +43,7 @@ func (c *Conn) FlushBatch() {
 // minBatch is the least number of calls in a batch that a caller writes.
 const minBatch = 8
 
-// leastBatch returns minBatch, or 1 for a connection that spins: it has few calls, which
-// must not wait for the writer.
+// leastBatch returns minBatch, or 1 for a connection that spins: it has few calls.
 func (c *Conn) leastBatch() int {
 	if c.spinFor > 0 {
 		return 1
@@ -72,8 +71,7 @@ func (c *Conn) writeFromCaller() {
 	}
 }
 
-// takeOutput begins a write of the queued frames, and finishWrite ends it. The lock is
-// held for both.
+// takeOutput begins a write of the queued frames, and finishWrite ends it, with the lock held.
 func (c *Conn) takeOutput() *Output {
 	c.writing = true
 	batch := c.machine.TakeOutput()
@@ -200,8 +198,7 @@ func (o *Output) Len() int {
 	return o.size
 }
 
-// Tail returns the buffer that short frames are appended to. SetTail makes the appended
-// bytes a part of the output.
+// Tail returns the buffer for short frames. SetTail makes what was appended part of the output.
 func (o *Output) Tail() []byte { return o.buf }
 
 // SetTail stores buf, which is the tail with bytes appended.
@@ -246,8 +243,7 @@ func (o *Output) Written(n int) {
 	}
 }
 
-// Recycle releases the payloads. The output may be reused afterwards, by any connection. It does
-// nothing if o is nil.
+// Recycle releases the payloads. The output, which may be nil, may then be reused.
 func (o *Output) Recycle() {
 	if o == nil {
 		return

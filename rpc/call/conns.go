@@ -14,8 +14,7 @@ type Conn interface {
 	Start(running *sync.WaitGroup)
 }
 
-// Conns holds the open connections of a server or a client. Its lock also guards other
-// fields of its owner.
+// Conns holds the open connections of a server or a client. Its lock guards other fields too.
 type Conns[C Conn] struct {
 	Mu      sync.Mutex
 	Open    map[C]struct{}
@@ -68,8 +67,7 @@ const (
 	PingLost               // close the connection: the ping was not answered in time
 )
 
-// Check returns what to do now, and when to check again. lastRead is when the peer was last
-// heard of.
+// Check returns what to do now, and when to check again. The peer was last heard at lastRead.
 func (p *PingTimer) Check(now, lastRead time.Duration) (do PingAction, next time.Duration) {
 	if p.waits = p.waits && lastRead < p.sent; p.waits {
 		if left := p.Timeout - (now - p.sent); left > 0 {

@@ -24,8 +24,7 @@ type sizedMarshaler interface {
 	MarshalToSizedBufferVT([]byte) (int, error)
 }
 
-// Marshal encodes a protobuf message straight into the buffer that is sent. The caller
-// owns the buffer and fills in its prefix.
+// Marshal encodes a message into the buffer that is sent, whose prefix the caller fills in.
 func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
 	m, err := Measure(v, o)
 	if err != nil {
@@ -34,8 +33,7 @@ func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
 	return m.Marshal()
 }
 
-// A Measured is a message with a known size that is not encoded yet. The message must not
-// change until Marshal has returned.
+// A Measured is a message with its size. It must not change until Marshal has returned.
 type Measured struct {
 	Size   int // without the prefix
 	prefix int

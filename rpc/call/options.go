@@ -43,8 +43,7 @@ func (c *CallOptions) Apply(option grpc.CallOption) bool {
 	case grpc.MaxSendMsgSizeCallOption:
 		c.MaxSend = o.MaxSendMsgSize
 	default:
-		// The program's own options are for its interceptors; those that a later grpc-go
-		// adds are not.
+		// The program's own options are for its interceptors; a later grpc-go's are not.
 		return reflect.TypeOf(option).PkgPath() != reflect.TypeFor[grpc.EmptyCallOption]().PkgPath()
 	}
 	return true

@@ -30,8 +30,7 @@ type ServerConn interface {
 	Drain()
 }
 
-// ServerConfig holds what differs between the servers of two libraries. Every field but
-// Creds is required.
+// ServerConfig holds what differs between two libraries. All fields but Creds are required.
 type ServerConfig[C ServerConn] struct {
 	Library          string                           // its name begins errors and panics
 	Creds            credentials.TransportCredentials // nil: connections are cleartext
@@ -41,8 +40,7 @@ type ServerConfig[C ServerConn] struct {
 
 	// Prepare sets up a socket before its handshake.
 	Prepare func(net.Conn) net.Conn
-	// NewConn makes a connection that is not started yet. arrived is the time before the
-	// handshake, since batchio.Epoch.
+	// NewConn makes a connection, not started, that arrived at a time since batchio.Epoch.
 	NewConn func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) C
 }
 
@@ -66,8 +64,7 @@ type Server[C ServerConn, K any] struct {
 	stopped   chan struct{}  // closed when one of them has ended
 }
 
-// Init prepares a zero Server. The library owns conns, and removes from it the connections
-// that have ended.
+// Init prepares a zero Server. The library owns conns, and removes those that have ended.
 func (s *Server[C, K]) Init(config ServerConfig[C], conns *Conns[C]) {
 	s.config, s.conns = config, conns
 	s.listeners, s.handshaking = make(map[net.Listener]struct{}), make(map[net.Conn]struct{})
@@ -136,8 +133,7 @@ func (s *Server[C, K]) handshake(nc net.Conn) {
 	}()
 }
 
-// ServeConn serves a connection that the caller has accepted. It returns after the
-// handshake; the connection is then served in the background.
+// ServeConn returns after a connection's handshake, and serves it in the background.
 func (s *Server[C, K]) ServeConn(nc net.Conn) error {
 	s.begin()
 	arrived := time.Since(batchio.Epoch)
@@ -185,14 +181,12 @@ func (s *Server[C, K]) Stop() {
 	s.stop(func(c C) { c.Close(s.config.Stopping) }, s.config.WaitForHandlers)
 }
 
-// GracefulStop accepts no new calls and returns when the open ones have ended. A Stop
-// meanwhile ends them.
+// GracefulStop takes no new calls and returns when the open ones have ended, or Stop is called.
 func (s *Server[C, K]) GracefulStop() {
 	s.stop(func(c C) { c.Drain() }, true) // a lost connection's handlers may still run
 }
 
-// stop closes the listeners and the connections that shake hands, ends the open ones, and waits
-// for all of them.
+// stop closes listeners and handshaking connections, ends the open ones, and waits for all.
 func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	s.conns.Mu.Lock()
 	s.conns.Closed = true // there will be no more

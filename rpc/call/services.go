@@ -74,8 +74,7 @@ func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 	s.infos[desc.ServiceName] = info
 }
 
-// Lookup returns the method of a full name, or nil. It may be called after the last
-// RegisterService.
+// Lookup returns the method of a full name, or nil. Call it after the last RegisterService.
 func (s *services) Lookup(name string) *Method { return s.methods[name] }
 
 // WhyUnknown returns the reason for which Lookup returns nil.

@@ -9,8 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// StatusOf returns the status of a handler's error, as grpc-go computes it. It returns nil,
-// which is OK, for no error.
+// StatusOf returns the status of a handler's error, as grpc-go computes it; nil means OK.
 func StatusOf(err error) *status.Status {
 	if st, ok := status.FromError(err); ok {
 		return st

@@ -220,8 +220,7 @@ func NewConn(cfg Config, h Handler) *Conn {
 // OpenStreams returns the number of open streams.
 func (c *Conn) OpenStreams() int { return c.streams.n }
 
-// UnreleasedStreams returns the number of the peer's streams that hold a slot: they are
-// open or not yet released.
+// UnreleasedStreams counts the peer's streams that are open or not yet released.
 func (c *Conn) UnreleasedStreams() int { return c.unreleased }
 
 // SettingsReceived reports whether the peer's SETTINGS have been received.
@@ -230,8 +229,7 @@ func (c *Conn) SettingsReceived() bool { return c.gotSettings }
 // PeerMaxHeaderList returns the size of the largest header list that the peer accepts.
 func (c *Conn) PeerMaxHeaderList() uint64 { return c.peer.maxHeaderList }
 
-// Slots returns the number of streams that the peer accepts now, beyond the open ones. It
-// may be negative.
+// Slots returns the number of further streams that the peer accepts now. It may be negative.
 func (c *Conn) Slots() int {
 	if !c.Usable() {
 		return 0

@@ -49,8 +49,7 @@ type decoder struct {
 	scratch    []byte
 }
 
-// The cache is bounded in number and length of the blocks. Real requests have about a
-// dozen fields that repeat.
+// The cache is bounded. Real requests have about a dozen fields that repeat.
 const (
 	maxCachedSets  = 256
 	maxCachedBlock = 256
@@ -211,8 +210,7 @@ func (d *decoder) emit(f hpack.HeaderField) {
 	d.block.Rest = append(d.block.Rest, f)
 }
 
-// indexedPrefix returns the number of one-byte indexed fields (RFC 7541 section 6.1) that
-// block begins with.
+// indexedPrefix counts the one-byte indexed fields (RFC 7541 section 6.1) at the start of block.
 func indexedPrefix(block []byte) int {
 	for i, b := range block {
 		if b < 0x80 || b == 0xff {
@@ -222,8 +220,7 @@ func indexedPrefix(block []byte) int {
 	return len(block)
 }
 
-// changesTable reports whether a block inserts into the dynamic table or resizes it. It
-// also returns true for an invalid block.
+// changesTable reports whether a block changes the dynamic table, or is invalid.
 func changesTable(block []byte) bool {
 	kinds, err := scanBlock(block)
 	return err != nil || kinds&(kindInsert|kindResize) != 0
@@ -279,8 +276,7 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	return kinds, nil
 }
 
-// scanInt reads an integer with an n-bit prefix, RFC 7541 section 5.1. Like package hpack,
-// it takes nine further bytes.
+// scanInt reads an integer with an n-bit prefix, RFC 7541 section 5.1, of at most ten bytes.
 func scanInt(p []byte, n uint8) (uint64, []byte, error) {
 	if len(p) == 0 {
 		return 0, nil, errShortBlock

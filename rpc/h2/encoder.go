@@ -51,8 +51,7 @@ func newEncoder() *encoder {
 	return e
 }
 
-// setTableLimit applies the peer's SETTINGS_HEADER_TABLE_SIZE. The next block must begin
-// with the size update.
+// setTableLimit applies SETTINGS_HEADER_TABLE_SIZE. The next block must begin with the update.
 func (e *encoder) setTableLimit(size uint32) {
 	e.hpack.SetMaxDynamicTableSizeLimit(size)
 	e.insertions = 0

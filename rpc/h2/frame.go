@@ -81,8 +81,7 @@ type budget struct {
 
 const (
 	budgetMax = 10000
-	// creditPerSentFrame lets a peer answer each HEADERS or DATA frame with pings, as
-	// bandwidth estimators do.
+	// creditPerSentFrame lets a peer answer each frame with pings, as bandwidth estimators do.
 	creditPerSentFrame = 4
 	// A peer may update the stream's and the connection's window once per frame, and once
 	// per 256 bytes of it: some do so whenever their caller has read something.

@@ -17,8 +17,7 @@ import (
 // No call is refused because messages are under way: they wait until there is room.
 
 const (
-	// streamCost is the memory of a stream without its metadata: its record, its context
-	// and, on a server, its handler's goroutine.
+	// streamCost is the memory of a stream: its record, its context and a server's goroutine.
 	streamCost = 2 << 10
 	// fieldCost is the memory of a field beyond its size, as metadata in a map.
 	fieldCost = 128
@@ -54,8 +53,7 @@ func (b *Block) cost() int {
 	return int(b.size) + n*fieldCost
 }
 
-// limitStreams tells the peer that it may have no more streams than now, because their
-// records use up the memory.
+// limitStreams tells the peer to open no further streams: their records use up the memory.
 func (c *Conn) limitStreams() {
 	if n := max(1, c.streams.n); n < c.maxStreams {
 		c.maxStreams = n
@@ -93,12 +91,10 @@ const (
 // content returns the memory that received content uses.
 func (c *Conn) content() int { return int(c.cfg.Kept.Bytes()) }
 
-// CopyContent reports whether the Handler should copy content that it keeps, so that large
-// buffers become free: more than half of the limit is kept.
+// CopyContent reports whether content that is kept should be copied, to free large buffers.
 func (c *Conn) CopyContent() bool { return c.content() > c.cfg.MemoryLimit/2 }
 
-// smallWindows reports whether streams offer small windows, or will once the peer has
-// acknowledged them.
+// smallWindows reports whether streams offer small windows, or will once the peer agrees.
 func (c *Conn) smallWindows() bool { return c.nextWindow < c.cfg.StreamWindow }
 
 // tuneWindow chooses the window that each stream offers. It is called before each renewal
@@ -322,8 +318,7 @@ func (c *Conn) workAgain(s *Stream) {
 	}
 }
 
-// callEnded is called when a call has ended at both ends. taken reports whether the peer has
-// its answer.
+// callEnded is called when a call has ended at both ends; taken: the peer has its answer.
 func (c *Conn) callEnded(s *Stream, taken bool) {
 	c.rested(s)
 	if s.begun && taken && !c.answersFull {
@@ -340,8 +335,7 @@ func (p *pending) cost() int {
 	return n
 }
 
-// queueGrown counts an entry of a stream's queue. A client's queues are not counted: its
-// own callers fill them.
+// queueGrown counts an entry of a server's queue. A client's are filled by its own callers.
 func (c *Conn) queueGrown(s *Stream, p *pending) {
 	if c.cfg.Client {
 		return

@@ -53,8 +53,7 @@ func (c *Conn) spendMany(n int, what string) error {
 	return nil
 }
 
-// answered counts the output beyond its first bytes as an answer to the peer's frame.
-// before is the number of bytes that were pending before the answer.
+// answered counts the output as an answer to the peer's frame, except what was pending before.
 func (c *Conn) answered(before int) { c.output().Answers += c.Pending() - before }
 
 // answerReset resets a stream that is not open.

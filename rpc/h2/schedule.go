@@ -30,8 +30,7 @@ const maxSentFrame = 256 << 10
 
 func (c *Conn) frameLimit() int { return min(c.peer.maxFrame, maxSentFrame) }
 
-// sendable returns the number of bytes that the stream may put into the output now, or -1
-// if the output is full.
+// sendable returns the bytes that the stream may send now, or -1 if the output is full.
 func (c *Conn) sendable(s *Stream) int {
 	if c.outputFull() {
 		return -1
@@ -78,8 +77,7 @@ func (c *Conn) scheduleIfSendable(s *Stream) {
 	}
 }
 
-// sendScheduled lets the scheduled streams send while the output and the connection
-// window allow it.
+// sendScheduled lets the scheduled streams send while output and connection window allow it.
 func (c *Conn) sendScheduled() {
 	for !c.outputFull() {
 		from := c.nextList()

@@ -150,8 +150,7 @@ func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
 	}
 }
 
-// resetStream sends a reset. Until the peer knows, it may send as much as the stream's
-// window allows.
+// resetStream sends a reset. Until it arrives, the peer may use up the stream's window.
 func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
 	c.appendReset(s.id, code)
 	if !s.remoteClosed {
@@ -187,8 +186,7 @@ func (c *Conn) consume(s *Stream, n int) {
 	}
 }
 
-// creditConn renews the connection window when bytes are received, not when they are
-// consumed, so that no stream blocks the others.
+// creditConn renews the connection's window for received bytes: no stream blocks the others.
 func (c *Conn) creditConn() {
 	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.tuneWindow() {
 		c.renewConn()
@@ -228,8 +226,7 @@ func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
 	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameRSTStream, StreamID: id}, uint32(code))
 }
 
-// appendBlock writes a header block as HEADERS and, if it is longer than the peer's
-// maximum frame, CONTINUATION.
+// appendBlock writes a header block as HEADERS and, if it is long, CONTINUATION.
 func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags http2.Flags) {
 	c.Activity++
 	c.budget.sent(0)

@@ -60,8 +60,8 @@ const (
 	// a Gosched beside an idle processor wakes a thread for nothing, some 5 µs each time.
 	turnInterval = 200 * time.Microsecond
 
-	// motionlessPasses is the number of passes in a row that may read the same instant
-	// before Until concludes that spinning does not advance this clock.
+	// motionlessPasses is the number of passes that may read the same instant before Until
+	// sleeps.
 	motionlessPasses = 16
 )
 
@@ -89,8 +89,7 @@ func Until(instant int64) (spun time.Duration) {
 
 // spin spins until the instant and returns the CPU time that it took.
 func spin(instant int64) (spun time.Duration) {
-	// As many spinners as processors: each passes its turn on at once, or the
-	// last in the queue would come too late.
+	// As many spinners as processors: each passes its turn on, or the last would come too late.
 	processors := int64(runtime.GOMAXPROCS(0))
 	spinning.Add(1)
 	defer spinning.Add(-1)
@@ -127,41 +126,37 @@ var (
 	lastYield atomic.Int64 // instant at which one of them last yielded the CPU
 )
 
-// claim reports whether the interval since the last time is over and the caller is the
-// first to notice.
+// claim reports whether the caller is the first to notice that the interval is over.
 func claim(last *atomic.Int64, now int64, interval time.Duration) bool {
 	done := last.Load()
 	return now-done >= int64(interval) && last.CompareAndSwap(done, now)
 }
 
-// stepCosts limits what the steps of spin count as their own cost; longer times went to
-// other threads.
+// stepCosts limits what the steps of spin count as their own cost: the rest went to others.
 type stepCosts struct {
 	read  time.Duration // a pass that only reads the clock
 	turn  time.Duration // a pass that lets another goroutine run
 	yield time.Duration // yielding the CPU, on top of either
 }
 
-// costs is measured at start, in less than a millisecond, because machines differ by a
-// factor of several.
+// costs is measured at start, in less than a millisecond: machines differ severalfold.
 var costs = measureCosts()
 
 func measureCosts() (measured stepCosts) {
 	done := make(chan struct{})
-	// Not in this goroutine: during initialisation it is locked to its thread,
-	// and each Gosched would cost a change of threads.
+	// During initialisation this goroutine is locked to its thread: a Gosched would change it.
 	go func() {
 		defer close(done)
 		measured = stepCosts{
-			// Generous: without a yield only the kernel can interrupt, and
-			// never for so short a time.
+			// Generous: without a yield only the kernel can interrupt, and never for so short a
+			// time.
 			read: 4 * leastCost(Now, func() { Now() }),
 			turn: leastCost(Now, func() {
 				Now()
 				runtime.Gosched()
 			}),
-			// Beside busy processes each yield lasts as long as their turns, so
-			// only the CPU time tells its cost.
+			// Beside busy processes a yield lasts as long as their turns: only CPU time tells
+			// its cost.
 			yield: leastCost(cpuTime, yieldCPU),
 		}
 	}()
@@ -169,8 +164,8 @@ func measureCosts() (measured stepCosts) {
 	return measured
 }
 
-// leastCost returns the minimum cost of a step over some tries, by that clock:
-// disturbances only make a try longer.
+// leastCost returns the least cost of a step over some tries, which disturbances only make
+// longer.
 func leastCost(now func() int64, step func()) time.Duration {
 	const tries, steps = 16, 8
 	least := time.Duration(math.MaxInt64)

@@ -2,8 +2,7 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// sharedNow asks the kernel for CLOCK_MONOTONIC. It is a real system call
-// (x/sys does not go through the vDSO), so it serves only to anchor Now.
+// sharedNow reads CLOCK_MONOTONIC by a real system call: x/sys does not use the vDSO.
 func sharedNow() int64 {
 	var reading unix.Timespec
 	// The only errors are a bad clock number and a bad pointer (clock_gettime(2)).

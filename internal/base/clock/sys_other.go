@@ -11,6 +11,5 @@ func sharedNow() int64 { return time.Now().UnixNano() }
 // cpuTime returns the time that has passed, which is at least the CPU time.
 func cpuTime() int64 { return Now() }
 
-// yieldCPU does nothing: systems other than Linux are for development, not for
-// measuring, and Until already yields to the Go scheduler.
+// yieldCPU does nothing: Until already yields to the Go scheduler.
 func yieldCPU() {}

@@ -93,8 +93,7 @@ var placeAtEnd = regexp.MustCompile(` \(\d+:\d+\)$`)
 // withoutPlace removes the place in the rewritten text.
 func withoutPlace(message string) string { return placeAtEnd.ReplaceAllString(message, "") }
 
-// reader notes what an expression looks at, and replaces the names of codes. It may see a
-// node several times.
+// reader notes what an expression looks at, perhaps several times, and replaces names of codes.
 type reader struct {
 	*expression
 	kind  Kind
@@ -188,8 +187,7 @@ func codeName(written string) (name string, is bool) {
 	return "", false
 }
 
-// A path leads to a value in JSON, from the outside to the inside: by the names of members and
-// the indexes of elements.
+// A path leads to a value in JSON, by names of members and indexes of elements.
 type path []any
 
 var step = regexp.MustCompile(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)

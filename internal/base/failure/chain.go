@@ -88,8 +88,8 @@ func ofKernel(err error) Class {
 		return Reset
 	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && dial.Timeout() {
-		// Loopback drops a SYN only if a queue is full. (Or the client got too little CPU time to
-		// see the answer.)
+		// Loopback drops a SYN only if a queue is full, or the client could not see the answer
+		// in time.
 		if tcp, ok := dial.Addr.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 			return Backlog
 		}

@@ -62,8 +62,8 @@ func (c *Coarse) Add(other *Coarse) {
 // Count returns how many durations it holds.
 func (c *Coarse) Count() int64 { return c.count }
 
-// Quantile returns the duration that a share q of all durations does not exceed: the upper
-// end of its bucket, as in HdrHistogram. An empty histogram gives 0.
+// Quantile returns the upper end of a quantile's bucket, as HdrHistogram does, or 0 if it is
+// empty.
 func (c *Coarse) Quantile(q float64) time.Duration {
 	left := max(1, int64(q*float64(c.count)+0.5))
 	for bucket, count := range c.counts {
@@ -204,8 +204,7 @@ func NewCoarseReader(recorders ...*CoarseRecorder) *CoarseReader {
 	return &CoarseReader{recorders: recorders, before: make([]uint32, coarseCount), sums: make([]uint32, coarseCount)}
 }
 
-// Since returns the durations that were recorded since its last call: each duration is in
-// exactly one result.
+// Since returns the durations since its last call: each duration is in exactly one result.
 func (r *CoarseReader) Since() *Coarse {
 	clear(r.sums)
 	for _, one := range r.recorders {

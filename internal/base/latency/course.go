@@ -41,8 +41,7 @@ func (c *Course) Begin(instant int64, expected time.Duration) {
 	}
 }
 
-// Record counts a duration that ended at an instant. One before the course counts as of its
-// first slot.
+// Record counts a duration that ended at an instant; before the course, as in its first slot.
 func (c *Course) Record(ended, ns int64) {
 	c.counts[c.at(ended)*courseBuckets+courseBucket(ns)]++
 }

@@ -14,8 +14,7 @@ import (
 // Encode returns the buckets in the interchange form of HdrHistogram: version 2, compressed,
 // base64. It leaves out the exact totals, which [Histogram.Distribution] keeps.
 func (h *Histogram) Encode() (string, error) {
-	// The library writes this one version; for V2EncodingCookieBase, the
-	// uncompressed one, it returns an error and no bytes.
+	// The library writes only this version.
 	encoded, err := h.buckets.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
 		return "", fmt.Errorf("latency: encode a histogram: %w", err)
@@ -41,8 +40,7 @@ func Decode(encoded string) (*Histogram, error) {
 		}
 		decoded = same
 	}
-	// The library reads all its buckets for each of these totals, which takes most of the
-	// time of reading a run.
+	// The library's totals read all buckets each, which takes most of the time of reading a run.
 	h := &Histogram{buckets: decoded, totals: noTotals()}
 	sum := 0.0
 	for bucket, count := range decoded.Export().Counts {
@@ -61,8 +59,9 @@ func Decode(encoded string) (*Histogram, error) {
 	return h, nil
 }
 
-// Distribution is a histogram in the form of records: the exact totals, and the buckets as
-// Encode returns them, or "" if only the totals are known. Durations are nanoseconds.
+// Distribution is a histogram in the form of records: the exact totals, and the
+// buckets as Encode returns them. Durations are nanoseconds. Histogram is empty if
+// only the totals are known, as for the calls of another program.
 type Distribution struct {
 	Count     int64  `json:"count"`
 	Sum       int64  `json:"sum_ns"`
@@ -150,8 +149,7 @@ type LogWriter struct {
 	to *hdrhistogram.HistogramLogWriter
 }
 
-// NewLogWriter writes the header of a log that starts at the given time, rounded
-// down to a second, the resolution of the header.
+// NewLogWriter writes the header of a log that starts at the given time, down to the second.
 func NewLogWriter(w io.Writer, start time.Time) (*LogWriter, error) {
 	l := &LogWriter{to: hdrhistogram.NewHistogramLogWriter(w)}
 	base := start.Truncate(time.Second).UnixMilli()

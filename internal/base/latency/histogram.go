@@ -123,8 +123,7 @@ func (h *Histogram) within(ns int64) time.Duration {
 	return time.Duration(min(max(ns, h.min), h.max))
 }
 
-// Counts yields each bucket's duration, as Quantile gives it, in ascending order, with
-// how many durations fell into it.
+// Counts yields each bucket's duration, as Quantile gives it, ascending, and its count.
 func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
 	return func(yield func(time.Duration, int64) bool) {
 		for bucket, count := range h.buckets.Export().Counts {

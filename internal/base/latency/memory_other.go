@@ -2,6 +2,5 @@
 
 package latency
 
-// offHeap takes memory from the Go heap: systems other than Linux are for
-// development, not for measuring.
+// offHeap takes memory from the Go heap: other systems are for development.
 func offHeap[T any](n int, _ bool) memory[T] { return memory[T]{make([]T, n), func() {}} }

@@ -21,8 +21,7 @@ type Sample struct {
 // chunkSamples is the number of samples that are mapped at a time: 640 KiB.
 const chunkSamples = 16 << 10
 
-// SampleLog keeps every sample of one client, outside the Go heap. Like a [Recorder]
-// it belongs to one goroutine.
+// SampleLog keeps every sample of one client, outside the Go heap, for one goroutine.
 type SampleLog struct {
 	worker int32
 	chunks []memory[Sample]

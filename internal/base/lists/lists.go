@@ -28,8 +28,7 @@ func Map[A, B any](items []A, of func(A) B) []B {
 	return all
 }
 
-// FindOrAdd returns the first element for which same is true. Where there is none, it
-// appends the given one and returns that.
+// FindOrAdd returns the first element for which same is true, or appends the given one.
 func FindOrAdd[T any](all *[]T, one T, same func(T) bool) *T {
 	i := slices.IndexFunc(*all, same)
 	if i < 0 {

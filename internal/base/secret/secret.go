@@ -34,8 +34,7 @@ func HideField(field string) string {
 	return field
 }
 
-// HideIn returns the arguments of a command without the secrets in known flags, header
-// fields and URLs.
+// HideIn returns a command's arguments without secrets in known flags, header fields and URLs.
 func HideIn(args []string) []string {
 	kept := slices.Clone(args)
 	before := ""

@@ -4,8 +4,7 @@ package spelling
 
 import "strings"
 
-// Suggest returns the end of an error about an unknown word: the word that was
-// probably meant, or else all known ones.
+// Suggest returns the end of an error about an unknown word: the word meant, or all known ones.
 func Suggest(word string, among []string) string {
 	if meant, found := Meant(word, among); found {
 		return "did you mean " + meant + "?"
@@ -26,8 +25,7 @@ func Meant(word string, among []string) (meant string, found bool) {
 	return "", false
 }
 
-// distance returns the smallest number of letters to insert, remove, replace or
-// swap with their neighbour that turns a into b.
+// distance returns the fewest letters to insert, remove, replace or swap that turn a into b.
 func distance(a, b string) int {
 	// rows[i][j] is the distance of the first i letters of a from the first j of b.
 	rows := make([][]int, len(a)+1)

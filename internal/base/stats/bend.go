@@ -122,8 +122,7 @@ func newBendFits(s logSample, bend Bend) *bendFits {
 // ends returns the outermost X.
 func (f *bendFits) ends() (first, last float64) { return f.x[0], f.x[len(f.x)-1] }
 
-// inside reports whether a place has two X on either side, itself perhaps one of
-// them. One point that stands off its line is no bend.
+// inside reports whether a place has two X on either side: one point off its line is no bend.
 func (f *bendFits) inside(place float64) bool {
 	const rounding = 1e-3
 	return f.x[1]-rounding <= place && place <= f.x[len(f.x)-2]+rounding
@@ -257,8 +256,7 @@ func (f *bendFits) centred(y []float64) []float64 {
 	return centred
 }
 
-// minimum finds where a function with one minimum between low and high has it, by
-// golden section, to a thousandth of the distance.
+// minimum finds the only minimum of a function by golden section, to a thousandth.
 func minimum(low, high float64, of func(float64) float64) float64 {
 	ratio := (math.Sqrt(5) - 1) / 2
 	a, b := high-ratio*(high-low), low+ratio*(high-low)

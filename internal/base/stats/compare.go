@@ -216,8 +216,7 @@ func split(inside, margin float64) zone {
 	return zone{verdict: Refuted, distance: -inside, margin: margin}
 }
 
-// beyond returns the probability of an estimate this far from a border, on either side, if the
-// truth is on it.
+// beyond returns the probability of an estimate this far from a border, if the truth is on it.
 func (r LogRatio) beyond(distance float64) float64 {
 	return 2 * NewStudent(r.Freedom).CDF(-distance/r.StandardError)
 }

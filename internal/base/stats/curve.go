@@ -44,8 +44,7 @@ func (c Curve) means() []float64 {
 	return lists.Map(c.Y, func(trials []float64) float64 { return stat.Mean(trials, nil) })
 }
 
-// WithTrials returns the part of the curve that has at least the given number of trials at
-// each X.
+// WithTrials returns the part of the curve with at least this number of trials at each X.
 func (c Curve) WithTrials(least int) Curve {
 	var kept Curve
 	for i, trials := range c.Y {
@@ -187,8 +186,7 @@ func differences(a, b Curve, rule CrossoverRule) ([]difference, error) {
 	return points, nil
 }
 
-// crossing returns the crossover in a stretch, if there is one. Between its ends, A and B
-// differ with confidence nowhere.
+// crossing returns the crossover in a stretch, between whose ends A and B nowhere surely differ.
 func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	first, last := stretch[0], stretch[len(stretch)-1]
 	if first.logRatio*last.logRatio >= 0 {

@@ -139,8 +139,7 @@ func (r Resampling) source() *rand.Rand {
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
 
-// Median returns the median of values in any order. It returns NaN if there are none, or if
-// one of them is NaN.
+// Median returns the median of values in any order, or NaN if there are none or one is NaN.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 || math.IsNaN(sorted[0]) { // which sorts first
@@ -177,8 +176,7 @@ func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 	return LogRatio{Mean: mean, StandardError: standardError, Freedom: float64(len(logA) - 1)}.ratio(confidence), nil
 }
 
-// welch returns the difference of two independent samples of unequal variance, with the
-// degrees of freedom of Welch and Satterthwaite.
+// welch returns the difference of two independent samples (Welch and Satterthwaite).
 func welch(a, b []float64) LogRatio {
 	meanA, errorA := meanAndError(a)
 	meanB, errorB := meanAndError(b)

@@ -10,8 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Counts is a distribution in the form of a histogram: values in ascending order, with how
-// often each occurred.
+// Counts is a histogram: values in ascending order, with how often each occurred.
 type Counts []Count
 
 // A Count is a value and how often it occurred.
@@ -143,8 +142,7 @@ func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interv
 	return Interval{Estimate: estimate, Low: from(to(estimate) - half), High: from(to(estimate) + half), Confidence: confidence}, nil
 }
 
-// A Stall is a minority of trials in which the requests beyond a quantile took far longer than
-// in the others.
+// A Stall is a minority of trials whose requests beyond a quantile took far longer.
 type Stall struct {
 	Trials  []int   // their places, ascending
 	Longest float64 // of their values

@@ -42,8 +42,7 @@ func IsReserved(name string) bool {
 	return name == "" || name[0] == ':'
 }
 
-// ContentSubtype returns "proto" for "application/grpc+proto;x=y". It reports false if the
-// content-type is not gRPC's.
+// ContentSubtype returns "proto" for "application/grpc+proto;x=y", and false if it is not gRPC's.
 func ContentSubtype(contentType string) (string, bool) {
 	rest, ok := strings.CutPrefix(contentType, ContentType)
 	if !ok || rest == "" {
@@ -128,8 +127,7 @@ func EncodeTimeout(d time.Duration) string {
 	return "99999999H"
 }
 
-// DecodeTimeout parses the value of grpc-timeout. If it is longer than the longest Duration,
-// DecodeTimeout returns that.
+// DecodeTimeout parses the value of grpc-timeout, up to the longest Duration.
 func DecodeTimeout(s string) (time.Duration, error) {
 	if len(s) < 2 || len(s) > 9 {
 		return 0, fmt.Errorf("grpc-timeout %q: want 1 to 8 digits and a unit", s)
