@@ -65,8 +65,6 @@ const (
 // package that keeps them must leave it.
 var outgrown = []string{
 	"internal/wire/schema",
-	"internal/wire/stack/connectstack",
-	"internal/wire/stack/fake",
 }
 
 func TestTreeIsTidy(t *testing.T) {
@@ -145,8 +143,6 @@ func TestBadTreeIsReportedWhole(t *testing.T) {
 		"internal/base/latency: has no package comment",
 		"internal/run/load/load.go: internal/run must not import internal/show/report, of a house beside it",
 		"internal/show/report/report.go: internal/show/report judges and must not import internal/run/lab, which measures",
-		"internal/wire/stack/stack.go: internal/wire/stack is a seam and must not import its own internal/wire/stack/fake",
-		"internal/wire/stack/tcp/tcp.go: internal/wire/stack/tcp must not import its sibling internal/wire/stack/fake",
 		"internal/base/stats/stats.go: internal/base must not import internal/data/record, of a house above it",
 		"internal/base/stats/stats_test.go: internal/base must not import internal/run/load, of a house above it",
 		"internal/wire/workload/common: \"common\" does not say what the package holds",

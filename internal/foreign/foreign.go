@@ -4,9 +4,8 @@
 //	a report in JSON ─────> Summaries ──> a record
 //	a call ───────────────> Generators ─> the program that repeats it, and what it counted
 //
-// Each program has a folder here: flags.go reads its command line, summary.go its report, and
-// generator.go runs it. The packages flags, summary and generator hold what these share. Adding
-// a program is a folder and its lines in the lists below.
+// Each program has a folder here. The packages flags, summary and generator hold what they
+// share. Adding a program is a folder and its lines in the lists below.
 package foreign
 
 import (

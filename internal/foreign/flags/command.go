@@ -36,6 +36,21 @@ type setting struct {
 	value []string // none or one
 }
 
+// A found is a flag on a command line.
+type found struct {
+	written string // with its dashes
+	option  *Option
+	value   string
+	misfit  string // why the tool has no such flag or value; empty: it has
+	owned   bool   // it is wirelab's, not the tool's
+}
+
+// A line holds the flags and operands of a command line.
+type line struct {
+	found    []found
+	operands []string
+}
+
 // translate makes a command from a line.
 func (t *Tool) translate(l line, pasted bool) (*Command, error) {
 	c := NewCommand(t, pasted)

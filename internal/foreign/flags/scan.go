@@ -5,21 +5,6 @@ import (
 	"strings"
 )
 
-// A found is a flag on a command line.
-type found struct {
-	written string // with its dashes
-	option  *Option
-	value   string
-	misfit  string // why the tool has no such flag or value; empty: it has
-	owned   bool   // it is wirelab's, not the tool's
-}
-
-// A line holds the flags and operands of a command line.
-type line struct {
-	found    []found
-	operands []string
-}
-
 // scan parses arguments with the tool's flags, then with those of also, which may be nil.
 func (t *Tool) scan(arguments []string, also *Tool) line {
 	s := scanner{tool: t, also: also, rest: arguments}

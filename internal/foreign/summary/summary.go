@@ -13,9 +13,15 @@
 package summary
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -201,4 +207,99 @@ func (f File) record(cell record.Cell) record.Record {
 // unknowns says which figures no tool's file has.
 func unknowns(program string) string {
 	return program + " measured this, and wirelab did not: CPU time and memory of both ends, the connections and other load on the machine are not known; any warm-up is part of the window"
+}
+
+// Totals returns the distribution of calls without buckets. The mean is in nanoseconds.
+func Totals(count int64, mean float64, shortest, longest int64) latency.Distribution {
+	sum := mean * float64(count)
+	if !(sum >= 0 && sum < math.MaxInt64) {
+		sum = -1 // check will refuse it
+	}
+	return latency.Distribution{Count: count, Sum: int64(math.Round(sum)), Min: shortest, Max: longest}
+}
+
+// Nanoseconds converts a duration. It returns -1, which Formats.Read refuses, for a value that is
+// none.
+func Nanoseconds(value float64, unit time.Duration) int64 {
+	value *= float64(unit)
+	if !(value >= 0 && value < math.MaxInt64) {
+		return -1
+	}
+	return int64(math.Round(value))
+}
+
+// Sort sorts percentiles, and removes duplicates such as med and p(50).
+func Sort(all []latency.Percentile) []latency.Percentile {
+	slices.SortFunc(all, func(a, b latency.Percentile) int {
+		return cmp.Or(cmp.Compare(a.Quantile, b.Quantile), cmp.Compare(a.Duration, b.Duration))
+	})
+	return slices.Compact(all)
+}
+
+// SplitURL returns the address in a URL, and the path and query.
+func SplitURL(text string) (target, path string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return "", text
+	}
+	return u.Host, cmp.Or(u.RequestURI(), "/")
+}
+
+// ClosedRemark says what the times of a closed loop leave out.
+func ClosedRemark(tool string) string {
+	return tool + " ran a closed loop: each client waited for its answer before it sent again, so requests that would have met a stall were never sent (coordinated omission)"
+}
+
+// PacedRemark says what the times of paced clients leave out.
+func PacedRemark(tool string) string {
+	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: delays of calls before they were sent are in no figure (coordinated omission)"
+}
+
+// UnknownCall is the name of a call that the file does not name.
+const UnknownCall = "untold"
+
+// UnknownCallRemark says that the file does not name the call.
+func UnknownCallRemark(tool string) string {
+	return "the file does not say what " + tool + " called: files that are given together count as repeats"
+}
+
+// ReadFile reads what another tool wrote into the file at path.
+func (all Formats) ReadFile(path string, data []byte) (File, error) {
+	result, err := all.Read(data)
+	if err != nil {
+		return File{}, err
+	}
+	sum := sha256.Sum256(data)
+	return File{Result: result, Name: filepath.Base(path), SHA256: hex.EncodeToString(sum[:])}, nil
+}
+
+// NoScenario is the scenario in the manifest of an imported run.
+const NoScenario = "{}"
+
+// Manifest describes a run of imported records. It has neither a scenario nor a host: where and
+// why the files were made is not known. The caller adds the tool and the command.
+func Manifest(records []record.Record) record.Manifest {
+	nothing := json.RawMessage(NoScenario)
+	var tools []string
+	started := time.Time{}
+	m := record.Manifest{
+		Version: record.Version, Status: record.Running,
+		Trials: len(records), Scenario: nothing, Declarations: nothing, Host: nothing,
+	}
+	for _, r := range records {
+		if !slices.Contains(tools, r.Foreign.Tool) {
+			tools = append(tools, r.Foreign.Tool)
+		}
+		if !r.Started.IsZero() && (started.IsZero() || r.Started.Before(started)) {
+			started = r.Started
+		}
+		m.Order = append(m.Order, record.PlannedTrial{Trial: r.Trial, Repeat: r.Repeat, Cell: r.Cell.Key()})
+	}
+	if m.Started = started; started.IsZero() {
+		m.Started = time.Now()
+		m.Warnings = []string{"no file says when it was made: the date is that of the import"}
+	}
+	m.Name = "import-" + strings.Join(tools, "-")
+	m.Title = "Imported: figures of " + strings.Join(tools, ", ") + ", not of wirelab"
+	return m
 }

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
-
+	"google.golang.org/grpc/status"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/conn"
+	"wirelab.dev/rpc/chanpool"
 )
 
 // Connector opens a client's TCP connections, with TLS if the variant says so. The
@@ -155,3 +157,151 @@ func (*FirstByte) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Con
 
 // HandleConn implements stats.Handler.
 func (*FirstByte) HandleConn(context.Context, stats.ConnStats) {}
+
+const (
+	poolKey  = "pool"
+	autoPool = "auto"
+	// mostPooled limits the connections that a pool opens: the library's default.
+	mostPooled = 16
+	// poolDial bounds how long a pool waits for a further connection.
+	poolDial = 10 * time.Second
+)
+
+// AutoConnection is the mode of variants with pool=auto.
+var AutoConnection = scenario.Connection{Mode: scenario.Auto, Size: mostPooled}
+
+// PoolOption is the option of stacks whose connections a pool can choose.
+func PoolOption() scenario.Option {
+	return scenario.Option{
+		Key: poolKey, Values: []string{"off", autoPool}, Default: "off", Role: scenario.ConnectionsRole,
+		Help: "auto: as many connections as wirelab.dev/rpc/chanpool finds useful, 16 at most; wins over the connection mode",
+	}
+}
+
+// Pooled reports whether a variant has it.
+func Pooled(v scenario.Variant) bool {
+	value, _ := v.Get(poolKey)
+	return value == autoPool
+}
+
+// NewPool makes a client whose connections a pool opens and closes, where connections are kept.
+func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) {
+	if c.Target.Lifecycle != conn.Kept {
+		return c.NewPerCall(ctx, open)
+	}
+	first, err := open(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	later := context.WithoutCancel(ctx)
+	pool, err := chanpool.New(func() (chanpool.Channel, error) {
+		if first != nil {
+			one := first
+			first = nil
+			return one, nil
+		}
+		ctx, cancel := context.WithTimeout(later, poolDial)
+		defer cancel()
+		return open(ctx, nil)
+	}, chanpool.Max(mostPooled))
+	if err != nil { // the pool had the connection, and has closed it
+		return nil, err
+	}
+	return pool, nil
+}
+
+// perCall is a Client that opens a connection when a call begins, and closes it
+// when the call ends.
+type perCall struct {
+	connector *Connector
+	open      OpenFunc
+
+	mu     sync.Mutex
+	alive  map[Client]struct{}
+	closed bool
+}
+
+var errPerCallClosed = status.Error(codes.Canceled, "the client is closed")
+
+// Invoke opens a connection, makes the call, and closes it.
+func (p *perCall) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	one, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.end(one)
+	return one.Invoke(ctx, method, args, reply, options...)
+}
+
+// NewStream opens a connection, which is closed when the stream ends.
+func (p *perCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	one, err := p.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := one.NewStream(ctx, desc, method, options...)
+	if err != nil {
+		p.end(one)
+		return nil, err
+	}
+	end := sync.OnceFunc(func() { p.end(one) })
+	context.AfterFunc(ctx, end) // a caller may leave a stream by ending its context
+	return &callStream{ClientStream: stream, single: !desc.ServerStreams, end: end}, nil
+}
+
+func (p *perCall) begin(ctx context.Context) (Client, error) {
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		return nil, errPerCallClosed
+	}
+	one, err := p.open(ctx, &FirstByte{begin: time.Now(), dialer: p.connector.Dialer})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = one.Close()
+		return nil, errPerCallClosed
+	}
+	p.alive[one] = struct{}{}
+	return one, nil
+}
+
+func (p *perCall) end(one Client) {
+	p.mu.Lock()
+	delete(p.alive, one)
+	p.mu.Unlock()
+	_ = one.Close() // the call has returned its own error
+}
+
+// Close closes all connections; running calls fail.
+func (p *perCall) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	alive := p.alive
+	p.alive = map[Client]struct{}{}
+	p.mu.Unlock()
+	for one := range alive {
+		_ = one.Close()
+	}
+	return nil
+}
+
+// callStream calls end when the stream of a connection's only call is over.
+type callStream struct {
+	grpc.ClientStream
+	single bool // the server sends one message
+	end    func()
+}
+
+// RecvMsg ends the connection with the last message.
+func (s *callStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil || s.single {
+		s.end()
+	}
+	return err
+}

@@ -9,11 +9,11 @@
 //
 // A call passes through these stages:
 //
-//  1. The client puts deadline and metadata into an HTTP request (metadata.go), and
+//  1. The client puts deadline and metadata into an HTTP request (codec.go), and
 //     POSTs it to the operation's full name.
 //  2. The server finds the operation's handler by the path (server.go), and runs the
 //     registered implementation.
-//  3. The server turns the implementation's error into one of connect-go's (status.go).
+//  3. The server turns the implementation's error into one of connect-go's.
 //
 // The package must not know what the messages mean or that it is measured.
 package connectstack

@@ -1,10 +1,16 @@
 package connectstack
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 
 	"connectrpc.com/connect"
-
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -29,4 +35,112 @@ func newHandler(methods *stack.Methods) (http.Handler, error) {
 		}
 		handler.ServeHTTP(w, r)
 	}), nil
+}
+
+// serveUnary returns connect-go's handler of a unary method.
+func serveUnary(method *stack.Method) func(context.Context, *connect.Request[envelope]) (*connect.Response[envelope], error) {
+	return func(ctx context.Context, request *connect.Request[envelope]) (*connect.Response[envelope], error) {
+		call := &stack.ServerCall{FullMethod: method.FullName}
+		decodeInto := func(message any) error {
+			if err := request.Msg.open(message); err != nil {
+				return status.Errorf(codes.InvalidArgument, "connect: decode the request: %v", err)
+			}
+			return nil
+		}
+		handling := metadata.NewIncomingContext(ctx, metadataIn(request.Header()))
+		answer, err := method.Unary.Handler(method.Service, grpc.NewContextWithServerTransportStream(handling, call), decodeInto, nil)
+		if info, has := connect.CallInfoForHandlerContext(ctx); has {
+			if header, _ := call.TakeHeader(); len(header) > 0 {
+				putMetadata(info.ResponseHeader(), header)
+			}
+			if trailer := call.Trailer(); len(trailer) > 0 {
+				putMetadata(info.ResponseTrailer(), trailer)
+			}
+		}
+		if err != nil {
+			return nil, toConnect(err)
+		}
+		return connect.NewResponse(&envelope{message: answer}), nil
+	}
+}
+
+// serveStream returns connect-go's handler of a stream of any kind. The generated code
+// allows only one message where the kind has only one.
+func serveStream(method *stack.Method) func(context.Context, *connect.BidiStream[envelope, envelope]) error {
+	return func(ctx context.Context, conn *connect.BidiStream[envelope, envelope]) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s := serverStream{&streamCall{ServerCall: stack.ServerCall{FullMethod: method.FullName}, conn: conn.Conn(), cancel: cancel}}
+		ctx = metadata.NewIncomingContext(ctx, metadataIn(conn.RequestHeader()))
+		s.ctx = grpc.NewContextWithServerTransportStream(ctx, s.streamCall)
+		err := method.Stream.Handler(method.Service, s)
+		s.closeHeader()
+		putMetadata(s.conn.ResponseTrailer(), s.Trailer())
+		return toConnect(err)
+	}
+}
+
+// streamCall is a stream of any kind at the server, as grpc.SetHeader and its like see it.
+type streamCall struct {
+	stack.ServerCall
+	conn   connect.StreamingHandlerConn
+	ctx    context.Context
+	cancel context.CancelFunc // ends ctx when the wire fails, which HTTP may not notice
+}
+
+func (c *streamCall) closeHeader() {
+	if header, first := c.TakeHeader(); first {
+		putMetadata(c.conn.ResponseHeader(), header)
+	}
+}
+
+// SendHeader implements grpc.ServerTransportStream.
+func (c *streamCall) SendHeader(md metadata.MD) error {
+	if err := c.SetHeader(md); err != nil {
+		return err
+	}
+	c.closeHeader()
+	return c.broken(c.conn.Send(nil))
+}
+
+// broken returns the status of a call whose client went away or broke the protocol. If
+// the client went away, it ends the context.
+func (c *streamCall) broken(err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := c.ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	failed, is := errors.AsType[*connect.Error](err)
+	if is && failed.Code() != connect.CodeUnknown && failed.Code() != connect.CodeCanceled {
+		return status.Error(codes.Code(failed.Code()), failed.Message())
+	}
+	c.cancel()
+	return status.Errorf(codes.Canceled, "connect: the client went away: %v", err)
+}
+
+// serverStream is a streamCall as the handler sees it.
+type serverStream struct{ *streamCall }
+
+var _ grpc.ServerStream = serverStream{}
+
+func (s serverStream) Context() context.Context { return s.ctx }
+
+// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
+func (s serverStream) SetTrailer(md metadata.MD) { _ = s.streamCall.SetTrailer(md) }
+
+// SendMsg implements grpc.ServerStream.
+func (s serverStream) SendMsg(message any) error {
+	s.closeHeader()
+	return s.broken(s.conn.Send(message))
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s serverStream) RecvMsg(message any) error {
+	err := s.conn.Receive(message)
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	return s.broken(err)
 }

@@ -17,14 +17,26 @@
 package filestack
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/rpc/call/wire"
 )
 
 type adapter struct{ stack.HTTPStack }
@@ -71,4 +83,143 @@ func (a adapter) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting,
 		all = slices.Concat(caddySettings, tuning.At(tuning.Client, all))
 	}
 	return all, err
+}
+
+// client makes calls by GET requests.
+type client struct{ *stack.HTTPClient }
+
+var _ stack.Client = (*client)(nil)
+
+// Invoke implements grpc.ClientConnInterface.
+func (*client) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return status.Error(codes.Unimplemented, errOnlyServerStreams.Error())
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	if stack.KindOf(desc) != stack.ServerStream {
+		return nil, status.Error(codes.Unimplemented, errOnlyServerStreams.Error())
+	}
+	return &download{client: c, ctx: ctx, method: method}, nil
+}
+
+// readAhead is the size of four of HTTP/2's default frames (RFC 9113, section 6.5.2).
+const readAhead = 64 << 10
+
+// download is the client's end of a server stream: the messages of one file.
+type download struct {
+	client *client
+	ctx    context.Context
+	method string
+	body   io.ReadCloser // nil before the answer
+	from   *bufio.Reader
+	data   []byte // of the last message
+	err    error  // how the stream ended
+}
+
+var _ grpc.ClientStream = (*download)(nil)
+
+func (d *download) Context() context.Context     { return d.ctx }
+func (d *download) CloseSend() error             { return nil } // SendMsg has sent the whole request
+func (d *download) Header() (metadata.MD, error) { return metadata.MD{}, nil }
+func (d *download) Trailer() metadata.MD         { return metadata.MD{} }
+
+// SendMsg implements grpc.ClientStream. It sends the request and waits until the answer
+// begins.
+func (d *download) SendMsg(m any) error {
+	message, err := stack.ProtoMessage(name, m)
+	if err != nil {
+		return err
+	}
+	if d.body != nil || d.err != nil {
+		return status.Error(codes.Internal, "file: a server stream has one request")
+	}
+	request, err := proto.Marshal(message)
+	if err != nil {
+		return status.Errorf(codes.Internal, "file: %v", err)
+	}
+	if err := checkLength(request); err != nil {
+		return err
+	}
+	ask, err := http.NewRequestWithContext(d.ctx, http.MethodGet, d.client.Base+pathOf(d.method, request), http.NoBody)
+	if err != nil {
+		return status.Errorf(codes.Internal, "file: %v", err)
+	}
+	response, err := d.client.Do(ask) //nolint:bodyclose // end closes it
+	if err != nil {
+		return d.end(stack.FailContext(d.ctx, fmt.Errorf("file: %w", err)))
+	}
+	d.body = response.Body
+	if response.StatusCode != http.StatusOK {
+		return d.end(refusal(response))
+	}
+	d.from = bufio.NewReaderSize(response.Body, readAhead)
+	return nil
+}
+
+// refusal returns the error of an answer without a file.
+func refusal(response *http.Response) error {
+	const most = 1 << 10
+	words, _ := io.ReadAll(io.LimitReader(response.Body, most))
+	code, err := strconv.Atoi(response.Header.Get(statusHeader))
+	if err != nil || code <= int(codes.OK) || code > int(codes.Unauthenticated) {
+		return status.Errorf(codes.Unknown, "file: the server answered %s: %s", response.Status, words)
+	}
+	return status.Error(codes.Code(code), strings.TrimSpace(string(words)))
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (d *download) RecvMsg(m any) error {
+	message, err := stack.ProtoMessage(name, m)
+	switch {
+	case err != nil:
+		return err
+	case d.err != nil:
+		return d.err
+	case d.from == nil:
+		return status.Error(codes.Internal, "file: RecvMsg before the request was sent")
+	}
+	if err := d.read(); err != nil {
+		return d.end(err)
+	}
+	if err := proto.Unmarshal(d.data, message); err != nil {
+		return d.end(status.Errorf(codes.Internal, "file: %v", err))
+	}
+	return nil
+}
+
+// read reads the next message of the body into data.
+func (d *download) read() error {
+	flags, size, err := wire.ReadPrefix(d.from)
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	} else if err != nil {
+		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
+	}
+	if flags != 0 { // a compressed message, which no server of this stack writes
+		return status.Errorf(codes.Internal, "file: a message has the flag %#x, want 0", flags)
+	}
+	if size > stack.MaxMessageBytes {
+		return status.Errorf(codes.ResourceExhausted, "file: a message of %d bytes is larger than the limit of %d", size, stack.MaxMessageBytes)
+	}
+	if int(size) > cap(d.data) {
+		d.data = make([]byte, size)
+	}
+	d.data = d.data[:size]
+	if _, err := io.ReadFull(d.from, d.data); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // io.EOF means a complete stream
+		}
+		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
+	}
+	return nil
+}
+
+// end closes the body and keeps how the stream ended.
+func (d *download) end(err error) error {
+	if d.body != nil {
+		_ = d.body.Close()
+	}
+	d.err = err
+	return err
 }

@@ -12,9 +12,17 @@ package grpcstack
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
 
 	"google.golang.org/grpc"
-
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign/generator"
@@ -71,8 +79,153 @@ func plan(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[grpc.ServerOpt
 	}
 }
 
-// dialerSetting describes the dialer in conn.go.
+// dialerSetting describes client.dial.
 var dialerSetting = tuning.Setting{
 	Side: tuning.Client, Name: "grpc.WithContextDialer", Value: "the laboratory's: net.Dialer, with TCP keepalive after 15s",
 	Default: "net.Dialer, with TCP keepalive as the system has it", Why: "connections of all stacks are opened, counted and timed alike",
 }
+
+// client is a grpc.ClientConn, which holds one connection to one address. It keeps the
+// connection's last error; grpc-go keeps only its text.
+type client struct {
+	*grpc.ClientConn
+	open stack.DialFunc
+
+	mu     sync.Mutex
+	reason error
+}
+
+// firstByte stops at the trailer too: for an answer without header and messages grpc-go
+// reports nothing else.
+type firstByte struct{ *stack.FirstByte }
+
+// HandleRPC implements stats.Handler.
+func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
+	if _, is := what.(*stats.InTrailer); is {
+		f.Stop()
+	}
+	f.FirstByte.HandleRPC(ctx, what)
+}
+
+// connect makes a grpc.ClientConn that dials with the function, and waits until it can
+// carry calls.
+func connect(ctx context.Context, target string, dial stack.DialFunc, options ...grpc.DialOption) (stack.Client, error) {
+	c := &client{open: dial}
+	var err error
+	if c.ClientConn, err = grpc.NewClient(target, append(options, grpc.WithContextDialer(c.dial))...); err != nil {
+		return nil, err
+	}
+	if err := c.await(ctx); err != nil {
+		_ = c.Close() // err is the error to report
+		return nil, err
+	}
+	return c, nil
+}
+
+// dial opens the connections for grpc-go, and keeps their errors.
+func (c *client) dial(ctx context.Context, address string) (net.Conn, error) {
+	opened, err := c.open(ctx, address)
+	if err != nil {
+		c.setLastError(err)
+		return nil, err
+	}
+	return &watchedConn{Conn: opened, client: c}, nil
+}
+
+// setLastError keeps the connection's error.
+func (c *client) setLastError(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reason = err
+}
+
+func (c *client) lastError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reason
+}
+
+// await waits until the connection can carry calls. It returns the first failure, where
+// grpc-go would try again.
+func (c *client) await(ctx context.Context) error {
+	c.Connect()
+	for {
+		state := c.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return errors.Join(errors.New("the peer does not speak HTTP/2"), c.lastError())
+		}
+		if !c.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("wait for the connection: %w", ctx.Err())
+		}
+	}
+}
+
+// Invoke adds the cause to the error if it is known. It is grpc.ClientConn.Invoke over
+// a guarded stream.
+func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	stream, err := c.NewStream(ctx, &unary, method, options...)
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(args); err != nil {
+		return c.explain(err)
+	}
+	return c.explain(stream.RecvMsg(reply))
+}
+
+var unary grpc.StreamDesc
+
+// NewStream adds the cause to errors at the stream's beginning; later errors are
+// grpc-go's own.
+func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := c.ClientConn.NewStream(ctx, desc, method, options...)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	return guardedStream{stream}, nil
+}
+
+// guardedStream mends the end of a call that was refused twice. grpc-go retries a call
+// that a peer refused; if the peer refuses the second attempt before its request is
+// written, RecvMsg returns io.EOF (since v1.84), as if the call had ended well.
+// Receiving once more returns the status, and io.EOF again if the call did end well.
+type guardedStream struct{ grpc.ClientStream }
+
+func (s guardedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if errors.Is(err, io.EOF) {
+		err = s.ClientStream.RecvMsg(m)
+	}
+	return err
+}
+
+// explain adds the connection's last error to err, if grpc-go's text quotes it.
+func (c *client) explain(err error) error {
+	if err == nil || status.Code(err) != codes.Unavailable {
+		return err
+	}
+	if reason := c.lastError(); reason != nil && strings.Contains(status.Convert(err).Message(), reason.Error()) {
+		return stack.WithCause(err, reason)
+	}
+	return err
+}
+
+// watchedConn keeps the error that ended reading.
+type watchedConn struct {
+	net.Conn
+	client *client
+}
+
+func (w *watchedConn) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.client.setLastError(err)
+	}
+	return n, err
+}
+
+// NetConn returns the connection below, where credentials look for TLS.
+func (w *watchedConn) NetConn() net.Conn { return w.Conn }

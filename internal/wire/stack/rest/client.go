@@ -1,8 +1,10 @@
 package rest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
 	"wirelab.dev/internal/wire/route"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/rpc/call/wire"
@@ -136,4 +137,181 @@ func check(response *http.Response, body []byte, wantMedia string) error {
 		return status.Errorf(codes.Unknown, "rest: the server answered with content type %q, want %s%s", contentType, wantMedia, excerpt(contentType, body))
 	}
 	return nil
+}
+
+// clientStream is the client's end of a stream of any kind. What is sent does not wait
+// for what is received: the request is made on a goroutine, which ends when the answer
+// has begun, with ctx, or with the client, which closes its connections. RecvMsg waits
+// for it.
+type clientStream struct {
+	client  *client
+	ctx     context.Context
+	method  string
+	desc    *grpc.StreamDesc
+	options []grpc.CallOption
+
+	sending   *io.PipeWriter // the request's body; nil if the request is one message
+	requested bool           // that message was sent
+	stop      func()         // ends the sending
+
+	begun     chan struct{} // closed when answer or err is set
+	answer    answer
+	receiving *bufio.Reader // the answer's body; nil if the answer is one message or failed
+	ended     bool          // used by the receiver
+	err       error         // how the stream ended; io.EOF for status OK
+}
+
+var _ grpc.ClientStream = (*clientStream)(nil)
+
+// NewStream implements grpc.ClientConnInterface.
+func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := stack.CheckCall(ctx, "rest", options); err != nil {
+		return nil, err
+	}
+	if stack.KindOf(desc) == stack.Bidi && !c.duplex {
+		return nil, status.Error(codes.Unimplemented, errBidi.Error())
+	}
+	s := &clientStream{client: c, ctx: ctx, method: method, desc: desc, options: options, stop: func() {}, begun: make(chan struct{})}
+	if !desc.ClientStreams {
+		return s, nil // SendMsg makes the request
+	}
+	var cancel context.CancelFunc
+	s.ctx, cancel = context.WithCancel(ctx)
+	body, sending := io.Pipe()
+	request, err := c.newRequest(s.ctx, method, c.codec.stream, body)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	endWithClient := c.AfterClose(cancel)
+	s.sending, s.stop = sending, func() { endWithClient(); cancel() }
+	// net/http does not cancel a request while it reads the body.
+	context.AfterFunc(s.ctx, func() { _ = body.CloseWithError(io.EOF) })
+	go s.exchange(request)
+	return s, nil
+}
+
+// exchange makes the request and waits until the answer begins.
+func (s *clientStream) exchange(request *http.Request) {
+	defer close(s.begun)
+	s.answer, s.err = s.client.exchange(request, s.client.codec.body(s.desc.ServerStreams))
+	if s.answer.stream != nil {
+		s.receiving = bufio.NewReader(s.answer.stream.Body)
+		return
+	}
+	s.stop()
+}
+
+func (s *clientStream) Context() context.Context { return s.ctx }
+
+// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the reason.
+func (s *clientStream) SendMsg(message any) error {
+	if s.sending == nil {
+		return s.sendOnly(message)
+	}
+	frame, err := s.client.codec.frameOf(message)
+	if err != nil {
+		_ = s.sending.CloseWithError(err)
+		return err
+	}
+	if _, err := s.sending.Write(frame); err != nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// sendOnly makes a request of one message.
+func (s *clientStream) sendOnly(message any) error {
+	if s.requested {
+		return errOneRequest
+	}
+	s.requested = true
+	body, err := s.client.codec.marshal(message)
+	if err != nil {
+		return s.abandon(err)
+	}
+	request, err := s.client.newRequest(s.ctx, s.method, s.client.codec.message, bytes.NewReader(body))
+	if err != nil {
+		return s.abandon(err)
+	}
+	go s.exchange(request)
+	return nil
+}
+
+var errOneRequest = status.Error(codes.Internal, "rest: a server stream has one request")
+
+func (s *clientStream) abandon(err error) error {
+	s.err = err
+	close(s.begun)
+	return err
+}
+
+// CloseSend implements grpc.ClientStream.
+func (s *clientStream) CloseSend() error {
+	switch {
+	case s.sending != nil:
+		return s.sending.Close()
+	case s.requested:
+		return nil // with the whole request
+	default:
+		s.requested = true
+		return s.abandon(errOneRequest)
+	}
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s *clientStream) RecvMsg(message any) error {
+	<-s.begun
+	switch {
+	case s.ended:
+		return s.err
+	case s.receiving != nil:
+		return s.receive(message)
+	}
+	s.end(s.err)
+	if s.err != nil {
+		return s.err
+	}
+	s.err = io.EOF // the next time
+	return s.client.codec.unmarshal(s.answer.body, message, codes.Internal)
+}
+
+// receive reads a frame of the answer, or how the stream ended.
+func (s *clientStream) receive(message any) error {
+	frame, err := s.client.codec.readFrame(s.receiving)
+	switch {
+	case err == nil:
+		if err = s.client.codec.unmarshal(frame, message, codes.Internal); err == nil {
+			return nil
+		}
+	case !errors.Is(err, io.EOF):
+		err = s.client.Fail(s.ctx, err)
+	default:
+		if err = statusIn(s.answer.stream.Trailer).Err(); err == nil {
+			err = io.EOF
+		}
+	}
+	_ = s.answer.stream.Body.Close() // net/http keeps the connection if the body was read to its end
+	s.stop()
+	s.end(err)
+	return err
+}
+
+// end keeps how the stream ended.
+func (s *clientStream) end(err error) {
+	s.ended, s.err = true, err
+	stack.ReportMetadata(s.options, s.answer.headerMetadata, s.answer.trailerMetadata)
+}
+
+func (s *clientStream) Header() (metadata.MD, error) {
+	<-s.begun
+	if s.answer.header == nil {
+		return nil, s.err
+	}
+	return s.answer.headerMetadata(), nil
+}
+
+func (s *clientStream) Trailer() metadata.MD {
+	<-s.begun
+	return s.answer.trailerMetadata()
 }

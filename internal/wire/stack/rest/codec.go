@@ -2,19 +2,25 @@ package rest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/textproto"
+	"strconv"
 	"strings"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-
 	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/rpc/call/wire"
 )
 
 // codec is an encoding of messages, with its media types.
@@ -156,3 +162,172 @@ func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	}
 	return message.Bytes(), nil
 }
+
+// The HTTP trailers at the end of a stream: the code as a number and, unless it is OK,
+// the whole status.
+const (
+	codeTrailer   = "Grpc-Status"
+	statusTrailer = "Grpc-Status-Details-Bin"
+)
+
+// encodeStatus never fails. A codec refuses text that is not UTF-8 and, in JSON,
+// details of a type that this program does not know; the result is then without them.
+func (c *codec) encodeStatus(st *status.Status) []byte {
+	encoded, err := c.encode(st.Proto())
+	if err != nil {
+		encoded, _ = c.encode(&spb.Status{Code: int32(st.Code()), Message: strings.ToValidUTF8(st.Message(), "\uFFFD")})
+	}
+	return encoded
+}
+
+// errorIn returns the error of an answer with a status other than 200.
+func errorIn(response *http.Response, body []byte) error {
+	contentType := response.Header.Get("Content-Type")
+	media, parameters, err := mime.ParseMediaType(contentType)
+	if codec := codecOf(media, false); err == nil && codec != nil && parameters["messagetype"] == "google.rpc.Status" {
+		var st spb.Status
+		if err := codec.decode(body, &st); err == nil && st.Code != int32(codes.OK) {
+			return status.ErrorProto(&st)
+		}
+	}
+	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
+}
+
+// excerpt returns the beginning of a body of text or of unknown type.
+func excerpt(contentType string, body []byte) string {
+	const enough = 200
+	if contentType != "" && !strings.HasPrefix(contentType, "text/") || len(body) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %.*q", enough, strings.TrimSpace(string(body)))
+}
+
+// putStatus writes a stream's status to its trailers.
+func putStatus(header http.Header, st *status.Status) {
+	header.Set(http.TrailerPrefix+codeTrailer, strconv.Itoa(int(st.Code())))
+	if st.Code() == codes.OK {
+		return
+	}
+	// Go's client reads trailers through a buffer of 4 KiB and fails beyond.
+	const maxBytes = 2 << 10
+	encoded := protobuf.encodeStatus(st)
+	if len(encoded) > maxBytes {
+		const letters = maxBytes / 8 // of at most four bytes each
+		encoded = protobuf.encodeStatus(status.Newf(st.Code(), "%.*s (the rest of this status does not fit into an HTTP trailer)", letters, st.Message()))
+	}
+	header.Set(http.TrailerPrefix+statusTrailer, base64.RawStdEncoding.EncodeToString(encoded))
+}
+
+// statusIn reads a stream's status from its trailers.
+func statusIn(trailer http.Header) *status.Status {
+	text := trailer.Get(codeTrailer)
+	code, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return status.Newf(codes.Unavailable, "rest: the stream ended without a status (%s: %q)", codeTrailer, text)
+	}
+	if encoded, err := base64.RawStdEncoding.DecodeString(trailer.Get(statusTrailer)); err == nil && len(encoded) > 0 {
+		var st spb.Status
+		if err := proto.Unmarshal(encoded, &st); err == nil && st.Code == int32(code) {
+			return status.FromProto(&st)
+		}
+	}
+	return status.New(codes.Code(code), "")
+}
+
+// Metadata travels as plain header fields, so that curl -H sends metadata and curl -i
+// shows it. Fields that HTTP or this wire uses are not metadata. An answer that is one
+// message has its trailer among the headers too, with this prefix: with real HTTP
+// trailers it could not have a Content-Length.
+const trailerPrefix = "Trailer-"
+
+// timeoutHeader says how long the caller will still wait, as gRPC's header of that name does.
+const timeoutHeader = "Grpc-Timeout"
+
+// isReserved reports whether a header field, in canonical form, is not metadata.
+func isReserved(field string) bool {
+	switch field {
+	case "Accept", "Accept-Encoding", "Allow", "Connection", "Content-Encoding", "Content-Length",
+		"Content-Type", "Date", "Expect", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade", "User-Agent", "X-Content-Type-Options":
+		return true
+	}
+	return strings.HasPrefix(field, "Grpc-") || strings.HasPrefix(field, trailerPrefix)
+}
+
+// checkMetadata returns an error for metadata that header fields would change.
+func checkMetadata(md metadata.MD) error {
+	for key, values := range md {
+		if !wire.IsKey(key) {
+			return fmt.Errorf("rest: metadata key %q: want lower-case letters, digits, dash, dot, underscore", key)
+		}
+		if strings.HasSuffix(key, wire.BinarySuffix) {
+			continue
+		}
+		for _, value := range values {
+			if !wire.IsPrintable(value) || strings.TrimSpace(value) != value {
+				return fmt.Errorf("rest: metadata value %q of %s: want printable ASCII without space around it, or a key that ends in %s", value, key, wire.BinarySuffix)
+			}
+		}
+	}
+	return nil
+}
+
+// putMetadata adds metadata that checkMetadata has passed to header fields
+// whose names begin with prefix. It silently drops reserved keys, as gRPC
+// does.
+func putMetadata(header http.Header, prefix string, md metadata.MD) {
+	for key, values := range md {
+		field := textproto.CanonicalMIMEHeaderKey(key)
+		if isReserved(field) {
+			continue
+		}
+		name := prefix + field
+		for _, value := range values {
+			if strings.HasSuffix(key, wire.BinarySuffix) {
+				value = wire.EncodeBinary(value)
+			}
+			header[name] = append(header[name], value)
+		}
+	}
+}
+
+// metadataIn returns the metadata in the header fields whose names begin with prefix,
+// or nil if there is none.
+func metadataIn(header http.Header, prefix string) metadata.MD {
+	var md metadata.MD
+	for name, values := range header {
+		field, ours := strings.CutPrefix(name, prefix)
+		if !ours || isReserved(field) {
+			continue
+		}
+		key := strings.ToLower(field)
+		if !wire.IsKey(key) {
+			continue
+		}
+		if strings.HasSuffix(key, wire.BinarySuffix) {
+			values = decodeBinary(values)
+		}
+		if md == nil {
+			md = metadata.MD{}
+		}
+		md[key] = append(md[key], values...)
+	}
+	return md
+}
+
+// decodeBinary decodes binary values, and drops those that are not base64. HTTP lets a
+// proxy join repeated fields with commas, which base64 does not use.
+func decodeBinary(values []string) []string {
+	decoded := make([]string, 0, len(values))
+	for _, joined := range values {
+		for value := range strings.SplitSeq(joined, ",") {
+			if raw, err := wire.DecodeBinary(strings.TrimSpace(value)); err == nil {
+				decoded = append(decoded, raw)
+			}
+		}
+	}
+	return decoded
+}
+
+// errBidi is the error of bidirectional streams over HTTP/1.1, at both ends.
+var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)

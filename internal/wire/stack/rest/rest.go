@@ -24,7 +24,6 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
 
 	"wirelab.dev/internal/data/scenario"
@@ -64,9 +63,6 @@ func options(e stack.Encryption) []scenario.Option {
 		{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"},
 	}, stack.TLSOptions(e)...)
 }
-
-// errBidi is the error of bidirectional streams over HTTP/1.1, at both ends.
-var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
 
 func newStack(version httpwire.Version, info stack.Info) Stack {
 	return Stack{stack.NewHTTPStack(stack.HTTPAdapter{

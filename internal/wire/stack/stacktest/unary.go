@@ -3,13 +3,19 @@ package stacktest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
@@ -122,4 +128,177 @@ func checkUnknownMethod(t testing.TB, s Subject) {
 		expectCode(t, err, codes.Unimplemented)
 	}
 	expectRecovery(t, testpb.NewTestServiceClient(client))
+}
+
+const lastCode = codes.Unauthenticated
+
+func checkStatusCodes(t testing.TB, s Subject) {
+	stub := start(t, s).stub()
+	fail := func(code codes.Code, message string) {
+		t.Helper()
+		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Code: int32(code), Message: message})
+		if s.Lacks[StatusCodes] != "" {
+			if err == nil {
+				t.Errorf("a handler's %v became a success", code)
+			}
+			return
+		}
+		if got := status.Convert(err); got.Code() != code || got.Message() != message {
+			t.Errorf("a handler's %v %q arrived as %v %q", code, message, got.Code(), got.Message())
+		}
+	}
+	s.lacks(t, StatusCodes)
+	for code := codes.Canceled; code <= lastCode; code++ {
+		fail(code, "größer als erlaubt: 漢字 🜚")
+	}
+	for _, message := range []string{"", "100 %25", "two\nlines\r\n", "tab\tand \x00 nul", `"quoted" \ back`} {
+		fail(codes.Internal, message)
+	}
+	expectRecovery(t, stub)
+}
+
+func checkStatusDetails(t testing.TB, s Subject) {
+	if s.lacks(t, StatusCodes) {
+		return // checkStatusCodes checks it
+	}
+	without := s.lacks(t, StatusDetails)
+	stub := start(t, s).stub()
+	for _, detail := range [][]byte{[]byte("why"), filling(1000, 1)} {
+		want, err := status.New(codes.FailedPrecondition, "see the details").WithDetails(wrapperspb.Bytes(detail))
+		noError(t, "WithDetails", err)
+		_, err = stub.Unary(bounded(t), &testpb.TestRequest{Code: int32(want.Code()), Message: want.Message(), Detail: detail})
+		got := status.Convert(err)
+		if without {
+			if got.Code() != want.Code() || got.Message() != want.Message() {
+				t.Errorf("the status arrived as %v", got)
+			}
+			continue
+		}
+		if !proto.Equal(got.Proto(), want.Proto()) {
+			t.Errorf("the status arrived as %v, want %v", got.Proto(), want.Proto())
+		}
+	}
+}
+
+// checkPlainError has a handler return an error without a status: grpc-go sends Unknown.
+func checkPlainError(t testing.TB, s Subject) {
+	r := start(t, s)
+	r.service.answerWith(func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error) {
+		return nil, errors.New("the disk is full")
+	})
+	_, err := r.stub().Unary(bounded(t), &testpb.TestRequest{Body: []byte("x")})
+	if s.lacks(t, StatusCodes) {
+		if err == nil {
+			t.Error("a handler's error became a success")
+		}
+		return
+	}
+	if got := status.Convert(err); got.Code() != codes.Unknown || got.Message() != "the disk is full" {
+		t.Errorf("a handler's plain error arrived as %v %q, want Unknown and its text", got.Code(), got.Message())
+	}
+}
+
+// sample returns metadata that wires get wrong: repeated keys, commas, and bytes that
+// are not text.
+func sample(prefix string) metadata.MD {
+	return metadata.MD{
+		prefix + "single":    {"one"},
+		prefix + "multi":     {"first", "second, with a comma", "third"},
+		prefix + "empty":     {""},
+		prefix + "raw-bin":   {"\x00\xff\n,\x80"},
+		prefix + "multi-bin": {"\x01", "", "\xfe\xfe\xfe"},
+	}
+}
+
+// expectMetadata expects every key of want, with its values in order. A wire may add
+// others.
+func expectMetadata(t testing.TB, where string, got, want metadata.MD) {
+	t.Helper()
+	for key, values := range want {
+		if !slices.Equal(got.Get(key), values) {
+			t.Errorf("%s: %s arrived as %q, want %q", where, key, got.Get(key), values)
+		}
+	}
+}
+
+func checkRequestMetadata(t testing.TB, s Subject) {
+	r := start(t, s)
+	seen := make(chan metadata.MD, 1)
+	r.service.answerWith(func(ctx context.Context, _ *testpb.TestRequest) (*testpb.TestResponse, error) {
+		md, _ := metadata.FromIncomingContext(ctx)
+		seen <- md
+		return &testpb.TestResponse{}, nil
+	})
+	_, err := r.stub().Unary(metadata.NewOutgoingContext(bounded(t), sample("x-")), &testpb.TestRequest{Body: []byte("x")})
+	if s.lacks(t, RequestMetadata) {
+		expectCode(t, err, codes.Unimplemented)
+		return
+	}
+	noError(t, "a call with metadata", err)
+	expectMetadata(t, "request", <-seen, sample("x-"))
+}
+
+func checkResponseMetadata(t testing.TB, s Subject) {
+	without := s.lacks(t, ResponseMetadata)
+	r := start(t, s)
+	r.service.answerWith(func(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+		inHeader, inTrailer := grpc.SetHeader(ctx, sample("h-")), grpc.SetTrailer(ctx, sample("t-"))
+		if (inHeader != nil) != without || (inTrailer != nil) != without {
+			t.Errorf("SetHeader: %v, SetTrailer: %v; is the wire said to lack them? %v", inHeader, inTrailer, without)
+		}
+		if in.Code != 0 {
+			return nil, status.Error(codes.Code(in.Code), in.Message)
+		}
+		return &testpb.TestResponse{}, nil
+	})
+	stub := r.stub()
+	for _, code := range []codes.Code{codes.OK, codes.NotFound} {
+		var header, trailer metadata.MD
+		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Code: int32(code), Body: []byte("x")}, grpc.Header(&header), grpc.Trailer(&trailer))
+		if without {
+			if len(header) > 0 || len(trailer) > 0 {
+				t.Errorf("header %v and trailer %v from a wire that is said to carry none", header, trailer)
+			}
+			continue
+		}
+		expectCode(t, err, code)
+		expectMetadata(t, "header of "+code.String(), header, sample("h-"))
+		expectMetadata(t, "trailer of "+code.String(), trailer, sample("t-"))
+	}
+}
+
+// checkStreamMetadata expects the header before the first message, and the trailer
+// after the last.
+func checkStreamMetadata(t testing.TB, s Subject) {
+	if !s.carries(t, stack.Bidi) || s.lacks(t, ResponseMetadata) || s.lacks(t, RequestMetadata) {
+		return
+	}
+	r := launch(t, s, annotated{newService()}, "127.0.0.1:0")
+	stream, err := r.stub().Bidi(metadata.NewOutgoingContext(bounded(t), sample("x-")))
+	noError(t, "Bidi", err)
+	header, err := stream.Header()
+	noError(t, "Header", err)
+	expectMetadata(t, "header of a stream", header, sample("x-"))
+	noError(t, "CloseSend", stream.CloseSend())
+	expectEnd(t, stream)
+	expectMetadata(t, "trailer of a stream", stream.Trailer(), sample("t-"))
+}
+
+// annotated sends the metadata it got as a header, at once, and a trailer.
+type annotated struct{ *testService }
+
+func (a annotated) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+	md, _ := metadata.FromIncomingContext(stream.Context())
+	seen := metadata.MD{}
+	for key := range sample("x-") {
+		seen.Set(key, md.Get(key)...)
+	}
+	if err := stream.SetHeader(seen); err != nil {
+		return err
+	}
+	if err := stream.SendHeader(nil); err != nil {
+		return err
+	}
+	stream.SetTrailer(sample("t-"))
+	return a.testService.Bidi(stream)
 }

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 )
 
@@ -196,4 +197,194 @@ func timeoutOf(ctx context.Context) time.Duration {
 		return 0
 	}
 	return max(time.Until(deadline), 1)
+}
+
+// clientConn is one connection of a client. Only the call that holds it uses it;
+// interrupt and Close may be called from other goroutines.
+type clientConn struct {
+	net.Conn
+	parser parser
+	reader *frameReader
+	// interrupt wakes the call that holds the connection by closing the
+	// connection: a late answer could not be skipped in either framing.
+	interrupt func()
+	// reusable reports whether the last call was read to its end.
+	reusable bool
+	// framing is the framing of the last call; reported is the one that was last
+	// reported to the dialer.
+	framing, reported string
+}
+
+func newClientConn(raw net.Conn, pooled bool) *clientConn {
+	c := &clientConn{Conn: raw, reusable: true}
+	c.interrupt = func() { _ = raw.Close() }
+	c.reader = newFrameReader(raw, &c.parser, pooled)
+	return c
+}
+
+// send writes a frame from the buffer pool and returns it there.
+func (c *clientConn) send(frame []byte) error {
+	_, err := c.Write(frame)
+	c.reader.buffers.put(frame)
+	return err
+}
+
+// The framings' protocol names.
+const (
+	protocolPlain = "tcp-plain"
+	protocolCalls = "tcp-calls"
+)
+
+// reportFraming tells the dialer the framing that the peer has answered in, if it
+// changed.
+func (c *clientConn) reportFraming(dialer *conn.Dialer) {
+	if c.framing != c.reported {
+		c.reported = c.framing
+		dialer.UsedProtocol(c.framing)
+	}
+}
+
+// callPlain makes a call in the plain framing.
+func (c *clientConn) callPlain(args, reply any, limit int) error {
+	frame, err := appendPlain(c.reader.buffers.get(), args)
+	if err != nil {
+		return err
+	}
+	c.reusable = false
+	if err := c.send(frame); err != nil {
+		return err
+	}
+	c.parser.expect(atStart, limit)
+	ev, err := c.reader.next()
+	if err != nil {
+		return err
+	}
+	defer c.reader.buffers.put(ev.body)
+	if ev.kind == plainMessage {
+		c.reusable = true
+		return unmarshal(ev.body, reply)
+	}
+	failure, err := parseStatus(ev.body)
+	if err != nil {
+		return err
+	}
+	c.reusable = true
+	return failure.Err()
+}
+
+// call makes a unary call in the calls framing.
+func (c *clientConn) call(head callHead, args, reply any, opts callOptions) error {
+	frame, err := appendCall(c.reader.buffers.get(), head)
+	if err != nil {
+		return err
+	}
+	if frame, err = appendMessage(frame, args); err != nil {
+		return err
+	}
+	c.reusable = false
+	if err := c.send(appendHalfClose(frame)); err != nil {
+		return err
+	}
+	a := answer{}
+	if err := c.receive(&a, reply, opts.maxAnswerBytes); err != nil {
+		return err
+	}
+	c.reusable = true
+	opts.apply(a.header, a.trailer)
+	return a.result()
+}
+
+// An answer holds the answer to a unary call.
+type answer struct {
+	header, trailer metadata.MD
+	answered        bool  // a message has come
+	unreadable      error // why the message could not be decoded
+	status          *status.Status
+}
+
+// receive reads the frames of an answer up to its end.
+func (c *clientConn) receive(a *answer, reply any, limit int) error {
+	c.reader.buffer()
+	c.parser.expect(atFrame, limit)
+	for {
+		ev, err := c.reader.next()
+		if err != nil {
+			return err
+		}
+		switch ev.kind {
+		case head:
+			a.header, err = parseMetadata(ev.body)
+		case message:
+			if a.answered {
+				return errMalformed("a second message answers a unary call")
+			}
+			a.answered = true
+			a.unreadable = unmarshal(ev.body, reply)
+		case end:
+			a.status, a.trailer, err = parseEnd(ev.body)
+		}
+		c.reader.buffers.put(ev.body)
+		if err != nil || ev.kind == end {
+			return err
+		}
+	}
+}
+
+func (a *answer) result() error {
+	switch {
+	case a.status != nil:
+		return a.status.Err()
+	case !a.answered:
+		return status.Error(codes.Internal, "the unary call ended with status OK but without an answer")
+	default:
+		return a.unreadable
+	}
+}
+
+// firstByte reports the first byte that arrives to the clock. On this wire the
+// answer comes first.
+type firstByte struct {
+	net.Conn
+	clock *stack.FirstByte // nil once it has come
+}
+
+func (f *firstByte) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	if n > 0 && f.clock != nil {
+		f.clock.Stop()
+		f.clock = nil
+	}
+	return n, err
+}
+
+// callOptions are the call options that this wire supports. It ignores the
+// others, because it has no compression, credentials or retries.
+type callOptions struct {
+	header, trailer *metadata.MD
+	maxAnswerBytes  int
+}
+
+func readCallOptions(options []grpc.CallOption) callOptions {
+	opts := callOptions{maxAnswerBytes: stack.MaxMessageBytes}
+	for _, option := range options {
+		switch o := option.(type) {
+		case grpc.HeaderCallOption:
+			opts.header = o.HeaderAddr
+		case grpc.TrailerCallOption:
+			opts.trailer = o.TrailerAddr
+		case grpc.MaxRecvMsgSizeCallOption:
+			opts.maxAnswerBytes = min(o.MaxRecvMsgSize, stack.MaxMessageBytes)
+		}
+	}
+	return opts
+}
+
+// apply stores the answer's metadata where the caller asked for it.
+func (opts callOptions) apply(header, trailer metadata.MD) {
+	if opts.header != nil {
+		*opts.header = header
+	}
+	if opts.trailer != nil {
+		*opts.trailer = trailer
+	}
 }

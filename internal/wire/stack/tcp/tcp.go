@@ -11,12 +11,12 @@
 // Data passes through these stages:
 //
 //  1. wire.go turns messages into bytes.
-//  2. framereader.go reads as many bytes from a connection as the parser wants.
-//  3. parser.go turns the bytes into events. Like wire.go it uses no socket.
-//  4. client*.go and server*.go are the two ends: they send frames and act on
+//  2. frames.go reads as many bytes from a connection as the parser wants, and the
+//     parser turns them into events. Like wire.go the parser uses no socket.
+//  3. client*.go and server*.go are the two ends: they send frames and act on
 //     events.
 //
-// The option buffers selects a bufferPool (framereader.go), which decides whether
+// The option buffers selects a bufferPool (frames.go), which decides whether
 // the memory of a frame is used again.
 //
 // This package must not know what the messages mean, nor when they are sent.

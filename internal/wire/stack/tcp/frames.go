@@ -1,0 +1,327 @@
+package tcp
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"wirelab.dev/internal/wire/stack"
+)
+
+const (
+	// firstClaimBytes is the most memory that is allocated for an announced
+	// body before any of it has arrived. After that the buffer grows to at most
+	// growth times what has arrived.
+	firstClaimBytes = 256 << 10
+	growth          = 4
+)
+
+// frameReader reads a connection for a parser. One goroutine at a time may use it.
+type frameReader struct {
+	source  io.Reader
+	parser  *parser
+	buffers bufferPool
+	wait    *peerWait // bounds the wait for a body; nil on a client
+	small   [frameHeadBytes]byte
+}
+
+func newFrameReader(conn io.Reader, p *parser, pooled bool) *frameReader {
+	r := &frameReader{source: conn, parser: p, buffers: newBufferPool(pooled)}
+	if pooled {
+		r.buffer()
+	}
+	return r
+}
+
+// buffer makes further reads of the connection buffered. Plain calls with
+// buffers=fresh stay unbuffered: two reads a frame is what programs commonly do.
+func (r *frameReader) buffer() {
+	if _, buffered := r.source.(*bufio.Reader); !buffered {
+		r.source = bufio.NewReader(r.source)
+	}
+}
+
+// next returns the next event. Its body belongs to the caller, which returns it to
+// the buffer pool.
+func (r *frameReader) next() (event, error) {
+	for {
+		var b []byte
+		var err error
+		want := r.parser.want()
+		if want.body {
+			b, err = r.readBody(want.bytes)
+		} else {
+			b = r.small[:want.bytes]
+			_, err = io.ReadFull(r.source, b)
+		}
+		if err != nil {
+			return event{}, err
+		}
+		ev, err := r.parser.take(b)
+		if err != nil || ev.kind != noEvent {
+			return ev, err
+		}
+	}
+}
+
+func (r *frameReader) readBody(sizeBytes int) ([]byte, error) {
+	b := r.buffers.get()
+	for len(b) < sizeBytes {
+		b = makeRoom(b, sizeBytes)
+		r.wait.begin()
+		n, err := r.source.Read(b[len(b):min(cap(b), sizeBytes)])
+		r.wait.stop()
+		b = b[:len(b)+n]
+		if err != nil && len(b) < sizeBytes {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// makeRoom returns b with capacity to read more of a body of sizeBytes.
+func makeRoom(b []byte, sizeBytes int) []byte {
+	room := min(sizeBytes, max(firstClaimBytes, growth*len(b)))
+	if cap(b) >= room || (len(b) > 0 && len(b) < cap(b)) {
+		return b
+	}
+	larger := make([]byte, len(b), room)
+	copy(larger, b)
+	return larger
+}
+
+// bufferPool keeps the buffers of one connection between frames. It is the only
+// difference between buffers=pooled and buffers=fresh: with fresh the pool is
+// nil, so get returns nil and put keeps nothing.
+//
+// A buffer stays as large as the largest frame it held: a connection that moved
+// one large message keeps that memory until it ends. Any goroutine may use a
+// bufferPool.
+type bufferPool chan []byte
+
+// pooledBuffers is the most buffers that a connection uses at once: the stream's
+// window, one being read, one being written and one held by the handler.
+const pooledBuffers = streamWindow + 3
+
+func newBufferPool(pooled bool) bufferPool {
+	if !pooled {
+		return nil
+	}
+	return make(bufferPool, pooledBuffers)
+}
+
+// get returns an empty buffer, which may be nil.
+func (p bufferPool) get() []byte {
+	select {
+	case b := <-p:
+		return b[:0]
+	default:
+		return nil
+	}
+}
+
+// put returns a buffer to the pool. The caller must not use it afterwards.
+func (p bufferPool) put(b []byte) {
+	select {
+	case p <- b:
+	default:
+	}
+}
+
+// want is the input that a parser needs next.
+type want struct {
+	bytes int
+	// body says that the bytes are a frame's body, of the length that the peer
+	// has announced.
+	body bool
+}
+
+// event is one thing that the peer sent. Its body aliases the bytes that were
+// given to take.
+type event struct {
+	kind eventKind
+	body []byte
+}
+
+type eventKind uint8
+
+const (
+	noEvent    eventKind = iota
+	callBegins           // a server's parser saw the first bytes of a call
+	plainMessage
+	plainFailure // the body is a status
+	head
+	message
+	end
+)
+
+// stage says what a parser's next bytes are.
+type stage uint8
+
+const (
+	atStart     stage = iota // a plain length, or a server's preamble
+	atPlainBody              // a plain message
+	atFailure                // the status of a plain answer
+	atFrame                  // a frame's kind and length
+	atBody                   // a frame's body
+)
+
+// parser turns the bytes of a connection into events. It says how many bytes it wants
+// next and gets exactly those; it reads no socket and keeps no bytes. After an error the
+// rest of the connection cannot be parsed.
+//
+// A server's parser reads calls. Each call selects its framing by its first four
+// bytes. A client's parser reads answers, one call at a time: expect prepares it.
+type parser struct {
+	server bool
+	limit  int // the largest message
+	stage  stage
+	length int
+	kind   eventKind // of the frame whose body is next
+	opened bool      // this call's head was read
+}
+
+func newServerParser() parser { return parser{server: true, limit: stack.MaxMessageBytes} }
+
+// expect prepares for the answer to a plain call (atStart), or to a call with a preamble
+// (atFrame).
+func (p *parser) expect(first stage, limit int) { *p = parser{stage: first, limit: limit} }
+
+func (p *parser) want() want {
+	switch p.stage {
+	case atStart:
+		return want{bytes: lengthBytes}
+	case atFrame:
+		return want{bytes: frameHeadBytes}
+	default:
+		return want{bytes: p.length, body: true}
+	}
+}
+
+// take parses the bytes that were wanted.
+func (p *parser) take(b []byte) (event, error) {
+	switch p.stage {
+	case atStart:
+		return p.takeStart(binary.BigEndian.Uint32(b))
+	case atPlainBody:
+		p.stage = atStart
+		return event{kind: plainMessage, body: b}, nil
+	case atFailure:
+		p.stage = atStart
+		return event{kind: plainFailure, body: b}, nil
+	case atFrame:
+		return event{}, p.takeFrame(b)
+	default:
+		p.stage = atFrame
+		if p.server && p.kind == end {
+			p.stage = atStart
+		}
+		return event{kind: p.kind, body: b}, nil
+	}
+}
+
+// takeStart reads the first word of a call, or of a plain answer.
+func (p *parser) takeStart(word uint32) (event, error) {
+	switch {
+	case p.server && word == preamble:
+		p.stage, p.opened = atFrame, false
+		return event{kind: callBegins}, nil
+	case p.server:
+		p.stage = atPlainBody
+		return event{kind: callBegins}, p.setLength(word, p.limit)
+	case word&failedBit != 0:
+		p.stage = atFailure
+		return event{}, p.setLength(word&^failedBit, maxHeadBytes)
+	default:
+		p.stage = atPlainBody
+		return event{}, p.setLength(word, p.limit)
+	}
+}
+
+// takeFrame reads a frame's kind and length.
+func (p *parser) takeFrame(b []byte) error {
+	length, limit := binary.BigEndian.Uint32(b[1:]), maxHeadBytes
+	switch b[0] {
+	case kindHead:
+		p.kind = head
+	case kindMessage:
+		p.kind, limit = message, p.limit
+	case kindEnd:
+		p.kind = end
+	default:
+		return errMalformed("unknown frame kind %#x", b[0])
+	}
+	p.stage = atBody
+	if err := p.setLength(length, limit); err != nil {
+		return err
+	}
+	switch {
+	case p.kind == head && p.opened, p.server && p.kind != head && !p.opened:
+		return errMalformed("a call or an answer has one head, before everything else")
+	case p.server && p.kind == end && length > 0:
+		return errMalformed("a client's end frame of %d bytes", length)
+	}
+	p.opened = true
+	return nil
+}
+
+func (p *parser) setLength(length uint32, limit int) error {
+	if uint64(length) > uint64(limit) {
+		return status.Errorf(codes.ResourceExhausted, "a frame of %d bytes is announced, %d are allowed", length, limit)
+	}
+	p.length = int(length)
+	return nil
+}
+
+// stallInterval is the time between two checks for stalled peers. A peer may keep
+// a server waiting in the middle of a frame for one to two intervals.
+const stallInterval = 15 * time.Second
+
+// peerWait records that a goroutine waits for its peer, so that a periodic check
+// can find waits that last too long. A wait costs two atomic stores; a deadline
+// on the connection would cost a call into the runtime's timers. Each wait has a
+// number: one that the check finds twice in a row has stalled.
+//
+// A nil peerWait is never checked.
+type peerWait struct {
+	number atomic.Uint64 // of the current wait; 0: none
+	count  uint64        // used by the waiting goroutine
+	seen   uint64        // used by the check
+}
+
+func (w *peerWait) begin() {
+	if w != nil {
+		w.count++
+		w.number.Store(w.count)
+	}
+}
+
+func (w *peerWait) stop() {
+	if w != nil {
+		w.number.Store(0)
+	}
+}
+
+// stalled reports whether the wait of its last call still lasts.
+func (w *peerWait) stalled() bool {
+	number, before := w.number.Load(), w.seen
+	w.seen = number
+	return number != 0 && number == before
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
