@@ -34,16 +34,9 @@ var Flags = &flags.Tool{
 		flags.Flag("--http2", flags.None, flags.On("--http", "2")),
 		flags.Flag("-p --print", flags.Value("what to print", printPattern.MatchString), flags.Ignored(flags.NoShow)),
 		flags.Flag("-q --no-print", flags.None, flags.Ignored(flags.NoShow)),
-		flags.Flag("-o --format", flags.Value("json or plain-text", func(v string) bool { return flags.IsFormat(v) && v != "csv" && v[0] != '-' }), flags.By(flags.Code("--json")+" for json", func(c *flags.Command, value string) error {
-			switch value {
-			case "json", "j":
-				c.Set("--json")
-			case "plain-text", "pt":
-			default:
-				return c.Refuse("templates are not filled: write --json, and fill one from that")
-			}
-			return nil
-		})),
+		flags.Flag("-o --format", flags.Value("json or plain-text", func(v string) bool { return flags.IsFormat(v) && v != "csv" && v[0] != '-' }), flags.OneOf(flags.Code("--json")+" for json",
+			map[string]flags.Rule{"json": flags.On("--json"), "j": flags.On("--json"), "plain-text": flags.Nothing, "pt": flags.Nothing},
+			flags.Refused("templates are not filled: write --json, and fill one from that"))),
 	},
 	Fits: func(c *flags.Command) bool {
 		return flags.CallsHTTP(c) && (len(c.Kept("body")) == 0 || c.Has("-m")) // curl's cookie is -b too

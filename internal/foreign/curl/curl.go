@@ -41,29 +41,18 @@ var requestFlags = []flags.Option{
 	flags.Flag("--oauth2-bearer", flags.Text, flags.To("--bearer")),
 	flags.Flag("--basic", flags.None, flags.Ignored("it is what --user does")),
 	flags.Flag("--digest --ntlm --negotiate --anyauth", flags.None, flags.Refused("only a name and a password are sent: write --user NAME:PASSWORD, or --bearer TOKEN")),
-	flags.Flag("-b --cookie", flags.Text, flags.By(flags.Code("-H 'Cookie: …'"), func(c *flags.Command, value string) error {
-		if value == "" {
-			return nil
-		}
-		if !strings.Contains(value, "=") {
-			return c.Refuse("a file of cookies is not read: write them as -H 'Cookie: name=value'")
-		}
-		c.Set("-H", "Cookie: "+value)
-		return nil
-	})),
+	flags.Flag("-b --cookie", flags.Text, flags.OneOf(flags.Code("-H 'Cookie: …'"), map[string]flags.Rule{"": flags.Nothing},
+		flags.Either(func(v string) bool { return strings.Contains(v, "=") }, flags.AsHeader("Cookie: "),
+			flags.Refused("a file of cookies is not read: write them as -H 'Cookie: name=value'")))),
 	flags.Flag("-c --cookie-jar", flags.ButNot("a file", flags.IsWhole), flags.Ignored("cookies of answers are not kept: each call is the same")),
-	flags.Flag("-A --user-agent", flags.Text, flags.AsHeader("User-Agent")),
+	flags.Flag("-A --user-agent", flags.Text, flags.AsHeader("User-Agent: ")),
 	flags.Flag("-e --referer", flags.Text, flags.By(flags.Code("-H 'Referer: …'"), func(c *flags.Command, value string) error {
 		if value, _, _ = strings.Cut(value, ";auto"); value != "" {
 			c.Set("-H", "Referer: "+value)
 		}
 		return nil
 	})),
-	flags.Flag("-r --range", flags.Value("a range, as in 0-99", func(v string) bool { return strings.Contains(v, "-") }),
-		flags.By(flags.Code("-H 'Range: bytes=…'"), func(c *flags.Command, value string) error {
-			c.Set("-H", "Range: bytes="+value)
-			return nil
-		})),
+	flags.Flag("-r --range", flags.Value("a range, as in 0-99", func(v string) bool { return strings.Contains(v, "-") }), flags.AsHeader("Range: bytes=")),
 	flags.Flag("--compressed", flags.None, flags.By(flags.Code("-H 'Accept-Encoding: gzip'"), func(c *flags.Command, _ string) error {
 		c.Set("-H", "Accept-Encoding: gzip")
 		c.Note("--compressed asks for gzip; answers are counted as they come, compressed")
@@ -110,10 +99,7 @@ var connectionFlags = []flags.Option{
 var outputFlags = []flags.Option{
 	flags.Flag("-s --silent -S --show-error -i --include --show-headers -v --verbose -# --progress-bar -N --no-buffer", flags.None, flags.Ignored(flags.NoShow)),
 	flags.Flag("-f --fail --fail-with-body --fail-early", flags.None, flags.Ignored("an answer of 400 and above counts as failed; --fail-if makes the run fail")),
-	flags.Flag("-o --output", flags.Text, flags.By("left out: answers are not kept", func(c *flags.Command, _ string) error {
-		c.Note("%s is left out: answers are not kept", c.Written)
-		return nil
-	})),
+	flags.Flag("-o --output", flags.Text, flags.Ignored("answers are not kept")),
 	flags.Flag("-O --remote-name -J --remote-header-name --no-progress-meter", flags.None, flags.Ignored(flags.NoShow)),
 	flags.Flag("-D --dump-header --trace --trace-ascii", flags.ButNot("a file", flags.IsClock), flags.Ignored(flags.NoShow)),
 	flags.Flag("-w --write-out", flags.Text, flags.Ignored("a run shows times anyway")),
@@ -315,13 +301,11 @@ func encoded(text string) (string, error) {
 	if equals < 0 && at >= 0 {
 		return "", errors.New("--data-urlencode of curl: a file is not read for it: write its content behind the =")
 	}
-	if equals < 0 {
-		return escape(text), nil
+	name := ""
+	if equals > 0 {
+		name = text[:equals+1]
 	}
-	if equals == 0 {
-		return escape(text[1:]), nil
-	}
-	return text[:equals+1] + escape(text[equals+1:]), nil
+	return name + escape(text[equals+1:]), nil
 }
 
 // escape encodes as curl does: a space is %20.

@@ -241,7 +241,7 @@ var Certificates = []Option{
 var HeyRequest = []Option{
 	{"-z", Duration, To("-z")},
 	{"-H", Header, HeaderLine},
-	{"-A", MediaType, AsHeader("Accept")},
+	{"-A", MediaType, AsHeader("Accept: ")},
 	{"-d", Text, Body},
 	{"-D", File, To("-D")},
 	{"-T", MediaType, To("-T")},

@@ -51,13 +51,53 @@ func InSeconds(flag string) Rule {
 	}}
 }
 
-// AsHeader returns the rule that sends the value as a header field.
-func AsHeader(name string) Rule {
-	return Rule{Code("-H '" + name + ": …'"), func(c *Command, value string) error {
-		c.Set("-H", name+": "+value)
+// AsHeader returns the rule that sends the value in a header field that starts so.
+func AsHeader(start string) Rule {
+	return Rule{Code("-H '" + start + "…'"), func(c *Command, value string) error {
+		c.Set("-H", start+value)
 		return nil
 	}}
 }
+
+// Changed returns the rule that sets wirelab's flag to what change makes of the value.
+func Changed(flag string, change func(string) string) Rule {
+	return Rule{Code(flag), func(c *Command, value string) error {
+		c.Set(flag, change(value))
+		return nil
+	}}
+}
+
+// OneOf returns the rule that applies the rule of the value, or else otherwise.
+func OneOf(page string, rules map[string]Rule, otherwise Rule) Rule {
+	return Rule{page, func(c *Command, value string) error {
+		if rule, has := rules[value]; has {
+			return rule.Apply(c, value)
+		}
+		return otherwise.Apply(c, value)
+	}}
+}
+
+// Either returns the rule for values that is accepts, and another rule for the others.
+func Either(is func(string) bool, rule, otherwise Rule) Rule {
+	return Rule{rule.Page, func(c *Command, value string) error {
+		if is(value) {
+			return rule.Apply(c, value)
+		}
+		return otherwise.Apply(c, value)
+	}}
+}
+
+// UnlessZero returns the rule that sets wirelab's flag, unless the value says that there is none.
+func UnlessZero(flag string) Rule { return Either(IsSome, To(flag), Nothing) }
+
+// IsSome reports whether a number or a duration is above zero.
+func IsSome(value string) bool { return ParseClock(value) > 0 }
+
+// Nothing is the rule for values that say what wirelab does anyway.
+var Nothing = By("", func(*Command, string) error { return nil })
+
+// Named returns the rule with another text for the page.
+func (r Rule) Named(page string) Rule { return Rule{page, r.Apply} }
 
 // Ignored returns the rule for a flag that changes no figure, or that wirelab obeys without
 // being asked.

@@ -143,7 +143,7 @@ func isObject(text string) bool { return strings.HasPrefix(strings.TrimSpace(tex
 // them, and returns arguments that wirelab load parses. It leaves unknown flags, and a line that
 // is wirelab's own, as they are.
 func (all Tools) Typed(arguments []string) (translated, notes []string, err error) {
-	if len(arguments) > MaxWords || slices.Contains(arguments, "--from") || slices.ContainsFunc(arguments, isFrom) {
+	if len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
 		return arguments, nil, nil
 	}
 	readings := all.read(arguments)
@@ -162,7 +162,9 @@ func (all Tools) Typed(arguments []string) (translated, notes []string, err erro
 	return best.arguments, best.notes, nil
 }
 
-func isFrom(argument string) bool { return strings.HasPrefix(argument, "--from=") }
+func isFrom(argument string) bool {
+	return argument == "--from" || strings.HasPrefix(argument, "--from=")
+}
 
 // A reading holds a line as parsed with one tool's flags.
 type reading struct {

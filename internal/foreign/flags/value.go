@@ -3,6 +3,7 @@ package flags
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,6 +85,11 @@ func IsClock(value string) bool { return IsNumber(value) || IsDuration(value) }
 
 func isJSONObject(value string) bool {
 	return strings.HasPrefix(strings.TrimSpace(value), "{") && json.Valid([]byte(value))
+}
+
+// Among returns the shape of values that are one of the words.
+func Among(name, words string) Shape {
+	return Value(name, func(value string) bool { return slices.Contains(strings.Fields(words), value) })
 }
 
 // ButNot returns the shape of values that fit none of the others. The others are shapes of

@@ -56,12 +56,7 @@ var callFlags = []flags.Option{
 	flags.Flag("-k --https-insecure", flags.None, flags.On("-k")),
 	flags.Flag("--resolve", flags.Value("an IP address", isIP), flags.Kept("fortio -resolve", "the address in the target, and "+flags.Code("--host"))),
 	flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
-	flags.Flag("--keepalive", flags.Maybe, flags.By(flags.Code("--conn new")+" for false", func(c *flags.Command, value string) error {
-		if value == "false" {
-			c.Set("--conn", "new")
-		}
-		return nil
-	})),
+	flags.Flag("--keepalive", flags.Maybe, flags.OneOf(flags.Code("--conn new")+" for false", map[string]flags.Rule{"false": flags.On("--conn", "new")}, flags.Nothing)),
 	flags.Flag("--grpc", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
 	flags.Flag("--ping", flags.None, flags.Kept("-ping", "a call of "+flags.Code("fgrpc.PingServer/Ping"))),
 	flags.Flag("--grpc-method", flags.Text, flags.By(flags.Code("--call"), func(c *flags.Command, value string) error {
@@ -85,19 +80,8 @@ var loadFlags = []flags.Option{
 			return flags.PositiveRate(c, value)
 		})),
 	flags.Flag("-c", flags.Number, flags.To("-c")),
-	flags.Flag("-n", flags.Number, flags.By(flags.Code("-n"), func(c *flags.Command, value string) error {
-		if value != "0" {
-			c.Set("-n", value)
-		}
-		return nil
-	})),
-	flags.Flag("-t", flags.Duration, flags.By(flags.Code("-z"), func(c *flags.Command, value string) error {
-		if flags.ParseClock(value) == 0 {
-			return c.Refuse("a run without an end: give a duration, as in -z 30s")
-		}
-		c.Set("-z", value)
-		return nil
-	})),
+	flags.Flag("-n", flags.Number, flags.OneOf(flags.Code("-n"), map[string]flags.Rule{"0": flags.Nothing}, flags.To("-n"))),
+	flags.Flag("-t", flags.Duration, flags.Either(flags.IsSome, flags.To("-z"), flags.Refused("a run without an end: give a duration, as in -z 30s"))),
 	flags.Flag("--timeout", flags.Duration, flags.To("--timeout")),
 	flags.Flag("--jitter", flags.None, flags.On("--arrivals", "poisson")),
 	flags.Flag("--uniform --nocatchup --sequential-warmup", flags.Maybe, flags.Ignored("each call has its own intended instant, spread evenly")),
@@ -235,7 +219,6 @@ func readSummary(data []byte) (*summary.Result, error) {
 	for _, p := range h.Percentiles {
 		r.Times.Percentiles = append(r.Times.Percentiles, latency.Percentile{Quantile: p.Percentile / 100, Duration: summary.Nanoseconds(p.Value, time.Second)})
 	}
-	r.Times.Percentiles = summary.Sort(r.Times.Percentiles)
 	r.Errors = report.errors()
 	if report.RequestedQPS == "max" {
 		r.Load.Model = "closed"

@@ -31,8 +31,8 @@ type Generator struct {
 	Name string
 	// Speaks lists the protocols in which it can call.
 	Speaks []Protocol
-	// Install makes the program available, or returns why it cannot.
-	Install func(ctx context.Context, progress io.Writer) error
+	// Build makes the program. It is nil for programs of the system.
+	Build func(ctx context.Context, progress io.Writer) error
 	// Find returns the program's path, and its name with the version.
 	Find func() (path, version string, err error)
 	// Files returns the files that the program reads, by name. The last of the Arguments names
@@ -100,6 +100,15 @@ func (all List) Find(name string) (Generator, bool) {
 		return Generator{}, false
 	}
 	return all[i], true
+}
+
+// Install makes the program available, or returns why it cannot.
+func (g Generator) Install(ctx context.Context, progress io.Writer) error {
+	if g.Build != nil {
+		return g.Build(ctx, progress)
+	}
+	_, _, err := g.Find()
+	return err
 }
 
 // Prepare writes the files that the program reads into the folder where it will run, and returns
@@ -268,4 +277,17 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 		return fmt.Errorf("go install: %w: %s", err, strings.Join(last, "; "))
 	}
 	return nil
+}
+
+// Installed returns the path of a program of the system, and what it prints as its version. A
+// program may fail after that, as wrk does when it prints its usage.
+func Installed(name, debianPackage string) (path, printed string, err error) {
+	if path, err = exec.LookPath(name); err != nil {
+		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package %s", err, debianPackage)
+	}
+	output, err := exec.Command(path, "--version").Output()
+	if err != nil && len(output) == 0 {
+		return "", "", fmt.Errorf("%s --version: %w", path, err)
+	}
+	return path, strings.TrimSpace(string(output)), nil
 }

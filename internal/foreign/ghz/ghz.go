@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,10 +54,7 @@ var callFlags = []flags.Option{
 	})),
 	flags.Flag("--proto", flags.File, flags.To("--proto")),
 	flags.Flag("--protoset", flags.File, flags.To("--protoset")),
-	flags.Flag("--call", flags.Text, flags.By(flags.Code("--call"), func(c *flags.Command, value string) error {
-		c.Set("--call", flags.Slashed(value))
-		return nil
-	})),
+	flags.Flag("--call", flags.Text, flags.Changed("--call", flags.Slashed)),
 	flags.Flag("-i --import-paths", flags.Text, flags.By(flags.Code("--import-path")+" for each", func(c *flags.Command, value string) error {
 		for path := range strings.SplitSeq(value, ",") {
 			c.Set("--import-path", path)
@@ -69,14 +67,10 @@ var callFlags = []flags.Option{
 	flags.Flag("-B --binary-file", flags.File, flags.Refused(noBinary)),
 	flags.Flag("-m --metadata", flags.Object, flags.By(flags.Code("-H")+" for each", metadata)),
 	flags.Flag("-M --metadata-file", flags.File, flags.Refused("a file of metadata is not read: write each entry as -H 'name: value'")),
-	flags.Flag("--stream-interval", flags.Duration, flags.By(flags.Code("--pace"), unlessZero("--pace"))),
-	flags.Flag("--stream-call-count", flags.Number, flags.By(flags.Code("--messages"), unlessZero("--messages"))),
-	flags.Flag("--stream-call-duration", flags.Duration, flags.By("refused, unless zero: "+flags.Code("--messages")+" with "+flags.Code("--pace"), func(c *flags.Command, value string) error {
-		if flags.ParseClock(value) == 0 {
-			return nil
-		}
-		return c.Refuse("a stream ends by its messages: give --messages N with --pace D")
-	})),
+	flags.Flag("--stream-interval", flags.Duration, flags.UnlessZero("--pace")),
+	flags.Flag("--stream-call-count", flags.Number, flags.UnlessZero("--messages")),
+	flags.Flag("--stream-call-duration", flags.Duration, flags.Either(flags.IsSome, flags.Refused("a stream ends by its messages: give --messages N with --pace D"), flags.Nothing).
+		Named("refused, unless zero: "+flags.Code("--messages")+" with "+flags.Code("--pace"))),
 	flags.Flag("--stream-dynamic-messages", flags.Maybe, flags.Ignored("templates are filled once per message anyway")),
 	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("reflection is asked without metadata: give --proto FILE or --protoset FILE instead")),
 	flags.Flag("--disable-template-functions --disable-template-data", flags.Maybe, flags.Ignored("data is sent as it stands, unless --rows fills it")),
@@ -98,15 +92,11 @@ var loadFlags = []flags.Option{
 	flags.Flag("--concurrency-step", flags.Text, ofSchedule),
 	flags.Flag("-n --total", flags.Number, flags.To("-n")),
 	flags.Flag("-t --timeout", flags.Duration, flags.To("--timeout")),
-	flags.Flag("-z --duration", flags.Duration, flags.By(flags.Code("-z"), unlessZero("-z"))),
+	flags.Flag("-z --duration", flags.Duration, flags.UnlessZero("-z")),
 	flags.Flag("-x --max-duration", flags.Duration, flags.Kept("-x", flags.Code("-z")+"; the run ends by it or by "+flags.Code("-n"))),
 	flags.Flag("--duration-stop", flags.Text, flags.Ignored("calls under way at the end are waited for, and counted")),
-	flags.Flag("--connections", flags.Number, flags.By(flags.Code("--conn shared")+", or "+flags.Code("pool:N"), func(c *flags.Command, value string) error {
-		if c.Set("--conn", "pool:"+value); value == "1" {
-			c.Set("--conn", "shared")
-		}
-		return nil
-	})),
+	flags.Flag("--connections", flags.Number, flags.OneOf(flags.Code("--conn shared")+", or "+flags.Code("pool:N"),
+		map[string]flags.Rule{"1": flags.On("--conn", "shared")}, flags.Changed("--conn", func(value string) string { return "pool:" + value }))),
 	flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.NoConnecting)),
 	flags.Flag("--keepalive", flags.Duration, flags.Ignored("under load a connection is never idle")),
 	flags.Flag("--lb-strategy", flags.Text, flags.Refused("one address is called: load each in a run of its own, or load their balancer")),
@@ -151,29 +141,13 @@ var ofSchedule = flags.By("as the schedule", func(c *flags.Command, value string
 	return nil
 })
 
-// unlessZero sets a flag, unless the value says that there is none.
-func unlessZero(flag string) func(*flags.Command, string) error {
-	return func(c *flags.Command, value string) error {
-		if value != "0" && flags.ParseClock(value) > 0 {
-			c.Set(flag, value)
-		}
-		return nil
-	}
-}
-
 // metadata takes a JSON object of text.
 func metadata(c *flags.Command, value string) error {
-	decoder := json.NewDecoder(strings.NewReader(value))
 	var entries map[string]string
-	if err := decoder.Decode(&entries); err != nil {
+	if err := json.Unmarshal([]byte(value), &entries); err != nil {
 		return c.Refuse("metadata is a JSON object of text, as in '{\"name\":\"value\"}'")
 	}
-	names := []string{}
-	for name := range entries {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		c.Set("-H", name+": "+entries[name])
 	}
 	return nil
@@ -264,7 +238,7 @@ var program = generator.Program{Name: "ghz", Package: "github.com/bojand/ghz/cmd
 
 // Generator runs ghz as the client of a measurement.
 var Generator = generator.Generator{
-	Name: program.Name, Speaks: []generator.Protocol{generator.GRPC}, Install: program.Build,
+	Name: program.Name, Speaks: []generator.Protocol{generator.GRPC}, Build: program.Build,
 	Find: func() (string, string, error) {
 		path, err := program.Find()
 		return path, program.String(), err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,16 +58,15 @@ func entryFlags(key string, raw json.RawMessage) ([]string, error) {
 		var host string
 		err := json.Unmarshal(raw, &host)
 		return []string{host}, err
-	case "CPUs", "cpus", "dial-timeout", "connect-timeout", "output", "format", "$schema":
+	case "CPUs", "cpus", "dial-timeout", "connect-timeout", "output", "format", "$schema", "tags":
 		return nil, nil // of the file's own making, or nothing that is measured changes by it
 	case "data":
 		return []string{"--data=" + string(raw)}, nil
-	case "metadata":
-		return mapFlag("--metadata", raw)
-	case "reflect-metadata":
-		return mapFlag("--reflect-metadata", raw)
-	case "tags":
-		return nil, nil
+	case "metadata", "reflect-metadata":
+		if s := strings.TrimSpace(string(raw)); s == "null" || s == "{}" {
+			return nil, nil
+		}
+		return []string{"--" + key + "=" + string(raw)}, nil
 	}
 	if flags.Find(options, "--"+key) == nil {
 		return nil, errors.New("wirelab does not know this flag: leave it out")
@@ -80,47 +78,34 @@ func entryFlags(key string, raw json.RawMessage) ([]string, error) {
 	return valueFlag(key, value)
 }
 
-func mapFlag(flag string, raw json.RawMessage) ([]string, error) {
-	if s := strings.TrimSpace(string(raw)); s == "null" || s == "{}" {
-		return nil, nil
-	}
-	return []string{flag + "=" + string(raw)}, nil
-}
-
 func valueFlag(key string, value any) ([]string, error) {
-	flag := "--" + key
+	text := ""
 	switch v := value.(type) {
 	case nil:
-		return nil, nil
 	case bool:
-		if !v {
-			return nil, nil
+		if v {
+			return []string{"--" + key}, nil
 		}
-		return []string{flag}, nil
 	case string:
-		if v == "" || v == "0" || v == "0s" {
-			return nil, nil
-		}
-		return []string{flag + "=" + v}, nil
+		text = v
 	case float64:
-		if v == 0 {
-			return nil, nil
-		}
+		text = flags.FormatNumber(v)
 		if strings.Contains(key, "duration") || key == "timeout" || key == "keepalive" || key == "stream-interval" {
-			return []string{flag + "=" + time.Duration(v).String()}, nil // nanoseconds, in a report
+			text = time.Duration(v).String() // nanoseconds, in a report
 		}
-		return []string{flag + "=" + strconv.FormatFloat(v, 'f', -1, 64)}, nil
 	case []any:
 		parts := []string{}
 		for _, part := range v {
 			parts = append(parts, fmt.Sprint(part))
 		}
-		if len(parts) == 0 {
-			return nil, nil
-		}
-		return []string{flag + "=" + strings.Join(parts, ",")}, nil
+		text = strings.Join(parts, ",")
+	default:
+		return nil, errors.New("an object is no value of a flag")
 	}
-	return nil, fmt.Errorf("an object is no value of a flag")
+	if text == "" || text == "0" || text == "0s" {
+		return nil, nil
+	}
+	return []string{"--" + key + "=" + text}, nil
 }
 
 // Summary is the format of ghz's JSON report.

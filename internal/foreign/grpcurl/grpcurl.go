@@ -24,14 +24,9 @@ var Flags = &flags.Tool{
 		flags.Flag("--reflect-header", flags.Header, flags.Refused("reflection is asked without metadata: give --proto FILE or --protoset FILE instead")),
 		flags.Flag("--expand-headers", flags.None, flags.Refused("variables are not looked up: write their values")),
 		flags.Flag("--authority --servername", flags.Text, flags.To("--host")),
-		flags.Flag("--user-agent", flags.Text, flags.AsHeader("User-Agent")),
+		flags.Flag("--user-agent", flags.Text, flags.AsHeader("User-Agent: ")),
 		flags.Flag("-d", flags.Text, flags.By(flags.Code("-d"), flags.StandardInput)),
-		flags.Flag("--format", flags.Text, flags.By("json only", func(c *flags.Command, value string) error {
-			if value != "json" {
-				return c.Refuse("only JSON data is read")
-			}
-			return nil
-		})),
+		flags.Flag("--format", flags.Text, flags.OneOf("json only", map[string]flags.Rule{"json": flags.Nothing}, flags.Refused("only JSON data is read"))),
 		flags.Flag("--allow-unknown-fields", flags.None, flags.Refused("fields that the message does not have are refused: take them out")),
 		flags.Flag("--max-time", flags.Seconds, flags.InSeconds("--timeout")),
 		flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.NoConnecting)),

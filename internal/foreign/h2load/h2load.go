@@ -2,18 +2,14 @@
 package h2load
 
 import (
-	"bytes"
-	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/foreign/generator"
+	"wirelab.dev/rpc/call/wire"
 )
 
 // Flags holds the flags of nghttp2's h2load 1.70, with the flags of its manual page.
@@ -104,33 +100,15 @@ func alpn(c *flags.Command, list string) error {
 // Generator runs h2load as the client of a measurement.
 var Generator = generator.Generator{
 	Name: "h2load", Speaks: []generator.Protocol{generator.GRPC, generator.HTTP2, generator.HTTP1},
-	Install: func(context.Context, io.Writer) error {
-		_, _, err := findProgram()
-		return err
-	},
-	Find: findProgram, Files: files, Arguments: arguments, ReadOutput: readOutput,
+	Find:  func() (path, version string, err error) { return generator.Installed("h2load", "nghttp2-client") },
+	Files: files, Arguments: arguments, ReadOutput: readOutput,
 }
-
-// findProgram finds the program of the system; it is part of nghttp2.
-func findProgram() (path, version string, err error) {
-	if path, err = exec.LookPath("h2load"); err != nil {
-		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package nghttp2-client", err)
-	}
-	output, err := exec.Command(path, "--version").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("%s --version: %w", path, err)
-	}
-	return path, string(bytes.TrimSpace(output)), nil
-}
-
-// framePrefix is the size of the prefix of a gRPC message: a flag, and the length.
-const framePrefix = 5
 
 // files puts the prefix of gRPC before its message.
 func files(c generator.Call) (map[string][]byte, error) {
 	message := c.Message
 	if c.Protocol == generator.GRPC {
-		message = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(c.Message))), c.Message...)
+		message = wire.AppendMessage(nil, c.Message)
 	}
 	return map[string][]byte{generator.RequestFile: message}, nil
 }
@@ -183,7 +161,7 @@ func readOutput(output string, c generator.Call) (generator.Counts, error) {
 // bodyBytes returns the size of an answer's body, with the prefix of gRPC.
 func bodyBytes(c generator.Call) int64 {
 	if c.Protocol == generator.GRPC {
-		return framePrefix + c.AnswerBytes
+		return wire.PrefixLen + c.AnswerBytes
 	}
 	return c.AnswerBytes
 }

@@ -15,12 +15,11 @@ var Flags = &flags.Tool{
 		flags.Flag("-n", flags.Number, flags.To("-n")),
 		flags.Flag("-c", flags.Number, flags.To("-c")),
 		flags.Flag("-q", flags.Rate, flags.Kept("-q", flags.Code("--rps")+" times the clients: hey has a rate per client")),
-		flags.Flag("-o", flags.Value("csv", func(v string) bool { return v == "csv" }), flags.By("refused: run with "+flags.Code("-o DIR")+", then "+flags.Code("wirelab export"), func(c *flags.Command, _ string) error {
-			return c.Refuse("it writes csv: run with -o DIR, then wirelab export DIR --format csv")
-		})),
+		flags.Flag("-o", flags.Among("csv", "csv"), flags.Refused("it writes csv: run with -o DIR, then wirelab export DIR --format csv").
+			Named("refused: run with "+flags.Code("-o DIR")+", then "+flags.Code("wirelab export"))),
 		flags.Flag("-m", flags.Method, flags.To("-m")),
 		flags.Flag("-t", flags.Number, flags.InSeconds("--timeout")),
-		flags.Flag("-U", flags.Text, flags.AsHeader("User-Agent")),
+		flags.Flag("-U", flags.Text, flags.AsHeader("User-Agent: ")),
 		flags.Flag("-x", flags.Text, flags.Refused(flags.NoProxy)),
 		flags.Flag("--h2", flags.None, flags.On("--http", "2")),
 		flags.Flag("--disable-redirects", flags.None, flags.Ignored("wirelab follows none")),

@@ -212,7 +212,6 @@ func setTimes(r *summary.Result, times k6Metric) error {
 		}
 		r.Times.Percentiles = append(r.Times.Percentiles, latency.Percentile{Quantile: quantile, Duration: summary.Nanoseconds(value, time.Millisecond)})
 	}
-	r.Times.Percentiles = summary.Sort(r.Times.Percentiles)
 	return nil
 }
 

@@ -36,16 +36,12 @@ var Flags = &flags.Tool{
 		flags.Flag("-m --method", flags.Method, flags.To("-m")),
 		flags.Flag("-t", flags.Duration, flags.To("--timeout")),
 		flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.NoConnecting)),
-		flags.Flag("-Z", flags.File, flags.By(flags.Code("--rows"), func(c *flags.Command, value string) error {
-			if strings.HasSuffix(value, ".jsonl") {
-				c.Set("--rows", value)
-				return nil
-			}
-			return c.Refuse("one body per line is read from a .jsonl file: rename it, and give --rows FILE.jsonl")
-		})),
+		flags.Flag("-Z", flags.File, flags.Either(func(v string) bool { return strings.HasSuffix(v, ".jsonl") }, flags.To("--rows"),
+			flags.Refused("one body per line is read from a .jsonl file: rename it, and give --rows FILE.jsonl"))),
 		flags.Flag("-F --form", flags.Text, flags.Refused(flags.NoForm)),
 		flags.Flag("-x --proxy-header --proxy-http-version", flags.Text, flags.Refused(flags.NoProxy)),
-		flags.Flag("--http-version", flags.Value("1.1, 2 or 3", isHTTPVersion), flags.By(flags.Code("--http"), setHTTPVersion)),
+		flags.Flag("--http-version", flags.Among("1.1, 2 or 3", "0.9 1.0 1 1.1 2 3"), flags.OneOf(flags.Code("--http"),
+			map[string]flags.Rule{"0.9": noOldHTTP, "1.0": noOldHTTP, "1": flags.On("--http", "1.1")}, flags.To("--http"))),
 		flags.Flag("--http2", flags.None, flags.On("--http", "2")),
 		flags.Flag("-r --redirect", flags.Number, flags.Ignored(flags.NoRedirects)),
 		flags.Flag("--no-pre-lookup", flags.None, flags.Ignored("a name is looked up once, before the load")),
@@ -60,9 +56,12 @@ var Flags = &flags.Tool{
 			c.Set("-o", value)
 			return nil
 		})),
-		flags.Flag("--output-format", flags.Text, flags.By(flags.Code("--json")+" for json", setFormat)),
+		flags.Flag("--output-format", flags.Text, flags.OneOf(flags.Code("--json")+" for json", map[string]flags.Rule{
+			"json": flags.On("--json"), "text": flags.Nothing,
+			"quiet": flags.Refused("write > /dev/null behind the command, with -o DIR to keep the run"),
+		}, flags.Refused("run with -o DIR, then wirelab export DIR --format csv"))),
 		flags.Flag("-j --json", flags.None, flags.On("--json")),
-		flags.Flag("-u --time-unit", flags.Value("a unit", isTimeUnit), flags.Ignored(flags.NoShow)),
+		flags.Flag("-u --time-unit", flags.Among("a unit", "ns us ms s m h"), flags.Ignored(flags.NoShow)),
 	}, flags.HeyRequest, flags.Certificates),
 	Fits: flags.CallsHTTP,
 	Usual: func(c *flags.Command) {
@@ -110,37 +109,7 @@ func thousands(flag string) func(*flags.Command, string) error {
 	}
 }
 
-func isHTTPVersion(value string) bool {
-	return strings.Contains(" 0.9 1.0 1 1.1 2 3 ", " "+value+" ") && value != ""
-}
-
-func setHTTPVersion(c *flags.Command, value string) error {
-	switch value {
-	case "0.9", "1.0":
-		return c.Refuse("wirelab speaks HTTP/1.1, 2 and 3: write --http 1.1")
-	case "1":
-		value = "1.1"
-	}
-	c.Set("--http", value)
-	return nil
-}
-
-func setFormat(c *flags.Command, value string) error {
-	switch value {
-	case "json":
-		c.Set("--json")
-	case "text":
-	case "quiet":
-		return c.Refuse("write > /dev/null behind the command, with -o DIR to keep the run")
-	default:
-		return c.Refuse("run with -o DIR, then wirelab export DIR --format csv")
-	}
-	return nil
-}
-
-func isTimeUnit(value string) bool {
-	return strings.Contains(" ns us ms s m h ", " "+value+" ") && value != ""
-}
+var noOldHTTP = flags.Refused("wirelab speaks HTTP/1.1, 2 and 3: write --http 1.1")
 
 // settleBurst settles bursts: a number of requests, then a pause.
 func settleBurst(c *flags.Command) error {
@@ -220,7 +189,6 @@ func readSummary(data []byte) (*summary.Result, error) {
 			r.Times.Percentiles = append(r.Times.Percentiles, latency.Percentile{Quantile: percent / 100, Duration: summary.Nanoseconds(*value, time.Second)})
 		}
 	}
-	r.Times.Percentiles = summary.Sort(r.Times.Percentiles)
 	return r, nil
 }
 

@@ -83,6 +83,7 @@ func (all Formats) Read(data []byte) (*Result, error) {
 		result, err := format.Read(data)
 		if err == nil {
 			result.Tool = format.Tool
+			result.Times.Percentiles = sorted(result.Times.Percentiles)
 			err = result.check()
 		}
 		if err != nil {
@@ -228,8 +229,8 @@ func Nanoseconds(value float64, unit time.Duration) int64 {
 	return int64(math.Round(value))
 }
 
-// Sort sorts percentiles, and removes duplicates such as med and p(50).
-func Sort(all []latency.Percentile) []latency.Percentile {
+// sorted sorts percentiles, and removes duplicates such as med and p(50).
+func sorted(all []latency.Percentile) []latency.Percentile {
 	slices.SortFunc(all, func(a, b latency.Percentile) int {
 		return cmp.Or(cmp.Compare(a.Quantile, b.Quantile), cmp.Compare(a.Duration, b.Duration))
 	})

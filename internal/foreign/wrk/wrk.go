@@ -3,12 +3,7 @@
 package wrk
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -47,24 +42,16 @@ var Flags = &flags.Tool{
 // Generator runs wrk as the client of a measurement.
 var Generator = generator.Generator{
 	Name: "wrk", Speaks: []generator.Protocol{generator.HTTP1},
-	Install: func(context.Context, io.Writer) error {
-		_, _, err := findProgram()
-		return err
-	},
-	Find: findProgram, Files: files, Arguments: arguments, ReadOutput: readOutput,
+	Find: find, Files: files, Arguments: arguments, ReadOutput: readOutput,
 }
 
-// findProgram finds the program of the system. It prints its version before its usage, and then
-// fails.
-func findProgram() (path, version string, err error) {
-	if path, err = exec.LookPath("wrk"); err != nil {
-		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package wrk", err)
+// find returns the program of the system. It prints its version before its usage.
+func find() (path, version string, err error) {
+	path, printed, err := generator.Installed("wrk", "wrk")
+	if err != nil {
+		return "", "", err
 	}
-	output, err := exec.Command(path, "--version").Output()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		return "", "", fmt.Errorf("%s --version: %w", path, err)
-	}
-	version, _, found := strings.Cut(string(bytes.TrimSpace(output)), " [")
+	version, _, found := strings.Cut(printed, " [")
 	if !found {
 		return "", "", fmt.Errorf("%s --version printed %q: want its version, and a bracket", path, version)
 	}

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"net/textproto"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -15,6 +18,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"wirelab.dev/rpc/call/wire"
 )
 
 // CheckCall returns an error for a call whose context has ended, or whose options would
@@ -65,6 +70,72 @@ func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge f
 		return nil, tooLarge(excess.Limit + 1)
 	}
 	return read, err
+}
+
+// AnswerHTTP writes an answer whose whole body is known.
+func AnswerHTTP(w http.ResponseWriter, httpStatus int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // without it net/http sends a long body in chunks
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(body) // a client that has gone needs no answer
+}
+
+// IsMedia reports whether a Content-Type header names the media type.
+func IsMedia(contentType, want string) bool {
+	if contentType == want {
+		return true // exactly as wirelab's own ends write it
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == want
+}
+
+// PutMetadata adds metadata to header fields whose names begin with prefix, with binary values in
+// base64. It drops keys that isReserved (nil: none) reports, in canonical form, as gRPC does.
+func PutMetadata(header http.Header, prefix string, md metadata.MD, isReserved func(field string) bool) {
+	for key, values := range md {
+		field := textproto.CanonicalMIMEHeaderKey(key)
+		if isReserved != nil && isReserved(field) {
+			continue
+		}
+		for _, value := range values {
+			if strings.HasSuffix(key, wire.BinarySuffix) {
+				value = wire.EncodeBinary(value)
+			}
+			header[prefix+field] = append(header[prefix+field], value)
+		}
+	}
+}
+
+// MetadataIn returns the metadata that PutMetadata wrote, or nil if there is none. It drops binary
+// values that are not base64.
+func MetadataIn(header http.Header, prefix string, isReserved func(field string) bool) metadata.MD {
+	var md metadata.MD
+	for name, values := range header {
+		field, ours := strings.CutPrefix(name, prefix)
+		key := strings.ToLower(field)
+		if !ours || isReserved != nil && isReserved(field) || !wire.IsKey(key) {
+			continue
+		}
+		if strings.HasSuffix(key, wire.BinarySuffix) {
+			values = decodeBinary(values)
+		}
+		if md == nil {
+			md = metadata.MD{}
+		}
+		md[key] = append(md[key], values...)
+	}
+	return md
+}
+
+// decodeBinary splits values at commas too: HTTP lets a proxy join repeated fields with them.
+func decodeBinary(values []string) []string {
+	decoded := make([]string, 0, len(values))
+	for value := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		if raw, err := wire.DecodeBinary(strings.TrimSpace(value)); err == nil {
+			decoded = append(decoded, raw)
+		}
+	}
+	return decoded
 }
 
 // ServerCall holds the metadata of a call's answer. A handler may set it from several

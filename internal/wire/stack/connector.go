@@ -16,8 +16,7 @@ import (
 	"wirelab.dev/rpc/chanpool"
 )
 
-// Connector opens a client's TCP connections, with TLS if the variant says so. The
-// target's dialer counts them.
+// Connector opens a client's TCP connections, with TLS if the variant says so.
 type Connector struct {
 	conn.Opener
 	Target Target
@@ -44,27 +43,15 @@ func NewConnector(s Stack, v scenario.Variant, security Security, target Target,
 	return c, err
 }
 
-// Preconnect opens a connection before a library dials. The caller's context bounds
-// it, and the caller gets its error unchanged.
-func (c *Connector) Preconnect(ctx context.Context) (*conn.Ahead, error) {
-	ahead, err := conn.OpenAhead(ctx, 1, c.Open)
-	if err != nil {
-		return nil, c.Fail(ctx, err)
-	}
-	return ahead, nil
-}
-
 // Fail turns a connection's error into a call's error.
 func (c *Connector) Fail(ctx context.Context, err error) error {
 	return FailContext(ctx, fmt.Errorf("%s client of %s: %w", c.name, c.Target.Address, err))
 }
 
-// OpenFunc makes a client of one connection. The clock times the connection's only
-// call; it is nil where the connection is kept.
+// OpenFunc makes a client of one connection. The clock times its only call; nil: it is kept.
 type OpenFunc func(ctx context.Context, clock *FirstByte) (Client, error)
 
-// NewClient makes a client for the target's lifecycle. Connections that are kept
-// are opened one after the other, and calls use them in turns.
+// NewClient makes a client for the target's lifecycle. Calls use kept connections in turns.
 func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error) {
 	if c.Target.Lifecycle != conn.Kept {
 		return c.NewPerCall(ctx, open)
@@ -75,49 +62,42 @@ func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error
 		if err != nil {
 			return nil, errors.Join(err, shared.Close())
 		}
+		if c.Target.Connections <= 1 {
+			return one, nil
+		}
 		shared.All = append(shared.All, one)
-	}
-	if len(shared.All) == 1 {
-		return shared.All[0], nil
 	}
 	return shared, nil
 }
 
-// NewPerCall makes a client that opens a connection for every call. It opens one
-// connection first, to fail early if none can be opened. If calls resume a TLS
-// session, that connection gets the session.
+// NewPerCall makes a client that opens a connection for every call. It opens one first, to fail
+// early if none can be opened. If calls resume a TLS session, that connection gets the session.
 func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, error) {
-	if err := c.try(ctx); err != nil {
+	var err error
+	if c.Target.Lifecycle == conn.Resumed {
+		err = c.Prime(ctx)
+	} else if opened, failed := c.Open(ctx); failed == nil {
+		err = opened.Close()
+	} else {
+		err = failed
+	}
+	if err != nil {
 		return nil, c.Fail(ctx, err)
 	}
 	return &perCall{connector: c, open: open, alive: map[Client]struct{}{}}, nil
 }
 
-func (c *Connector) try(ctx context.Context) error {
-	if c.Target.Lifecycle == conn.Resumed {
-		return c.Prime(ctx)
-	}
-	opened, err := c.Open(ctx)
-	if err != nil {
-		return err
-	}
-	return opened.Close()
-}
-
 // roundRobin distributes calls over clients in turns.
 type roundRobin struct{ conn.Turns[Client] }
 
-// Invoke implements grpc.ClientConnInterface.
 func (t *roundRobin) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	return t.Next().Invoke(ctx, method, args, reply, options...)
 }
 
-// NewStream implements grpc.ClientConnInterface.
 func (t *roundRobin) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	return t.Next().NewStream(ctx, desc, method, options...)
 }
 
-// Close implements Client.
 func (t *roundRobin) Close() error {
 	var errs []error
 	for _, one := range t.All {
@@ -184,7 +164,7 @@ func Pooled(v scenario.Variant) bool {
 	return value == autoPool
 }
 
-// NewPool makes a client whose connections a pool opens and closes, where connections are kept.
+// NewPool is NewClient with a pool that chooses the number of kept connections.
 func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) {
 	if c.Target.Lifecycle != conn.Kept {
 		return c.NewPerCall(ctx, open)
@@ -210,8 +190,7 @@ func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) 
 	return pool, nil
 }
 
-// perCall is a Client that opens a connection when a call begins, and closes it
-// when the call ends.
+// perCall is a Client that opens a connection when a call begins, and closes it at its end.
 type perCall struct {
 	connector *Connector
 	open      OpenFunc
@@ -223,7 +202,6 @@ type perCall struct {
 
 var errPerCallClosed = status.Error(codes.Canceled, "the client is closed")
 
-// Invoke opens a connection, makes the call, and closes it.
 func (p *perCall) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	one, err := p.begin(ctx)
 	if err != nil {

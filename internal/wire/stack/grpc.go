@@ -24,8 +24,7 @@ type GRPCStack[S, C any] struct{ adapter *GRPCAdapter[S, C] }
 
 // GRPCAdapter describes a stack on a gRPC library.
 type GRPCAdapter[S, C any] struct {
-	// Info describes the stack. NewGRPCStack adds the options of TLS, and sets the usual
-	// connection mode: one shared connection, which carries any number of calls.
+	// Info describes the stack. NewGRPCStack adds the options of TLS, and sets Connection.
 	Info Info
 	// Protocol is the protocol that the peer must agree to over TLS.
 	Protocol string
@@ -35,13 +34,11 @@ type GRPCAdapter[S, C any] struct {
 	// ServerCredentials and ClientCredentials are the library's options that set up TLS.
 	ServerCredentials func(credentials.TransportCredentials) S
 	ClientCredentials func(credentials.TransportCredentials) C
-	// Timed returns the options of a client that stops the clock when a call's answer
-	// begins.
+	// Timed returns the options of a client that stops the clock when an answer begins.
 	Timed func(*FirstByte) []C
 	// Stopped is the error that the library's Serve returns after Stop.
 	Stopped error
-	// Handshake is the library's own limit of TLS handshakes, which is not used; no name:
-	// it has none.
+	// Handshake is the library's own limit of TLS handshakes, if it has one. It is not used.
 	Handshake struct{ Name, Default string }
 }
 
@@ -55,8 +52,8 @@ type GRPCPlan[S, C any] struct {
 	Connections int
 	// NewServer makes the library's server.
 	NewServer func(...S) GRPCLibrary
-	// Connect makes a client of one connection, which it gets from dial, and waits until
-	// it can carry calls. It returns the first failure, where the library would try again.
+	// Connect makes a client of one connection and waits until it can carry calls. It
+	// returns the first failure, where the library would try again.
 	Connect func(ctx context.Context, address string, dial DialFunc, options ...C) (Client, error)
 
 	security Security
@@ -158,11 +155,10 @@ func (s GRPCStack[S, C]) NewClient(ctx context.Context, v scenario.Variant, targ
 	return connector.NewClient(ctx, open)
 }
 
-// open makes a client of one connection.
 func (s GRPCStack[S, C]) open(ctx context.Context, c *Connector, plan GRPCPlan[S, C], clock *FirstByte) (Client, error) {
-	ahead, err := c.Preconnect(ctx)
+	ahead, err := conn.OpenAhead(ctx, 1, c.Open) // the library would hide its error
 	if err != nil {
-		return nil, err
+		return nil, c.Fail(ctx, err)
 	}
 	defer ahead.Close()
 	options := append(plan.Ends.Client.Options(), s.adapter.ClientCredentials(c.Credentials()))
@@ -211,13 +207,11 @@ var _ TLSServer = (*grpcServer[any, any])(nil)
 // HTTP2 is HTTP/2's name in the TLS handshake (RFC 9113, section 3.2).
 const HTTP2 = "h2"
 
-// RegisterService implements grpc.ServiceRegistrar.
 func (s *grpcServer[S, C]) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 	s.methods.RegisterService(desc, implementation)
 	s.services = append(s.services, grpcService{desc, implementation})
 }
 
-// Listen implements Server.
 func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err := s.methods.Err(); err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.adapter.Info.Name, err)
@@ -249,10 +243,8 @@ func RegisterHealthAndReflection(server reflection.GRPCServer) {
 	reflection.Register(server)
 }
 
-// RootPEM implements TLSServer.
 func (s *grpcServer[S, C]) RootPEM() []byte { return s.listener.RootPEM }
 
-// Serve implements Server.
 func (s *grpcServer[S, C]) Serve() error {
 	err := s.library.Serve(s.listener.Listener)
 	if err != nil && !errors.Is(err, s.adapter.Stopped) {
@@ -261,7 +253,6 @@ func (s *grpcServer[S, C]) Serve() error {
 	return nil
 }
 
-// Shutdown implements Server.
 func (s *grpcServer[S, C]) Shutdown(ctx context.Context) error {
 	s.cancel() // libraries would wait for unfinished handshakes
 	finished := make(chan struct{})
@@ -279,7 +270,6 @@ func (s *grpcServer[S, C]) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close implements Server.
 func (s *grpcServer[S, C]) Close() error {
 	s.cancel()
 	if s.library != nil {

@@ -20,8 +20,7 @@ import (
 	"wirelab.dev/internal/wire/http"
 )
 
-// HTTPStack is a stack on HTTP. An adapter embeds one, and describes its own part in an
-// HTTPAdapter.
+// HTTPStack is a stack on HTTP. An adapter embeds one and describes its own part in an HTTPAdapter.
 type HTTPStack struct{ adapter *HTTPAdapter }
 
 // HTTPAdapter describes a stack on HTTP.
@@ -31,16 +30,14 @@ type HTTPAdapter struct {
 	Info Info
 	// Plan reads a variant's options, except the options of TLS.
 	Plan func(*scenario.Options) HTTPPlan
-	// CheckKind returns an error that wraps ErrUnsupported for a kind of call that
-	// the stack cannot carry. Nil: it carries all.
+	// CheckKind is KindLimiter's, for all variants. Nil: the stack carries all kinds.
 	CheckKind func(Kind) error
 }
 
 // An HTTPPlan describes both ends of a variant.
 type HTTPPlan struct {
 	Version httpwire.Version
-	// Handler makes a server's handler of the registered methods. If it is an
-	// io.Closer, the server closes it at its end.
+	// Handler makes a server's handler. If it is an io.Closer, the server closes it.
 	Handler func(*Methods) (http.Handler, error)
 	// Client makes a client that turns calls into requests.
 	Client func(*HTTPClient) Client
@@ -66,8 +63,7 @@ func NewHTTPStack(a HTTPAdapter) HTTPStack {
 	return HTTPStack{&a}
 }
 
-// connectionFor returns net/http's usual mode. Over HTTP/1.1 it is a pool, which grows to
-// one connection per client, because each carries one call at a time.
+// connectionFor returns net/http's usual mode. A pool grows to one connection per client.
 func connectionFor(version httpwire.Version) scenario.Connection {
 	if version == httpwire.HTTP1 {
 		return scenario.Connection{Mode: scenario.Pool}
@@ -185,8 +181,7 @@ func (c *HTTPClient) AfterClose(f func()) (stop func() bool) { return context.Af
 // Traffic implements TrafficReporter.
 func (c *HTTPClient) Traffic() (conn.Traffic, bool) { return c.wire.Traffic() }
 
-// Fail returns the error of a call whose request failed or whose answer could not be
-// read. An error that has a gRPC status keeps it.
+// Fail returns the error of a call whose request or answer failed. A gRPC status is kept.
 func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 	var own interface{ GRPCStatus() *status.Status }
 	switch {
@@ -213,10 +208,8 @@ var (
 	_ TLSServer = (*httpServer)(nil)
 )
 
-// RootPEM implements TLSServer.
 func (s *httpServer) RootPEM() []byte { return s.rootPEM }
 
-// Listen implements Server.
 func (s *httpServer) Listen(ctx context.Context, address string) (net.Addr, error) {
 	bound, err := s.listen(ctx, address)
 	if err != nil {
@@ -255,7 +248,6 @@ func (s *httpServer) listen(ctx context.Context, address string) (net.Addr, erro
 	return bound, nil
 }
 
-// Serve implements Server.
 func (s *httpServer) Serve() error {
 	if s.wire == nil {
 		return fmt.Errorf("%s server: serve: the server does not listen: call Listen first", s.plan.name)
@@ -263,7 +255,6 @@ func (s *httpServer) Serve() error {
 	return s.named(s.wire.Serve())
 }
 
-// Shutdown implements Server.
 func (s *httpServer) Shutdown(ctx context.Context) error {
 	if s.wire == nil {
 		return nil
@@ -271,7 +262,6 @@ func (s *httpServer) Shutdown(ctx context.Context) error {
 	return s.end(s.wire.Shutdown(ctx))
 }
 
-// Close implements Server.
 func (s *httpServer) Close() error {
 	if s.wire == nil {
 		return nil

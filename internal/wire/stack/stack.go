@@ -20,6 +20,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -36,13 +37,11 @@ import (
 )
 
 // ErrUnsupported marks what a wire cannot carry, and what this program or machine lacks
-// for a stack. An error that wraps it says what is missing, and what has it. It is an
-// errors.ErrUnsupported.
+// for a stack. An error that wraps it says what is missing, and what has it.
 var ErrUnsupported error = unsupported.Error("not supported")
 
-// MaxMessageBytes is the largest message that any stack takes by default, on
-// both ends. It is one figure for all, so that a size limit is never a
-// difference between two stacks.
+// MaxMessageBytes is the largest message that any stack takes, at both ends. It is one figure
+// for all, so that a size limit is never a difference between two stacks.
 const MaxMessageBytes = 16 << 20
 
 // A Stack is a wire with its client and its server. KindLimiter, ConnectionChooser,
@@ -63,12 +62,10 @@ type Info struct {
 	Name    string            // the word before the colon of a variant
 	Summary string            // one line: what goes over the wire
 	Options []scenario.Option // what a variant may set
-	// Connection is the stack's usual connection mode. The published studies used the
-	// same one.
+	// Connection is the stack's usual connection mode, as in the published studies.
 	Connection scenario.Connection
-	// Protocol names the protocol, as in "HTTP/2", for records from before
-	// connections reported what they negotiated. See ProtocolChooser. A new stack
-	// leaves it empty.
+	// Protocol names the protocol, as in "HTTP/2", for records from before connections
+	// reported what they negotiated. A new stack leaves it empty.
 	Protocol string
 	// QUIC says that the wire is on QUIC, which supports every conn.Lifecycle. A wire
 	// on TCP can resume only with TLS.
@@ -80,21 +77,17 @@ func ReadOptions(s Stack, v scenario.Variant) *scenario.Options {
 	return scenario.ReadOptions("variant", v, s.Info().Options)
 }
 
-// Server carries registered services. Its methods are called in the order
-// RegisterService, Listen, Serve, and then Shutdown or Close from any
-// goroutine.
+// Server carries registered services. Its methods are called in the order RegisterService,
+// Listen, Serve, and then Shutdown or Close from any goroutine.
 type Server interface {
 	grpc.ServiceRegistrar
-	// Listen binds HOST:PORT and returns the bound address. It also reports
-	// errors in the registrations.
+	// Listen binds HOST:PORT. It also reports errors in the registrations.
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers calls until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown stops accepting calls, waits for the running ones until ctx
-	// ends, and then closes.
+	// Shutdown takes no more calls, waits for the running ones until ctx ends, and closes.
 	Shutdown(ctx context.Context) error
-	// Close ends everything at once. It waits for the server's goroutines,
-	// except those that run handlers.
+	// Close ends everything at once. It does not wait for goroutines that run handlers.
 	io.Closer
 }
 
@@ -107,23 +100,18 @@ type Target struct {
 	// Operations is the number of operations that the server at Address serves; 0 means
 	// unknown. Some wires need not name the operation if there is only one.
 	Operations int
-	// Lifecycle says whether calls share connections. Unless it is conn.Kept, every
-	// call opens its own connection and closes it at its end, and Connections
-	// is ignored.
+	// Lifecycle says whether calls share connections. Unless it is conn.Kept, every call
+	// opens and closes its own connection, and Connections is ignored.
 	Lifecycle conn.Lifecycle
 	// Trust says which servers a client over TLS accepts.
 	Trust secure.Trust
-	// Dialer opens and counts the client's connections. Clients may share
-	// one. If it is nil, the client makes its own.
+	// Dialer opens and counts the client's connections. Nil: the client makes its own.
 	Dialer *conn.Dialer
 }
 
 // DialerOrNew returns the target's dialer, or a new one.
 func (t Target) DialerOrNew() *conn.Dialer {
-	if t.Dialer != nil {
-		return t.Dialer
-	}
-	return &conn.Dialer{}
+	return cmp.Or(t.Dialer, &conn.Dialer{})
 }
 
 // Client makes calls, from any number of goroutines.
@@ -141,8 +129,8 @@ type TrafficReporter interface {
 
 // TLSServer is an optional interface of a Server that can serve over TLS.
 type TLSServer interface {
-	// RootPEM returns the root certificate that clients must trust, or nil
-	// without TLS. It is set once the server listens.
+	// RootPEM returns the root certificate that clients must trust, once the server
+	// listens; nil without TLS.
 	RootPEM() []byte
 }
 
@@ -167,34 +155,21 @@ const (
 
 // String returns the kind's name in reports.
 func (k Kind) String() string {
-	switch k {
-	case Unary:
-		return "unary"
-	case ClientStream:
-		return "client stream"
-	case ServerStream:
-		return "server stream"
-	case Bidi:
-		return "bidirectional stream"
-	default:
-		return "unknown kind"
-	}
+	return [...]string{"unary", "client stream", "server stream", "bidirectional stream"}[k]
 }
 
 // KindOf returns the kind of a stream.
 func KindOf(desc *grpc.StreamDesc) Kind {
 	switch {
-	case desc.ClientStreams && desc.ServerStreams:
-		return Bidi
-	case desc.ClientStreams:
-		return ClientStream
-	default:
+	case !desc.ClientStreams:
 		return ServerStream
+	case desc.ServerStreams:
+		return Bidi
 	}
+	return ClientStream
 }
 
-// KindLimiter is an optional interface of a Stack that cannot carry every kind of
-// call.
+// KindLimiter is an optional interface of a Stack that cannot carry every kind of call.
 type KindLimiter interface {
 	// CheckKind returns an error that wraps ErrUnsupported if the variant cannot
 	// carry calls of this kind.
@@ -204,13 +179,12 @@ type KindLimiter interface {
 // ConnectionChooser is an optional interface of a Stack whose variants differ in their
 // connection mode.
 type ConnectionChooser interface {
-	// ConnectionFor returns the variant's mode. fixed says that an option of the
-	// variant sets the mode, so that no other mode can be chosen.
+	// ConnectionFor returns the variant's mode. fixed says that an option of the variant
+	// sets it, so that no other can be chosen.
 	ConnectionFor(scenario.Variant) (mode scenario.Connection, fixed bool)
 }
 
-// ProtocolChooser is an optional interface of a Stack whose variants differ in their
-// protocol.
+// ProtocolChooser is an optional interface of a Stack whose variants differ in their protocol.
 type ProtocolChooser interface {
 	ProtocolFor(scenario.Variant) string
 }
@@ -264,8 +238,7 @@ func CheckKind(s Stack, v scenario.Variant, k Kind) error {
 	return nil
 }
 
-// SettingsReporter is an optional interface of a Stack that changes its library's
-// defaults.
+// SettingsReporter is an optional interface of a Stack that changes its library's defaults.
 type SettingsReporter interface {
 	// Settings returns the settings of a variant's server, and of its client for
 	// the target. The target's address may be empty. The values come from the
@@ -278,11 +251,10 @@ type SettingsReporter interface {
 func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error) {
 	var all []tuning.Setting
 	if reporter, ok := s.(SettingsReporter); ok {
-		own, err := reporter.Settings(v, t)
-		if err != nil {
+		var err error
+		if all, err = reporter.Settings(v, t); err != nil {
 			return nil, err
 		}
-		all = own
 	}
 	o := ReadOptions(s, v)
 	if s.Info().hasTLS() {
@@ -314,10 +286,16 @@ func handshakeSetting(name, library string) tuning.Setting {
 	return tuning.Setting{Side: tuning.Server, Name: name, Value: conn.HandshakeTimeout.String(), Default: library, Why: "a silent peer is disconnected after the same time on every stack"}
 }
 
+// WhyLimit is the reason of each stack's message limit.
+const WhyLimit = "one message limit for all stacks"
+
 // MessageLimit returns the setting of a stack whose library has no message limit.
 func MessageLimit(bytes int) []tuning.Setting {
-	return []tuning.Setting{{Side: tuning.Both, Name: "message limit", Value: strconv.Itoa(bytes), Default: "no limit", Why: "one message limit for all stacks"}}
+	return []tuning.Setting{{Side: tuning.Both, Name: "message limit", Value: strconv.Itoa(bytes), Default: "no limit", Why: WhyLimit}}
 }
+
+// WhyOption is the reason of a setting that an option of the variant changes.
+func WhyOption(key string) string { return "the variant's option " + key }
 
 // Configured returns a configuration that only says whether TLS is used: package
 // httpwire needs no more to list its settings.

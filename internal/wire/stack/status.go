@@ -10,8 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CallError is a call's failure with a gRPC status and its cause. errors.As finds
-// the cause, which a status alone does not keep.
+// CallError is a call's failure with a gRPC status, and its cause for errors.As.
 type CallError struct {
 	status *status.Status
 	cause  error
@@ -22,8 +21,7 @@ func Fail(code codes.Code, cause error) error {
 	return &CallError{status: status.New(code, cause.Error()), cause: cause}
 }
 
-// FailContext is Fail for a call whose context may have ended. If it has ended, the code
-// follows from that, whatever the cause.
+// FailContext is Fail for a call whose context may have ended: then the code follows from that.
 func FailContext(ctx context.Context, cause error) error {
 	ended := ctx.Err()
 	_, limited := ctx.Deadline()
@@ -53,8 +51,7 @@ func (e *CallError) Unwrap() error { return e.cause }
 // GRPCStatus returns the status; status.FromError calls it.
 func (e *CallError) GRPCStatus() *status.Status { return e.status }
 
-// StatusClientClosed is nginx's code for a client that went away; net/http has no
-// name for it.
+// StatusClientClosed is nginx's code for a client that went away; net/http has no name for it.
 const StatusClientClosed = 499
 
 // httpStatuses is the mapping that google/rpc/code.proto documents.
@@ -86,8 +83,7 @@ func HTTPStatus(code codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// CodeOfHTTP returns the code of a failed call if the server's HTTP status is the only
-// reason known.
+// CodeOfHTTP returns the code of a failed call of which only the HTTP status is known.
 func CodeOfHTTP(httpStatus int) codes.Code {
 	switch httpStatus {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

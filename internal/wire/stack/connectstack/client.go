@@ -37,16 +37,16 @@ func (c *client) caller(method string) *caller {
 	return made.(*caller)
 }
 
-// Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	if err := stack.CheckCall(ctx, name, options); err != nil {
 		return err
 	}
 	request := connect.NewRequest(&envelope{message: args})
 	if md, has := metadata.FromOutgoingContext(ctx); has {
-		putMetadata(request.Header(), md)
+		stack.PutMetadata(request.Header(), "", md, nil)
 	}
-	calling, met := keepError(ctx)
+	met := new(error) // of the request
+	calling := context.WithValue(ctx, errorKey{}, met)
 	var info connect.CallInfo
 	if len(options) > 0 {
 		calling, info = connect.NewClientContext(calling)
@@ -74,21 +74,18 @@ func report(options []grpc.CallOption, answer interface {
 },
 ) {
 	stack.ReportMetadata(options,
-		func() metadata.MD { return metadataIn(answer.ResponseHeader()) },
-		func() metadata.MD { return metadataIn(answer.ResponseTrailer()) })
+		func() metadata.MD { return stack.MetadataIn(answer.ResponseHeader(), "", nil) },
+		func() metadata.MD { return stack.MetadataIn(answer.ResponseTrailer(), "", nil) })
 }
 
 // requester sends connect-go's requests. It corrects two things.
 //
-// When reading an answer fails, connect-go closes the request body normally, and that end
-// may be sent before the stream's reset. The server would then take a cancelled call for a
-// complete one. So the body fails instead.
-//
-// If the context of a unary call has ended, connect-go returns only the context's error.
-// So the request's error is kept beside it.
+// When reading an answer fails, connect-go closes the request body normally, and that end may be
+// sent before the stream's reset: the server would take a cancelled call for a complete one. So
+// the body fails instead. If the context of a unary call has ended, connect-go returns only the
+// context's error. So the request's error is kept beside it.
 type requester struct{ wire *stack.HTTPClient }
 
-// Do implements connect.HTTPClient.
 func (r requester) Do(request *http.Request) (*http.Response, error) {
 	if request.ContentLength < 0 {
 		request.Body = cancelableBody{ReadCloser: request.Body, ctx: request.Context()}
@@ -102,15 +99,7 @@ func (r requester) Do(request *http.Request) (*http.Response, error) {
 
 type errorKey struct{}
 
-// keepError returns a context for a call, and a pointer to where the error of its request
-// is stored when the call has returned.
-func keepError(ctx context.Context) (calling context.Context, met *error) {
-	met = new(error)
-	return context.WithValue(ctx, errorKey{}, met), met
-}
-
-// cancelableBody is a body of unknown length. HTTP/2 and HTTP/3 reset the stream of
-// a body that fails.
+// cancelableBody is a body of unknown length. HTTP/2 and HTTP/3 reset the stream of one that fails.
 type cancelableBody struct {
 	io.ReadCloser
 	ctx context.Context
@@ -136,7 +125,6 @@ type clientStream struct {
 
 var _ grpc.ClientStream = (*clientStream)(nil)
 
-// NewStream implements grpc.ClientConnInterface.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	if err := stack.CheckCall(ctx, name, options); err != nil {
 		return nil, err
@@ -146,10 +134,9 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 		return nil, toStatus(ctx, err)
 	}
 	if md, has := metadata.FromOutgoingContext(ctx); has {
-		putMetadata(conn.RequestHeader(), md)
+		stack.PutMetadata(conn.RequestHeader(), "", md, nil)
 	}
-	// Send only the header: the caller may wait for the answer's header before it
-	// sends a message.
+	// Send only the header: the caller may wait for the answer's before it sends a message.
 	if err := conn.Send(nil); err != nil {
 		return nil, toStatus(ctx, err)
 	}
@@ -178,7 +165,6 @@ func (s *clientStream) CloseSend() error {
 	return nil
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (s *clientStream) RecvMsg(message any) error {
 	err := s.conn.Receive(message)
 	if err == nil && !s.single {
@@ -202,6 +188,6 @@ func (s *clientStream) RecvMsg(message any) error {
 	return toStatus(s.ctx, err)
 }
 
-func (s *clientStream) Header() (metadata.MD, error) { return metadataIn(s.conn.ResponseHeader()), nil }
+func (s *clientStream) Header() (metadata.MD, error) { return stack.MetadataIn(s.conn.ResponseHeader(), "", nil), nil }
 
-func (s *clientStream) Trailer() metadata.MD { return metadataIn(s.conn.ResponseTrailer()) }
+func (s *clientStream) Trailer() metadata.MD { return stack.MetadataIn(s.conn.ResponseTrailer(), "", nil) }

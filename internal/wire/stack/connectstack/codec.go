@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
-	"strings"
 	"syscall"
 
 	"connectrpc.com/connect"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -21,21 +18,18 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// envelope carries a unary message through connect-go, which allocates the messages that
-// it receives and so needs one concrete type. It holds an outgoing message, or the bytes
-// of an incoming one.
+// envelope carries a unary message through connect-go, which allocates what it receives and so
+// needs one concrete type. It holds an outgoing message, or the bytes of an incoming one.
 type envelope struct {
 	message any
 	raw     []byte
 	form    codec // of raw
 }
 
-// open decodes the received bytes.
 func (e *envelope) open(message any) error { return e.form.decode(e.raw, message) }
 
-// codec is one of connect-go's codecs that also handles envelopes. It costs one more copy
-// of an incoming unary message, because connect-go reuses the buffer that it decodes
-// from.
+// codec is one of connect-go's codecs that also handles envelopes. It copies an incoming unary
+// message once more, because connect-go reuses the buffer that it decodes from.
 type codec int
 
 // The codecs. wirelab's clients speak the first; curl prefers the second.
@@ -49,7 +43,6 @@ var _ connect.Codec = binary
 // Name returns the name of connect-go's own codec, so that the media types are the same.
 func (c codec) Name() string { return [...]string{"proto", "json"}[c] }
 
-// Marshal implements connect.Codec.
 func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
 // MarshalAppend marshals into connect-go's own buffer.
@@ -68,7 +61,6 @@ func (c codec) MarshalAppend(to []byte, message any) ([]byte, error) {
 	}
 }
 
-// Unmarshal implements connect.Codec.
 func (c codec) Unmarshal(data []byte, message any) error {
 	if e, wrapped := message.(*envelope); wrapped {
 		e.raw, e.form = bytes.Clone(data), c
@@ -89,42 +81,7 @@ func (c codec) decode(data []byte, message any) error {
 	}
 }
 
-const binarySuffix = "-bin"
-
-// putMetadata adds metadata to a header. Both protocols write binary values in
-// base64.
-func putMetadata(header http.Header, md metadata.MD) {
-	for key, values := range md {
-		for _, value := range values {
-			if strings.HasSuffix(key, binarySuffix) {
-				value = connect.EncodeBinaryHeader([]byte(value))
-			}
-			header.Add(key, value)
-		}
-	}
-}
-
-// metadataIn returns the metadata of a header. It drops binary values that are not base64.
-func metadataIn(header http.Header) metadata.MD {
-	md := make(metadata.MD, len(header))
-	for name, values := range header {
-		key := strings.ToLower(name)
-		if !strings.HasSuffix(key, binarySuffix) {
-			md[key] = values
-			continue
-		}
-		for _, value := range values {
-			if data, err := connect.DecodeBinaryHeader(value); err == nil {
-				md[key] = append(md[key], string(data))
-			}
-		}
-	}
-	return md
-}
-
-// Connect's codes are gRPC's, number for number.
-
-// toConnect turns a handler's error into connect-go's error.
+// toConnect turns a handler's error into connect-go's. Connect's codes are gRPC's numbers.
 func toConnect(err error) error {
 	if err == nil {
 		return nil
@@ -159,7 +116,6 @@ func toStatus(ctx context.Context, err error) error {
 	}
 }
 
-// answered returns the status that the server sent.
 func answered(failed *connect.Error) error {
 	said := &spb.Status{Code: int32(failed.Code()), Message: failed.Message()}
 	for _, detail := range failed.Details() {

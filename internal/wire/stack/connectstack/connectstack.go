@@ -59,17 +59,13 @@ func newStack(version httpwire.Version, info stack.Info, protocol ...connect.Cli
 	}})}
 }
 
-// settings lists what is not connect-go's default at both ends, with the options that
-// make it so.
+// settings lists what is not connect-go's default at both ends, with its options.
 func settings(protocol ...connect.ClientOption) (ends tuning.Ends[connect.HandlerOption, connect.ClientOption]) {
-	const (
-		oneLimit = "one message limit for all stacks"
-		envelope = "connect-go is written for generated code; here one handler carries any message"
-	)
+	const envelope = "connect-go is written for generated code; here one handler carries any message"
 	add := func(name string, s tuning.Setting, apply connect.Option) {
 		ends.Add(s, tuning.Option[connect.HandlerOption]{Name: name, Apply: apply}, tuning.Option[connect.ClientOption]{Name: name, Apply: apply})
 	}
-	limit := tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "none", Why: oneLimit}
+	limit := tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "none", Why: stack.WhyLimit}
 	add("connect.WithReadMaxBytes", limit, connect.WithReadMaxBytes(stack.MaxMessageBytes))
 	add("connect.WithSendMaxBytes", limit, connect.WithSendMaxBytes(stack.MaxMessageBytes))
 	add("connect.WithCodec(proto)", tuning.Setting{Value: "package proto, in an envelope", Default: "package proto", Why: envelope}, connect.WithCodec(binary))

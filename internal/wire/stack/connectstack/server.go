@@ -47,14 +47,14 @@ func serveUnary(method *stack.Method) func(context.Context, *connect.Request[env
 			}
 			return nil
 		}
-		handling := metadata.NewIncomingContext(ctx, metadataIn(request.Header()))
+		handling := metadata.NewIncomingContext(ctx, stack.MetadataIn(request.Header(), "", nil))
 		answer, err := method.Unary.Handler(method.Service, grpc.NewContextWithServerTransportStream(handling, call), decodeInto, nil)
 		if info, has := connect.CallInfoForHandlerContext(ctx); has {
 			if header, _ := call.TakeHeader(); len(header) > 0 {
-				putMetadata(info.ResponseHeader(), header)
+				stack.PutMetadata(info.ResponseHeader(), "", header, nil)
 			}
 			if trailer := call.Trailer(); len(trailer) > 0 {
-				putMetadata(info.ResponseTrailer(), trailer)
+				stack.PutMetadata(info.ResponseTrailer(), "", trailer, nil)
 			}
 		}
 		if err != nil {
@@ -71,11 +71,11 @@ func serveStream(method *stack.Method) func(context.Context, *connect.BidiStream
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		s := serverStream{&streamCall{ServerCall: stack.ServerCall{FullMethod: method.FullName}, conn: conn.Conn(), cancel: cancel}}
-		ctx = metadata.NewIncomingContext(ctx, metadataIn(conn.RequestHeader()))
+		ctx = metadata.NewIncomingContext(ctx, stack.MetadataIn(conn.RequestHeader(), "", nil))
 		s.ctx = grpc.NewContextWithServerTransportStream(ctx, s.streamCall)
 		err := method.Stream.Handler(method.Service, s)
 		s.closeHeader()
-		putMetadata(s.conn.ResponseTrailer(), s.Trailer())
+		stack.PutMetadata(s.conn.ResponseTrailer(), "", s.Trailer(), nil)
 		return toConnect(err)
 	}
 }
@@ -90,11 +90,10 @@ type streamCall struct {
 
 func (c *streamCall) closeHeader() {
 	if header, first := c.TakeHeader(); first {
-		putMetadata(c.conn.ResponseHeader(), header)
+		stack.PutMetadata(c.conn.ResponseHeader(), "", header, nil)
 	}
 }
 
-// SendHeader implements grpc.ServerTransportStream.
 func (c *streamCall) SendHeader(md metadata.MD) error {
 	if err := c.SetHeader(md); err != nil {
 		return err
@@ -130,13 +129,11 @@ func (s serverStream) Context() context.Context { return s.ctx }
 // SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.streamCall.SetTrailer(md) }
 
-// SendMsg implements grpc.ServerStream.
 func (s serverStream) SendMsg(message any) error {
 	s.closeHeader()
 	return s.broken(s.conn.Send(message))
 }
 
-// RecvMsg implements grpc.ServerStream.
 func (s serverStream) RecvMsg(message any) error {
 	err := s.conn.Receive(message)
 	if errors.Is(err, io.EOF) {

@@ -44,8 +44,7 @@ func newClient(s script, dialer *conn.Dialer) *client {
 	return c
 }
 
-// open opens the connections that are kept. If none is, it checks that there is a
-// server.
+// open opens the connections that are kept. If none is, it checks that there is a server.
 func (c *client) open(ctx context.Context, target stack.Target) error {
 	c.dialer.UsedProtocol("fake")
 	if target.Lifecycle != conn.Kept {
@@ -62,7 +61,6 @@ func (c *client) open(ctx context.Context, target stack.Target) error {
 	return nil
 }
 
-// touch opens a connection and closes it.
 func (c *client) touch(ctx context.Context) error {
 	conn, err := c.dialer.DialContext(ctx, "tcp", c.perCall)
 	if err != nil {
@@ -71,7 +69,6 @@ func (c *client) touch(ctx context.Context) error {
 	return conn.Close()
 }
 
-// Invoke answers a call.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
 	if c.scripted {
 		return c.perform(ctx, method, args, reply)
@@ -125,8 +122,8 @@ func (c *client) perform(ctx context.Context, method string, args, reply any) er
 	return err
 }
 
-// due returns when the call that begins now may be answered: as the script says, and if
-// the script limits the calls at a time, not before a place is free.
+// due returns when the call that begins now may be answered: not before a place is free, if the
+// script limits the calls at a time.
 func (c *client) due() int64 {
 	if c.places == nil {
 		return c.script.due(clock.Now())
@@ -146,12 +143,10 @@ var now = func() <-chan struct{} {
 	return c
 }()
 
-// NewStream returns an error.
 func (c *client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, errStreams.Error())
 }
 
-// Close ends the waiting calls.
 func (c *client) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)
@@ -165,11 +160,9 @@ func (c *client) Close() error {
 	return nil
 }
 
-// timekeeper wakes calls at the instants they ask for, in the order they ask. A call
-// that asks for an earlier instant than a call before it is woken late.
-//
-// To be exact to microseconds, the last part of a wait must spin. One goroutine spins
-// for all calls, so that a hundred waiting calls use no more CPU time than one.
+// timekeeper wakes calls at the instants they ask for, in the order they ask. To be exact to
+// microseconds, the last part of a wait must spin. One goroutine spins for all calls, so that a
+// hundred waiting calls use no more CPU time than one.
 type timekeeper struct {
 	queue chan wakeup
 	ended chan struct{}
@@ -181,12 +174,9 @@ type wakeup struct {
 	ready   chan struct{}
 }
 
-// queueLength is the number of calls that the queue holds. Further calls wait for a
-// place in it, in order too.
-const queueLength = 1024
-
 func startTimekeeper() *timekeeper {
-	t := &timekeeper{queue: make(chan wakeup, queueLength), ended: make(chan struct{})}
+	const length = 1024 // further calls wait for a place in the queue, in order too
+	t := &timekeeper{queue: make(chan wakeup, length), ended: make(chan struct{})}
 	t.work.Go(t.run)
 	return t
 }
@@ -197,8 +187,7 @@ func (t *timekeeper) stop() {
 	t.work.Wait()
 }
 
-// at returns a channel that is closed at the instant. It blocks while the queue is
-// full, until stop.
+// at returns a channel that is closed at the instant. It blocks while the queue is full.
 func (t *timekeeper) at(instant int64) <-chan struct{} {
 	ready := make(chan struct{})
 	select {
@@ -224,8 +213,7 @@ func (t *timekeeper) run() {
 
 // await waits until the instant. It returns false if stop comes first.
 func (t *timekeeper) await(instant int64) bool {
-	// All but the end of a long wait can be interrupted.
-	const end = 2 * time.Millisecond
+	const end = 2 * time.Millisecond // of a long wait: it cannot be interrupted
 	if long := time.Duration(instant-clock.Now()) - end; long > 0 {
 		timer := time.NewTimer(long)
 		defer timer.Stop()

@@ -175,7 +175,7 @@ type (
 // it so.
 func tuned(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
 	limit := func(library string, server serverOption, name string, client grpc.CallOption) {
-		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: "one message limit for all stacks"},
+		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: stack.WhyLimit},
 			server, clientOption{Name: name, Apply: fastgrpc.WithDefaultCallOptions(client)})
 	}
 	limit("4194304", serverOption{Name: "fastgrpc.MaxRecvMsgSize", Apply: fastgrpc.MaxRecvMsgSize(stack.MaxMessageBytes)},
@@ -183,12 +183,12 @@ func tuned(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrp
 	limit("2147483647", serverOption{Name: "fastgrpc.MaxSendMsgSize", Apply: fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes)},
 		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
 	if o.Text(codecKey) == codecVT {
-		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: "the variant's option codec"},
+		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: stack.WhyOption(codecKey)},
 			serverOption{Name: "fastgrpc.VTProto", Apply: fastgrpc.VTProto()},
 			clientOption{Name: "fastgrpc.WithVTProto", Apply: fastgrpc.WithVTProto()})
 	}
 	if o.On(aliasKey) {
-		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: "the variant's option alias"},
+		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: stack.WhyOption(aliasKey)},
 			serverOption{Name: "fastgrpc.AliasRequests", Apply: fastgrpc.AliasRequests()},
 			clientOption{Name: "fastgrpc.WithAliasedResponses", Apply: fastgrpc.WithAliasedResponses()})
 	}

@@ -166,13 +166,10 @@ func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 	return response.Body.Close()
 }
 
-// PID implements stack.ExternalServer.
 func (c *caddy) PID() int { return c.process.Process.Pid }
 
-// Program implements stack.ExternalServer.
 func (*caddy) Program() string { return Caddy.String() }
 
-// Serve implements stack.Server.
 func (c *caddy) Serve() error {
 	<-c.ended
 	if c.closing.Load() {
@@ -181,7 +178,6 @@ func (c *caddy) Serve() error {
 	return fmt.Errorf("file: caddy has ended unexpectedly: %w; the end of its output: %s", c.failure, c.output.String())
 }
 
-// Shutdown implements stack.Server.
 func (c *caddy) Shutdown(ctx context.Context) error {
 	c.closing.Store(true)
 	if c.process != nil {
@@ -194,7 +190,6 @@ func (c *caddy) Shutdown(ctx context.Context) error {
 	return c.Close()
 }
 
-// Close implements stack.Server.
 func (c *caddy) Close() error {
 	c.closing.Store(true)
 	if c.process != nil {

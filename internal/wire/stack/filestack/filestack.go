@@ -67,7 +67,6 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 	},
 })}
 
-// NewServer implements stack.Stack.
 func (a adapter) NewServer(v scenario.Variant) (stack.Server, error) {
 	server, err := a.HTTPStack.NewServer(v)
 	if _, foreign := Program(v); foreign && err == nil {
@@ -76,7 +75,6 @@ func (a adapter) NewServer(v scenario.Variant) (stack.Server, error) {
 	return server, err
 }
 
-// Settings implements stack.SettingsReporter.
 func (a adapter) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
 	all, err := a.HTTPStack.Settings(v, t)
 	if _, foreign := Program(v); foreign {
@@ -90,12 +88,10 @@ type client struct{ *stack.HTTPClient }
 
 var _ stack.Client = (*client)(nil)
 
-// Invoke implements grpc.ClientConnInterface.
 func (*client) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
 	return status.Error(codes.Unimplemented, errOnlyServerStreams.Error())
 }
 
-// NewStream implements grpc.ClientConnInterface.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	if stack.KindOf(desc) != stack.ServerStream {
 		return nil, status.Error(codes.Unimplemented, errOnlyServerStreams.Error())
@@ -168,7 +164,6 @@ func refusal(response *http.Response) error {
 	return status.Error(codes.Code(code), strings.TrimSpace(string(words)))
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (d *download) RecvMsg(m any) error {
 	message, err := stack.ProtoMessage(name, m)
 	switch {

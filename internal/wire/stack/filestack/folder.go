@@ -175,7 +175,6 @@ func (a *answer) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg implements grpc.ServerStream.
 func (a *answer) SendMsg(m any) error {
 	message, err := stack.ProtoMessage(name, m)
 	if err != nil {

@@ -65,17 +65,6 @@ func readChanges(o *scenario.Options) changes {
 	}
 }
 
-// The reasons of the settings.
-const (
-	oneLimit   = "one message limit for all stacks"
-	unlimited  = "2147483647"
-	whyCodec   = "the variant's option codec"
-	whyPool    = "the variant's option recv-pool"
-	whyTiers   = "the variant's option pool-tiers"
-	whyWindow  = "the variant's option window"
-	whyBuffers = "the variant's option buffers"
-)
-
 // Defaults of grpc-go, in its own words.
 const (
 	estimated = "65535, then as the bandwidth-delay product is estimated"
@@ -87,61 +76,57 @@ type (
 	clientOption = tuning.Option[grpc.DialOption]
 )
 
-// callOption is a client's option for all of its calls.
-func callOption(name string, apply grpc.CallOption) clientOption {
-	return clientOption{Name: name, Apply: grpc.WithDefaultCallOptions(apply)}
-}
-
 // tuning lists the settings of both ends that are not grpc-go's default, with the
 // options that set them.
 func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
 	add := func(value any, library, why string, server serverOption, client clientOption) {
 		ends.Add(tuning.Setting{Value: fmt.Sprint(value), Default: library, Why: why}, server, client)
 	}
+	// addCall adds an option that a client has for all of its calls.
+	addCall := func(value any, library, why string, server serverOption, name string, call grpc.CallOption) {
+		add(value, library, why, server, clientOption{Name: name, Apply: grpc.WithDefaultCallOptions(call)})
+	}
 	ends.Client.Add(tuning.Setting{
 		Side: tuning.Client, Name: "grpc.WithNoProxy", Value: "set",
 		Default: "the environment's proxy", Why: "a proxy would be measured in place of the wire",
 	}, grpc.WithNoProxy())
-	add(stack.MaxMessageBytes, "4194304", oneLimit,
+	addCall(stack.MaxMessageBytes, "4194304", stack.WhyLimit,
 		serverOption{Name: "grpc.MaxRecvMsgSize", Apply: grpc.MaxRecvMsgSize(stack.MaxMessageBytes)},
-		callOption("grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes)))
-	add(stack.MaxMessageBytes, unlimited, oneLimit,
+		"grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
+	addCall(stack.MaxMessageBytes, "2147483647", stack.WhyLimit,
 		serverOption{Name: "grpc.MaxSendMsgSize", Apply: grpc.MaxSendMsgSize(stack.MaxMessageBytes)},
-		callOption("grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes)))
+		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
 	switch c.codec {
 	case codecVT1:
-		add("vtprotobuf", "package proto", whyCodec,
-			serverOption{Name: "grpc.ForceServerCodec", Apply: grpc.ForceServerCodec(firstCodec{})},
-			callOption("grpc.ForceCodec", grpc.ForceCodec(firstCodec{})))
+		addCall("vtprotobuf", "package proto", stack.WhyOption(codecKey),
+			serverOption{Name: "grpc.ForceServerCodec", Apply: grpc.ForceServerCodec(firstCodec{})}, "grpc.ForceCodec", grpc.ForceCodec(firstCodec{}))
 	case codecVT2:
-		add("vtprotobuf", "package proto", whyCodec,
-			serverOption{Name: "grpc.ForceServerCodecV2", Apply: grpc.ForceServerCodecV2(newSecondCodec())},
-			callOption("grpc.ForceCodecV2", grpc.ForceCodecV2(newSecondCodec())))
+		addCall("vtprotobuf", "package proto", stack.WhyOption(codecKey),
+			serverOption{Name: "grpc.ForceServerCodecV2", Apply: grpc.ForceServerCodecV2(newSecondCodec())}, "grpc.ForceCodecV2", grpc.ForceCodecV2(newSecondCodec()))
 	}
 	if c.freshMemory {
-		add("none", "mem.DefaultBufferPool", whyPool,
+		add("none", "mem.DefaultBufferPool", stack.WhyOption(poolKey),
 			serverOption{Name: "grpc.experimental.BufferPool", Apply: experimental.BufferPool(mem.NopBufferPool{})},
 			clientOption{Name: "grpc.experimental.WithBufferPool", Apply: experimental.WithBufferPool(mem.NopBufferPool{})})
 	}
 	if c.tiers != nil {
-		add(c.tiers.text, "256/4KiB/16KiB/32KiB/1MiB", whyTiers,
-			serverOption{Name: "grpc.experimental.SetDefaultBufferPool", Apply: experimental.BufferPool(c.tiers.pool)},
-			clientOption{Name: "grpc.experimental.SetDefaultBufferPool", Apply: experimental.WithBufferPool(c.tiers.pool)})
+		const name = "grpc.experimental.SetDefaultBufferPool"
+		add(c.tiers.text, "256/4KiB/16KiB/32KiB/1MiB", stack.WhyOption(tiersKey),
+			serverOption{Name: name, Apply: experimental.BufferPool(c.tiers.pool)}, clientOption{Name: name, Apply: experimental.WithBufferPool(c.tiers.pool)})
 	}
-	if c.window > 0 {
-		window := int32(c.window)
-		add(window, estimated, whyWindow,
+	if window := int32(c.window); window > 0 {
+		add(window, estimated, stack.WhyOption(windowKey),
 			serverOption{Name: "grpc.StaticStreamWindowSize", Apply: grpc.StaticStreamWindowSize(window)},
 			clientOption{Name: "grpc.WithStaticStreamWindowSize", Apply: grpc.WithStaticStreamWindowSize(window)})
-		add(window, estimated, whyWindow,
+		add(window, estimated, stack.WhyOption(windowKey),
 			serverOption{Name: "grpc.StaticConnWindowSize", Apply: grpc.StaticConnWindowSize(window)},
 			clientOption{Name: "grpc.WithStaticConnWindowSize", Apply: grpc.WithStaticConnWindowSize(window)})
 	}
 	if c.buffers > 0 {
-		add(c.buffers, ioBuffer, whyBuffers,
+		add(c.buffers, ioBuffer, stack.WhyOption(buffersKey),
 			serverOption{Name: "grpc.ReadBufferSize", Apply: grpc.ReadBufferSize(c.buffers)},
 			clientOption{Name: "grpc.WithReadBufferSize", Apply: grpc.WithReadBufferSize(c.buffers)})
-		add(c.buffers, ioBuffer, whyBuffers,
+		add(c.buffers, ioBuffer, stack.WhyOption(buffersKey),
 			serverOption{Name: "grpc.WriteBufferSize", Apply: grpc.WriteBufferSize(c.buffers)},
 			clientOption{Name: "grpc.WithWriteBufferSize", Apply: grpc.WithWriteBufferSize(c.buffers)})
 	}

@@ -99,7 +99,6 @@ type client struct {
 // reports nothing else.
 type firstByte struct{ *stack.FirstByte }
 
-// HandleRPC implements stats.Handler.
 func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 	if _, is := what.(*stats.InTrailer); is {
 		f.Stop()

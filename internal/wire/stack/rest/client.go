@@ -29,7 +29,6 @@ type client struct {
 
 var _ stack.RequestMaker = (*client)(nil)
 
-// Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	if err := stack.CheckCall(ctx, "rest", options); err != nil {
 		return err
@@ -46,7 +45,6 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return c.codec.unmarshal(answer.body, reply, codes.Internal)
 }
 
-// UnaryRequest implements stack.RequestMaker.
 func (c *client) UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error) {
 	body, err := c.codec.marshal(message)
 	if err != nil {
@@ -77,7 +75,7 @@ func (c *client) newRequest(ctx context.Context, method, contentType string, bod
 		if err := checkMetadata(md); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
-		putMetadata(request.Header, "", md)
+		stack.PutMetadata(request.Header, "", md, isReserved)
 	}
 	return request, nil
 }
@@ -118,14 +116,14 @@ func (c *client) exchange(request *http.Request, media string) (answer, error) {
 	return a, check(response, a.body, media)
 }
 
-func (a *answer) headerMetadata() metadata.MD { return metadataIn(a.header, "") }
+func (a *answer) headerMetadata() metadata.MD { return stack.MetadataIn(a.header, "", isReserved) }
 
 // trailerMetadata returns the trailer, which a stream has only at its end.
 func (a *answer) trailerMetadata() metadata.MD {
 	if a.stream != nil {
-		return metadataIn(a.stream.Trailer, "")
+		return stack.MetadataIn(a.stream.Trailer, "", isReserved)
 	}
-	return metadataIn(a.header, trailerPrefix)
+	return stack.MetadataIn(a.header, trailerPrefix, isReserved)
 }
 
 // check returns an error unless the answer is 200 with the wanted media type.
@@ -163,7 +161,6 @@ type clientStream struct {
 
 var _ grpc.ClientStream = (*clientStream)(nil)
 
-// NewStream implements grpc.ClientConnInterface.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	if err := stack.CheckCall(ctx, "rest", options); err != nil {
 		return nil, err
@@ -246,7 +243,6 @@ func (s *clientStream) abandon(err error) error {
 	return err
 }
 
-// CloseSend implements grpc.ClientStream.
 func (s *clientStream) CloseSend() error {
 	switch {
 	case s.sending != nil:
@@ -259,7 +255,6 @@ func (s *clientStream) CloseSend() error {
 	}
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (s *clientStream) RecvMsg(message any) error {
 	<-s.begun
 	switch {

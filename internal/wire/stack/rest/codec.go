@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"strings"
 
@@ -79,14 +78,7 @@ func (c *codec) body(stream bool) string {
 
 // isMedia reports whether a Content-Type header names the wanted media type.
 func isMedia(contentType, want string) bool {
-	if contentType == want {
-		return true // exactly as wirelab's own ends write it
-	}
-	if !strings.HasPrefix(contentType, "application/") {
-		return false
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == want || want == protobuf.message && media == "application/protobuf")
+	return stack.IsMedia(contentType, want) || want == protobuf.message && stack.IsMedia(contentType, "application/protobuf")
 }
 
 func (c *codec) marshal(message any) ([]byte, error) {
@@ -270,63 +262,6 @@ func checkMetadata(md metadata.MD) error {
 		}
 	}
 	return nil
-}
-
-// putMetadata adds metadata that checkMetadata has passed to header fields
-// whose names begin with prefix. It silently drops reserved keys, as gRPC
-// does.
-func putMetadata(header http.Header, prefix string, md metadata.MD) {
-	for key, values := range md {
-		field := textproto.CanonicalMIMEHeaderKey(key)
-		if isReserved(field) {
-			continue
-		}
-		name := prefix + field
-		for _, value := range values {
-			if strings.HasSuffix(key, wire.BinarySuffix) {
-				value = wire.EncodeBinary(value)
-			}
-			header[name] = append(header[name], value)
-		}
-	}
-}
-
-// metadataIn returns the metadata in the header fields whose names begin with prefix,
-// or nil if there is none.
-func metadataIn(header http.Header, prefix string) metadata.MD {
-	var md metadata.MD
-	for name, values := range header {
-		field, ours := strings.CutPrefix(name, prefix)
-		if !ours || isReserved(field) {
-			continue
-		}
-		key := strings.ToLower(field)
-		if !wire.IsKey(key) {
-			continue
-		}
-		if strings.HasSuffix(key, wire.BinarySuffix) {
-			values = decodeBinary(values)
-		}
-		if md == nil {
-			md = metadata.MD{}
-		}
-		md[key] = append(md[key], values...)
-	}
-	return md
-}
-
-// decodeBinary decodes binary values, and drops those that are not base64. HTTP lets a
-// proxy join repeated fields with commas, which base64 does not use.
-func decodeBinary(values []string) []string {
-	decoded := make([]string, 0, len(values))
-	for _, joined := range values {
-		for value := range strings.SplitSeq(joined, ",") {
-			if raw, err := wire.DecodeBinary(strings.TrimSpace(value)); err == nil {
-				decoded = append(decoded, raw)
-			}
-		}
-	}
-	return decoded
 }
 
 // errBidi is the error of bidirectional streams over HTTP/1.1, at both ends.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/metadata"
+
+	"wirelab.dev/internal/wire/stack"
 )
 
 func equalMetadata(a, b metadata.MD) bool { return maps.EqualFunc(a, b, slices.Equal) }
@@ -33,13 +35,13 @@ func FuzzHeaderToMetadata(f *testing.F) {
 			t.Skip("no header") // of what the fuzzer makes, not of the tests
 		}
 		for _, prefix := range []string{"", trailerPrefix} {
-			md := metadataIn(http.Header(mime), prefix)
+			md := stack.MetadataIn(http.Header(mime), prefix, isReserved)
 			if checkMetadata(md) != nil {
 				continue // text beyond ASCII comes in but does not go out
 			}
 			back := http.Header{}
-			putMetadata(back, prefix, md)
-			if again := metadataIn(back, prefix); !equalMetadata(withValues(md), again) {
+			stack.PutMetadata(back, prefix, md, isReserved)
+			if again := stack.MetadataIn(back, prefix, isReserved); !equalMetadata(withValues(md), again) {
 				t.Errorf("%q became %q", md, again)
 			}
 		}
@@ -74,7 +76,7 @@ func FuzzMetadataToHeader(f *testing.F) {
 			return
 		}
 		header := http.Header{}
-		putMetadata(header, "", md)
+		stack.PutMetadata(header, "", md, isReserved)
 		var wire bytes.Buffer
 		if err := header.Write(&wire); err != nil {
 			t.Fatal(err)
@@ -84,7 +86,7 @@ func FuzzMetadataToHeader(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q made a header that cannot be read: %v", md, err)
 		}
-		got := metadataIn(http.Header(read), "")
+		got := stack.MetadataIn(http.Header(read), "", isReserved)
 		if len(header) == 0 {
 			md = nil // reserved
 		}
@@ -96,9 +98,9 @@ func FuzzMetadataToHeader(f *testing.F) {
 
 func TestReservedKeysAreNotSent(t *testing.T) {
 	header := http.Header{}
-	putMetadata(header, "", metadata.Pairs(
+	stack.PutMetadata(header, "", metadata.Pairs(
 		"content-type", "text/html", "content-length", "5", "connection", "close", "host", "x", "te", "x",
-		"transfer-encoding", "chunked", "grpc-status", "0", "trailer-x", "y", "authorization", "Bearer x"))
+		"transfer-encoding", "chunked", "grpc-status", "0", "trailer-x", "y", "authorization", "Bearer x"), isReserved)
 	if len(header) != 1 || header.Get("Authorization") != "Bearer x" {
 		t.Errorf("the header is %v", header)
 	}

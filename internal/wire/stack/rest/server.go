@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -88,7 +87,7 @@ func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 		}
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 	}
-	if md := metadataIn(r.Header, ""); md != nil {
+	if md := stack.MetadataIn(r.Header, "", isReserved); md != nil {
 		ctx = metadata.NewIncomingContext(ctx, md)
 	}
 	return ctx, cancel, nil
@@ -121,7 +120,6 @@ type call struct {
 
 var _ grpc.ServerTransportStream = (*call)(nil)
 
-// SetHeader implements grpc.ServerTransportStream.
 func (c *call) SetHeader(md metadata.MD) error {
 	if err := checkMetadata(md); err != nil {
 		return err
@@ -142,7 +140,6 @@ func (c *call) SendHeader(md metadata.MD) error {
 	return http.NewResponseController(c.w).Flush()
 }
 
-// SetTrailer implements grpc.ServerTransportStream.
 func (c *call) SetTrailer(md metadata.MD) error {
 	if err := checkMetadata(md); err != nil {
 		return err
@@ -155,7 +152,7 @@ func (c *call) SetTrailer(md metadata.MD) error {
 func (c *call) closeHeader() bool {
 	header, first := c.TakeHeader()
 	if first {
-		putMetadata(c.w.Header(), "", header)
+		stack.PutMetadata(c.w.Header(), "", header, isReserved)
 	}
 	return first
 }
@@ -168,9 +165,10 @@ func (c *call) beginStream() {
 	c.w.WriteHeader(http.StatusOK)
 }
 
-// putTrailer writes the trailer into header fields whose names begin with
-// prefix.
-func (c *call) putTrailer(prefix string) { putMetadata(c.w.Header(), prefix, c.Trailer()) }
+// putTrailer writes the trailer into header fields whose names begin with prefix.
+func (c *call) putTrailer(prefix string) {
+	stack.PutMetadata(c.w.Header(), prefix, c.Trailer(), isReserved)
+}
 
 // readRequest reads a request that is one message. If that fails, it answers the
 // call with the error.
@@ -196,10 +194,7 @@ func (c *call) reply(message any) {
 	}
 	c.closeHeader()
 	c.putTrailer(trailerPrefix)
-	header := c.w.Header()
-	header.Set("Content-Type", c.codec.message)
-	header.Set("Content-Length", strconv.Itoa(len(answer)))
-	_, _ = c.w.Write(answer) // a client that has gone needs no answer
+	stack.AnswerHTTP(c.w, http.StatusOK, c.codec.message, answer)
 }
 
 // fail ends a call with an error. The answer must not have begun.
@@ -217,11 +212,7 @@ func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.S
 	if codec := codecForErrors(r); codec != nil {
 		contentType, body = codec.status, codec.encodeStatus(st)
 	}
-	header := w.Header()
-	header.Set("Content-Type", contentType)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	stack.AnswerHTTP(w, httpStatus, contentType, body)
 }
 
 // codecForErrors chooses an error's codec by Accept or, without a known type there,

@@ -89,7 +89,6 @@ func (s *serverStream) broken(err error) error {
 	return status.Errorf(codes.Canceled, "rest: the client went away: %v", err)
 }
 
-// RecvMsg implements grpc.ServerStream.
 func (s *serverStream) RecvMsg(message any) error {
 	if !s.method.ClientStreams() {
 		if s.taken {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -100,15 +99,6 @@ func errTooLarge(sizeBytes int64) error {
 // readWhole reads a body that is one message.
 func readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
 	return stack.ReadBody(w, body, maxBodyBytes, errTooLarge)
-}
-
-// isJSON reports whether a Content-Type header names JSON.
-func isJSON(contentType string) bool {
-	if contentType == mediaType {
-		return true // as both ends of wirelab write it
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && media == mediaType
 }
 
 func unmarshalStrictly(body []byte, m proto.Message) error {
@@ -327,7 +317,7 @@ func (p problem) status() (*status.Status, bool) {
 // errorIn returns the error of an answer with another status than the route's.
 func errorIn(response *http.Response, body []byte) error {
 	var p problem
-	if isJSON(response.Header.Get("Content-Type")) && stdjson.Unmarshal(body, &p) == nil {
+	if stack.IsMedia(response.Header.Get("Content-Type"), mediaType) && stdjson.Unmarshal(body, &p) == nil {
 		if st, ok := p.status(); ok {
 			return st.Err()
 		}

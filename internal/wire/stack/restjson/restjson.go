@@ -124,12 +124,10 @@ type client struct {
 
 var _ stack.Client = (*client)(nil)
 
-// NewStream implements grpc.ClientConnInterface.
 func (*client) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, stack.Fail(codes.Unimplemented, errStreams)
 }
 
-// Invoke implements grpc.ClientConnInterface.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	if err := stack.CheckCall(ctx, name, options); err != nil {
 		return err
@@ -157,7 +155,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if response.StatusCode != r.Success {
 		return errorIn(response, body)
 	}
-	if contentType := response.Header.Get("Content-Type"); !isJSON(contentType) {
+	if contentType := response.Header.Get("Content-Type"); !stack.IsMedia(contentType, mediaType) {
 		return status.Errorf(codes.Unknown, "rest-json: the server answered with content type %q, want %s", contentType, mediaType)
 	}
 	message, err := stack.ProtoMessage(name, reply)

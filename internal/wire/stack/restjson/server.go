@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -113,7 +112,7 @@ func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []by
 	if !r.route.InBody {
 		return nil, true
 	}
-	if contentType := request.Header.Get("Content-Type"); !isJSON(contentType) {
+	if contentType := request.Header.Get("Content-Type"); !stack.IsMedia(contentType, mediaType) {
 		refuse(w, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "%s %s takes %s, not %q", request.Method, request.URL.Path, mediaType, contentType))
 		return nil, false
 	}
@@ -156,7 +155,7 @@ func (r *resource) reply(w http.ResponseWriter, answer any) {
 		refuse(w, http.StatusInternalServerError, rpccall.StatusOf(err))
 		return
 	}
-	write(w, r.route.Success, body)
+	stack.AnswerHTTP(w, r.route.Success, mediaType, body)
 }
 
 // refuse answers with an error.
@@ -165,12 +164,5 @@ func refuse(w http.ResponseWriter, httpStatus int, st *status.Status) {
 	if err != nil { // cannot happen: a detail's JSON comes from protojson
 		httpStatus, body = http.StatusInternalServerError, nil
 	}
-	write(w, httpStatus, body)
-}
-
-func write(w http.ResponseWriter, httpStatus int, body []byte) {
-	w.Header().Set("Content-Type", mediaType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // without it net/http sends a long body in chunks
-	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	stack.AnswerHTTP(w, httpStatus, mediaType, body)
 }

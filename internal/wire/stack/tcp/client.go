@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 // client shares its connections among its calls. A call holds one connection
@@ -162,7 +163,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	conn.framing = protocolCalls
 	if plain {
 		conn.framing = protocolPlain
-		err = conn.callPlain(args, reply, opts.maxAnswerBytes)
+		err = conn.callPlain(args, reply, opts.MaxReceive)
 	} else {
 		err = conn.call(callHead{method: method, timeout: timeoutOf(ctx), metadata: md}, args, reply, opts)
 	}
@@ -184,7 +185,7 @@ func (c *client) usesPlain(md metadata.MD, opts callOptions) (bool, error) {
 		}
 		return true, nil
 	case framingAuto:
-		return c.Target.Operations == 1 && len(md) == 0 && opts.header == nil && opts.trailer == nil, nil
+		return c.Target.Operations == 1 && len(md) == 0 && opts.Header == nil && opts.Trailer == nil, nil
 	default:
 		return false, nil
 	}
@@ -286,11 +287,11 @@ func (c *clientConn) call(head callHead, args, reply any, opts callOptions) erro
 		return err
 	}
 	a := answer{}
-	if err := c.receive(&a, reply, opts.maxAnswerBytes); err != nil {
+	if err := c.receive(&a, reply, opts.MaxReceive); err != nil {
 		return err
 	}
 	c.reusable = true
-	opts.apply(a.header, a.trailer)
+	opts.store(a.header, a.trailer)
 	return a.result()
 }
 
@@ -357,34 +358,25 @@ func (f *firstByte) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// callOptions are the call options that this wire supports. It ignores the
-// others, because it has no compression, credentials or retries.
-type callOptions struct {
-	header, trailer *metadata.MD
-	maxAnswerBytes  int
-}
+// callOptions are the call options of this wire: those for metadata and for the answer's size.
+// It has no compression, credentials or retries.
+type callOptions struct{ rpccall.CallOptions }
 
 func readCallOptions(options []grpc.CallOption) callOptions {
-	opts := callOptions{maxAnswerBytes: stack.MaxMessageBytes}
+	opts := callOptions{rpccall.CallOptions{MaxReceive: stack.MaxMessageBytes}}
 	for _, option := range options {
-		switch o := option.(type) {
-		case grpc.HeaderCallOption:
-			opts.header = o.HeaderAddr
-		case grpc.TrailerCallOption:
-			opts.trailer = o.TrailerAddr
-		case grpc.MaxRecvMsgSizeCallOption:
-			opts.maxAnswerBytes = min(o.MaxRecvMsgSize, stack.MaxMessageBytes)
-		}
+		opts.Apply(option)
 	}
+	opts.MaxReceive = min(opts.MaxReceive, stack.MaxMessageBytes)
 	return opts
 }
 
-// apply stores the answer's metadata where the caller asked for it.
-func (opts callOptions) apply(header, trailer metadata.MD) {
-	if opts.header != nil {
-		*opts.header = header
+// store stores the answer's metadata where the caller asked for it.
+func (opts *callOptions) store(header, trailer metadata.MD) {
+	if opts.Header != nil {
+		*opts.Header = header
 	}
-	if opts.trailer != nil {
-		*opts.trailer = trailer
+	if opts.Trailer != nil {
+		*opts.Trailer = trailer
 	}
 }

@@ -37,7 +37,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 		ended: make(chan struct{}), detached: make(chan struct{}),
 	}
 	conn.reader.buffer()
-	conn.parser.expect(atFrame, s.options.maxAnswerBytes)
+	conn.parser.expect(atFrame, s.options.MaxReceive)
 	if !desc.ClientStreams {
 		s.begin = begin // goes with the only message
 		s.next = conn.reader.next
@@ -210,7 +210,7 @@ func (s *clientStream) takeEnd(ev event) error {
 		return s.fail(err)
 	}
 	s.trailer = trailer
-	s.options.apply(s.header, s.trailer)
+	s.options.store(s.header, s.trailer)
 	err = io.EOF
 	if final != nil {
 		err = final.Err()

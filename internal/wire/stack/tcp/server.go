@@ -5,24 +5,24 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/wire/stack"
+	rpccall "wirelab.dev/rpc/call"
 )
 
-// server has a goroutine for each connection, which ends with the connection.
-// Close waits for those that are not running a handler.
+// server has a goroutine per connection. Close waits for those that are not running a handler.
 type server struct {
+	stack.Methods
 	settings settings
-	methods  stack.Methods
 	only     *stack.Method // answers plain calls; nil unless there is exactly one unary operation
 
 	gate     chan struct{}   // holds one for each call that was taken in; nil: no limit
@@ -41,29 +41,19 @@ type server struct {
 var _ stack.TLSServer = (*server)(nil)
 
 func newServer(set settings) *server {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{
-		settings: set,
-		ctx:      ctx, cancel: cancel,
-		conns: map[*serverConn]struct{}{},
-	}
+	s := &server{settings: set, conns: map[*serverConn]struct{}{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if set.gate > 0 {
 		s.gate = make(chan struct{}, set.gate)
 	}
 	return s
 }
 
-// RegisterService satisfies grpc.ServiceRegistrar.
-func (s *server) RegisterService(desc *grpc.ServiceDesc, service any) {
-	s.methods.RegisterService(desc, service)
-}
-
-// Listen binds the address.
 func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
-	if err := s.methods.Err(); err != nil {
+	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	s.only = onlyUnary(s.methods.All())
+	s.only = onlyUnary(s.All())
 	listener, err := s.settings.security.Listen(ctx, address)
 	if err != nil {
 		return nil, err
@@ -74,24 +64,21 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	return listener.Addr(), nil
 }
 
-// RootPEM implements stack.TLSServer.
 func (s *server) RootPEM() []byte { return s.listener.RootPEM }
 
-func onlyUnary(methods []*stack.Method) *stack.Method {
-	var only *stack.Method
+func onlyUnary(methods []*stack.Method) (only *stack.Method) {
 	for _, m := range methods {
-		if m.Kind != stack.Unary {
-			continue
-		}
-		if only != nil {
+		switch {
+		case m.Kind != stack.Unary:
+		case only != nil:
 			return nil
+		default:
+			only = m
 		}
-		only = m
 	}
 	return only
 }
 
-// Serve takes connections until Shutdown or Close.
 func (s *server) Serve() error {
 	s.mu.Lock()
 	listener := s.listener
@@ -111,34 +98,12 @@ func (s *server) Serve() error {
 	done := make(chan struct{})
 	defer close(done)
 	closer.Go(func() { s.closeStalledUntil(done) })
-	return s.acceptAll(listener)
-}
-
-func (s *server) acceptAll(listener net.Listener) error {
-	const leastPause, mostPause = 5 * time.Millisecond, time.Second
-	pause := leastPause
-	for {
-		raw, err := listener.Accept()
-		switch {
-		case err == nil:
-			pause = leastPause
-			s.startConn(raw)
-		case errors.Is(err, net.ErrClosed):
-			return nil
-		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
-			// Out of file descriptors, until some connection ends.
-			select {
-			case <-time.After(pause):
-				pause = min(2*pause, mostPause)
-			case <-s.ctx.Done():
-			}
-		default:
-			return fmt.Errorf("accept: %w", err)
-		}
+	if err := rpccall.Accept(listener, s.ctx.Done(), s.startConn); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("accept: %w", err)
 	}
+	return nil
 }
 
-// startConn begins to serve a connection.
 func (s *server) startConn(raw net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +125,6 @@ func (s *server) remove(c *serverConn) {
 	delete(s.conns, c)
 }
 
-// Shutdown waits for the running calls until ctx ends, then closes.
 func (s *server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	conns := s.stopListening()
@@ -217,11 +181,7 @@ func (s *server) stopListening() []*serverConn {
 	if s.listener.Listener != nil {
 		_ = s.listener.Close()
 	}
-	conns := make([]*serverConn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	return conns
+	return slices.Collect(maps.Keys(s.conns))
 }
 
 // closeStalledUntil calls closeStalled at every stallInterval until done is closed.
@@ -238,8 +198,7 @@ func (s *server) closeStalledUntil(done <-chan struct{}) {
 	}
 }
 
-// closeStalled closes the connections whose peers have not moved a byte of a
-// frame since its last call.
+// closeStalled closes the connections whose peers have moved no byte of a frame since its last call.
 func (s *server) closeStalled() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,5 +213,5 @@ func (s *server) closeStalled() {
 // ambiguousCall is the answer to a plain call that could mean several operations.
 func (s *server) ambiguousCall() *status.Status {
 	return status.Newf(codes.Unimplemented, "a plain call does not name its operation, and this server serves %d: "+
-		"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(s.methods.All()))
+		"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(s.All()))
 }

@@ -1,10 +1,10 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -15,8 +15,8 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// call is one call in the calls framing, on the server. The connection's
-// goroutine delivers what the client sends; a handler's goroutine answers.
+// call is a call in the calls framing, on the server. The connection's goroutine delivers what
+// the client sends; a handler's goroutine answers.
 type call struct {
 	stack.ServerCall
 	conn   *serverConn
@@ -39,14 +39,15 @@ type call struct {
 
 func newCall(c *serverConn, opened callHead) *call {
 	k := &call{
-		ServerCall: stack.ServerCall{FullMethod: opened.method}, conn: c, method: c.server.methods.Find(opened.method),
+		ServerCall: stack.ServerCall{FullMethod: opened.method}, conn: c, method: c.server.Find(opened.method),
 		answered: make(chan struct{}), done: make(chan struct{}),
 	}
 	k.openHalves.Store(2)
 	k.ctx, k.cancel = context.WithCancelCause(c.ctx)
 	k.stop = func() { k.cancel(nil) }
 	if opened.timeout > 0 {
-		k.ctx, k.stop = limit(k.ctx, opened.timeout, k.stop)
+		ctx, cancel := context.WithTimeout(k.ctx, opened.timeout)
+		k.ctx, k.stop = ctx, func() { cancel(); k.cancel(nil) }
 	}
 	if opened.metadata != nil {
 		k.ctx = metadata.NewIncomingContext(k.ctx, opened.metadata)
@@ -60,11 +61,6 @@ func newCall(c *serverConn, opened callHead) *call {
 		k.start(k.answerStream)
 	}
 	return k
-}
-
-func limit(parent context.Context, timeout time.Duration, stopParent func()) (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(parent, timeout)
-	return ctx, func() { cancel(); stopParent() }
 }
 
 func (k *call) start(answer func()) {
@@ -118,8 +114,7 @@ func (k *call) abort(why *status.Status) {
 	}
 }
 
-// endHalf notes that one side has ended. When both have, the connection is idle
-// again.
+// endHalf notes that one side has ended. When both have, the connection is idle again.
 func (k *call) endHalf() {
 	if k.openHalves.Add(-1) == 0 {
 		k.conn.endCall(busy)
@@ -127,8 +122,7 @@ func (k *call) endHalf() {
 	}
 }
 
-// finish ends the call. It appends the end to frame, which holds what goes before
-// it.
+// finish ends the call. It appends the end to frame.
 func (k *call) finish(frame []byte, end *status.Status) {
 	k.stop()
 	_ = k.conn.write(appendEnd(frame, end, k.Trailer())) // the connection's reader notices a failed write
@@ -136,7 +130,6 @@ func (k *call) finish(frame []byte, end *status.Status) {
 	k.endHalf()
 }
 
-// answerUnary runs on the handler's goroutine.
 func (k *call) answerUnary() {
 	decode := func(m any) error { return unmarshal(k.request, m) }
 	reply, err := k.method.Unary.Handler(k.method.Service, k.ctx, decode, nil)
@@ -145,23 +138,16 @@ func (k *call) answerUnary() {
 	k.request = nil
 
 	frame, headErr := k.appendHead(buffers.get(), ifAny)
-	if err == nil {
-		err = headErr
-	}
-	if err == nil {
+	if err = cmp.Or(err, headErr); err == nil {
 		frame, err = appendMessage(frame, reply)
 	}
 	k.finish(frame, rpccall.StatusOf(err))
 }
 
-// answerStream runs on the handler's goroutine.
 func (k *call) answerStream() {
 	err := k.method.Stream.Handler(k.method.Service, serverStream{k})
 	frame, headErr := k.appendHead(k.conn.reader.buffers.get(), ifAny)
-	if err == nil {
-		err = headErr
-	}
-	k.finish(frame, rpccall.StatusOf(err))
+	k.finish(frame, rpccall.StatusOf(cmp.Or(err, headErr)))
 }
 
 // headRule says when to send a head frame.
@@ -181,7 +167,6 @@ func (k *call) appendHead(frame []byte, rule headRule) ([]byte, error) {
 	return appendHead(frame, header)
 }
 
-// SendHeader implements grpc.ServerTransportStream.
 func (k *call) SendHeader(md metadata.MD) error {
 	if err := k.SetHeader(md); err != nil {
 		return err
