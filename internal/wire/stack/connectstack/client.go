@@ -188,6 +188,10 @@ func (s *clientStream) RecvMsg(message any) error {
 	return toStatus(s.ctx, err)
 }
 
-func (s *clientStream) Header() (metadata.MD, error) { return stack.MetadataIn(s.conn.ResponseHeader(), "", nil), nil }
+func (s *clientStream) Header() (metadata.MD, error) {
+	return stack.MetadataIn(s.conn.ResponseHeader(), "", nil), nil
+}
 
-func (s *clientStream) Trailer() metadata.MD { return stack.MetadataIn(s.conn.ResponseTrailer(), "", nil) }
+func (s *clientStream) Trailer() metadata.MD {
+	return stack.MetadataIn(s.conn.ResponseTrailer(), "", nil)
+}

@@ -174,9 +174,10 @@ type wakeup struct {
 	ready   chan struct{}
 }
 
+const queueLength = 1024 // further calls wait for a place, in order too
+
 func startTimekeeper() *timekeeper {
-	const length = 1024 // further calls wait for a place in the queue, in order too
-	t := &timekeeper{queue: make(chan wakeup, length), ended: make(chan struct{})}
+	t := &timekeeper{queue: make(chan wakeup, queueLength), ended: make(chan struct{})}
 	t.work.Go(t.run)
 	return t
 }
