@@ -12,8 +12,7 @@ import (
 
 // A Command holds the arguments of wirelab load that a line becomes.
 type Command struct {
-	// Pasted says that the line is a whole command of the tool. Otherwise it was typed behind
-	// wirelab load.
+	// Pasted says that the line is a whole command of the tool, not typed behind wirelab load.
 	Pasted   bool
 	Operands []string
 	Written  string // the flag at hand, as in the line
@@ -236,8 +235,7 @@ func (c *Command) Spread(flag, each string) error {
 	return nil
 }
 
-// Timed drops the number of requests if there is a duration. Some tools end by only one of
-// the two.
+// Timed drops the number of requests if there is a duration: some tools end by only one.
 func (c *Command) Timed() {
 	if c.Pasted && c.Has("-z") && c.Has("-n") {
 		c.Note("-n %s is left out: with a duration %s ends by that alone", c.Get("-n"), c.tool.Name)

@@ -155,8 +155,7 @@ func ConnectTo(key string) Rule {
 	return Kept(key, "the address in the target, and "+Code("--host"))
 }
 
-// RedirectAddress replaces the target's address by one kept under --connect-to or --resolve, and
-// keeps its name as the host.
+// RedirectAddress replaces the target's address by a kept one, and keeps its name as the host.
 func (c *Command) RedirectAddress() error {
 	for _, text := range append(c.Kept("--connect-to"), c.Kept("--resolve")...) {
 		name, port, address, err := splitRedirect(text)

@@ -39,8 +39,7 @@ func (s *scanner) long(name, written string) {
 	s.take(name, written, attached{value, given})
 }
 
-// short parses an argument with one dash: a name, a letter with its value, or letters put
-// together.
+// short parses one dash and a name, a letter with its value, or letters put together.
 func (s *scanner) short(argument string) {
 	name, _, _ := strings.Cut(argument, "=")
 	if len(name) > 2 && (s.tool.OneDash && s.tool.option("-"+name) != nil) {

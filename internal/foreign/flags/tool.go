@@ -30,8 +30,7 @@ func To(flag string) Rule {
 	}}
 }
 
-// On returns the rule that sets wirelab's flag, with the value that the tool's flag implies, if
-// any.
+// On returns the rule that sets wirelab's flag, with the value that the tool's flag implies.
 func On(flag string, value ...string) Rule {
 	return Rule{Code(strings.Join(append([]string{flag}, value...), " ")), func(c *Command, _ string) error {
 		c.Set(flag, value...)
@@ -39,8 +38,7 @@ func On(flag string, value ...string) Rule {
 	}}
 }
 
-// InSeconds returns the rule that sets wirelab's flag to a duration, which the tool writes in
-// seconds or with a unit.
+// InSeconds returns the rule that sets wirelab's flag to a duration, in seconds or with a unit.
 func InSeconds(flag string) Rule {
 	return Rule{Code(flag), func(c *Command, value string) error {
 		if IsNumber(value) {
@@ -99,8 +97,7 @@ var Nothing = By("", func(*Command, string) error { return nil })
 // Named returns the rule with another text for the page.
 func (r Rule) Named(page string) Rule { return Rule{page, r.Apply} }
 
-// Ignored returns the rule for a flag that changes no figure, or that wirelab obeys without
-// being asked.
+// Ignored returns the rule for a flag that changes no figure, or that wirelab obeys unasked.
 func Ignored(why string) Rule {
 	return Rule{"left out: " + why, func(c *Command, _ string) error {
 		c.Note("%s is left out: %s", c.Written, why)
@@ -142,8 +139,7 @@ type Tool struct {
 
 	// Single says that a command calls once, and makes no load.
 	Single bool
-	// Yield lists the flags that wirelab has too. In a typed line wirelab's own sense wins for
-	// these if the value fits both.
+	// Yield lists flags for which wirelab's own sense wins in a typed line if the value fits both.
 	Yield string
 	// Fits reports whether the tool takes such operands and flags. It may be nil.
 	Fits func(c *Command) bool
@@ -152,9 +148,8 @@ type Tool struct {
 	// Settle translates flags that need the whole line. It may be nil.
 	Settle func(c *Command) error
 
-	// IsFile reports whether an object of JSON is a file that the tool wrote or reads, and
-	// ReadFile returns the words of a command that does the same. Both are nil for tools
-	// without such a file.
+	// IsFile reports whether an object of JSON is a file of the tool, and ReadFile returns the
+	// words of a command that does the same. Both are nil for tools without such a file.
 	IsFile   func(object map[string]json.RawMessage) bool
 	ReadFile func(text string) (words []string, err error)
 	// OnlyFiles says that wirelab does not read the tool's commands.
@@ -178,8 +173,8 @@ func Find(options []Option, name string) *Option {
 	return nil
 }
 
-// Own holds the flags of wirelab load itself. A value that only another tool takes does not fit
-// here: that is how the other tool is found.
+// Own holds the flags of wirelab load. A value that only another tool takes does not fit: that is
+// how the other tool is found.
 var Own = &Tool{
 	Name:    "wirelab load",
 	Letters: true,

@@ -28,8 +28,8 @@ import (
 	"strings"
 )
 
-// Tools lists the tools that are read. If several tools fit a line equally well, Typed
-// takes the first of them, so a tool with more particular flags stands before the others.
+// Tools lists the tools that are read. If several fit a line equally well, Typed takes the first,
+// so a tool with more particular flags stands before the others.
 type Tools []*Tool
 
 // Names returns the names of the tools.
@@ -57,9 +57,8 @@ func (all Tools) command(name string) *Tool {
 	return nil
 }
 
-// From turns a command of another tool, or the text of a file that it wrote or reads, into
-// the arguments of wirelab load. The notes say what changes its sense or is left out, one line
-// each. The command's first word may be left out.
+// From turns a command of another tool, or the text of its file, into the arguments of wirelab
+// load. The notes say what changes its sense or is left out. The tool's name may be left out.
 func (all Tools) From(name, text string) (arguments, notes []string, err error) {
 	t := all.named(name)
 	if t == nil {
@@ -139,9 +138,8 @@ const MaxFileBytes = 256 << 20
 // isObject reports whether a text is an object of JSON, and no command.
 func isObject(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
-// Typed reads the arguments behind wirelab load as a user of another load generator types
-// them, and returns arguments that wirelab load parses. It leaves unknown flags, and a line that
-// is wirelab's own, as they are.
+// Typed turns arguments that a user of another load generator types into arguments of wirelab
+// load. It leaves unknown flags, and a line that is wirelab's own, as they are.
 func (all Tools) Typed(arguments []string) (translated, notes []string, err error) {
 	if len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
 		return arguments, nil, nil
@@ -209,8 +207,7 @@ func (all Tools) read(arguments []string) []reading {
 	return readings
 }
 
-// against describes the line as read by another load generator that fits as well. It returns ""
-// if the two agree or the other does not fit.
+// against describes the line as read by another tool that fits as well, or "" if the two agree.
 func (r reading) against(other reading) string {
 	if other.misfits > r.misfits || other.foreign > r.foreign || other.err != nil || other.tool.Single || other.tool == Own {
 		return ""

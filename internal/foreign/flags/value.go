@@ -11,8 +11,7 @@ import (
 	"wirelab.dev/internal/base/excerpt"
 )
 
-// A Shape describes the value that may follow a flag. If tools use one letter in different
-// senses, the shape distinguishes them.
+// A Shape describes the value that may follow a flag, and distinguishes tools' senses of a letter.
 type Shape struct {
 	name  string // in messages
 	takes arity
@@ -92,8 +91,7 @@ func Among(name, words string) Shape {
 	return Value(name, func(value string) bool { return slices.Contains(strings.Fields(words), value) })
 }
 
-// ButNot returns the shape of values that fit none of the others. The others are shapes of
-// another tool's values at the same place.
+// ButNot returns the shape of values that fit none of another tool's at the same place.
 func ButNot(name string, others ...func(string) bool) Shape {
 	return Value(name, func(value string) bool {
 		for _, other := range others {

@@ -179,8 +179,8 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members of the file that are read: periodic.RunnerResults of fortio 1.65, with what
-// its HTTP and gRPC runners add. Times are seconds, but for ActualDuration.
+// A jsonReport holds the members that are read of periodic.RunnerResults of fortio 1.65 and its
+// HTTP and gRPC runners. Times are seconds, but for ActualDuration.
 type jsonReport struct {
 	RunType        string
 	StartTime      time.Time
@@ -246,8 +246,7 @@ func resolution(seconds float64) string {
 	return fmt.Sprintf("%g ms", seconds*1e3)
 }
 
-// errors returns the codes that fortio counts as errors. If the codes do not add up to fortio's
-// number of errors, it returns that number alone.
+// errors returns fortio's error codes, or only fortio's sum of errors where they do not add up.
 func (f *jsonReport) errors() []record.ErrorCount {
 	var all []record.ErrorCount
 	sum := int64(0)

@@ -60,8 +60,7 @@ type Call struct {
 	Path     string // as in /echo, of gRPC /package.Service/Method
 	Header   []Field
 	Message  []byte // the body of HTTP, the encoded request of gRPC
-	// AnswerBytes is the size of the answer's body, or encoded message. WireBytes is the
-	// size of the whole answer of HTTP/1.1, its head included.
+	// The size of the answer's body or message, and of HTTP/1.1's whole answer with its head.
 	AnswerBytes, WireBytes int64
 	Callers                int // each with one call in flight
 	Connections            int
@@ -82,8 +81,7 @@ func (c Call) EqualThreads() int {
 	return 1
 }
 
-// Counts holds the figures that a load generator reports about its calls. The times are zero if no call
-// was answered.
+// Counts holds what a load generator reports. The times are zero if no call was answered.
 type Counts struct {
 	Requests, Failed int64 // the failed ones are among the requests
 	Example          string
@@ -111,8 +109,7 @@ func (g Generator) Install(ctx context.Context, progress io.Writer) error {
 	return err
 }
 
-// Prepare writes the files that the program reads into the folder where it will run, and returns
-// its arguments. The last one names the server.
+// Prepare writes the files that the program reads into its folder, and returns its arguments.
 func (g Generator) Prepare(call Call, folder string) ([]string, error) {
 	if !slices.Contains(g.Speaks, call.Protocol) {
 		return nil, fmt.Errorf("%s does not speak %s: want one of %v", g.Name, call.Protocol, g.Speaks)
@@ -173,8 +170,8 @@ func (p *Parser) keep(err error) {
 	}
 }
 
-// A Program is a program that `go install` builds. Its version is pinned so that two runs
-// use the same program; the Go module proxy and its checksum database guarantee that.
+// A Program is a program that `go install` builds, in a pinned version: the Go module proxy and its
+// checksum database guarantee that two runs use the same.
 type Program struct {
 	Name    string
 	Package string // what is built, as in example.org/program/cmd/program
@@ -205,8 +202,7 @@ func (p Program) Find() (string, error) {
 	return path, nil
 }
 
-// Build fetches and builds the program with `go install`, unless that was done before,
-// and prints its progress.
+// Build fetches and builds the program with `go install`, unless that was done before.
 func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	path, err := p.path()
 	if err != nil {
@@ -242,8 +238,7 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 // progressEvery is the time between two lines of progress.
 const progressEvery = 5 * time.Second
 
-// install runs `go install` and counts its lines: one for each module that it downloads,
-// and one for each package that it compiles.
+// install runs `go install`, which prints a line per module that it loads and package it compiles.
 func (p Program) install(ctx context.Context, golang, into string, progress io.Writer) error {
 	command := exec.CommandContext(ctx, golang, "install", "-v", p.Package+"@"+p.Version)
 	command.Dir = into // and so in no module
@@ -279,8 +274,8 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 	return nil
 }
 
-// Installed returns the path of a program of the system, and what it prints as its version. A
-// program may fail after that, as wrk does when it prints its usage.
+// Installed returns the path of a program of the system, and what it prints as its version. wrk
+// prints its usage after that, and fails.
 func Installed(name, debianPackage string) (path, printed string, err error) {
 	if path, err = exec.LookPath(name); err != nil {
 		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package %s", err, debianPackage)

@@ -176,8 +176,8 @@ func settle(c *flags.Command) error {
 	return settleTarget(c)
 }
 
-// settleTarget settles the address. Where cleartext is asked for, the target says so; without,
-// it stays as it is: wirelab asks for TLS, as ghz does.
+// settleTarget settles the address. Where cleartext is asked for, the target says so: wirelab asks
+// for TLS by default, as ghz does.
 func settleTarget(c *flags.Command) error {
 	if c.Has("--from") {
 		return nil
@@ -270,8 +270,7 @@ var (
 	ghzFailed   = regexp.MustCompile(`\[(\d+)\]\s+(.+)`)
 )
 
-// readOutput reads ghz's text. Its JSON would list each call, and writing that list would count
-// as the client's cost.
+// readOutput reads ghz's text. Writing its JSON, which lists each call, would be a client's cost.
 func readOutput(output string, _ generator.Call) (generator.Counts, error) {
 	count, times := ghzCount.FindStringSubmatch(output), ghzTimes.FindStringSubmatch(output)
 	if count == nil || times == nil {

@@ -21,8 +21,7 @@ func isFile(object map[string]json.RawMessage) bool {
 	return has("host") && has("call") || has("options") && has("statusCodeDistribution")
 }
 
-// readFile returns the flags in a JSON file of ghz: a report, which has them under options, or a
-// configuration, whose names are the flags'.
+// readFile returns the flags in ghz's configuration, or under options in its report.
 func readFile(text string) ([]string, error) {
 	if len(text) > flags.MaxFileBytes {
 		return nil, fmt.Errorf("the file has %d bytes: at most %d are read: ghz's report has its options at the top; keep those", len(text), flags.MaxFileBytes)
@@ -117,9 +116,8 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members of the file that are read: runner.Report of ghz 0.93. Its times are
-// nanoseconds. The list of single calls is left: ghz keeps the first million only, and its
-// own percentiles are of those.
+// A jsonReport holds the members that are read of runner.Report of ghz 0.93. Times are nanoseconds.
+// The list of calls is left: ghz keeps the first million only, and its percentiles are of those.
 type jsonReport struct {
 	Date    time.Time `json:"date"`
 	Options struct {

@@ -56,8 +56,7 @@ func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 	return s, nil
 }
 
-// course returns how long the change lasts, and the last value. If no flag limits it, it ends
-// after that number of calls.
+// course returns how long the change lasts, at most that number of calls, and the last value.
 func (s *schedule) course(calls float64) (time.Duration, float64, error) {
 	perSecond := s.step / s.every.Seconds()
 	lasts := s.limit

@@ -40,8 +40,7 @@ var Flags = &flags.Tool{
 // taggedURL matches the URL in the name of a metric. A threshold for one URL makes such a metric.
 var taggedURL = regexp.MustCompile(`\{.*(?:url|name):((?:https?|grpcs?)://[^\s,}]+).*\}`)
 
-// readFile returns the clients and the duration in a summary, and the URL if a threshold names
-// one.
+// readFile returns the clients and duration in a summary, and the URL that a threshold names.
 func readFile(text string) ([]string, error) {
 	if len(text) > flags.MaxTextBytes {
 		return nil, fmt.Errorf("the file has %d bytes, more than any summary: give the file of --summary-export", len(text))
@@ -97,8 +96,8 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members of the file that are read, of k6 1.8: handleSummary's data, and the older form of
-// --summary-export, in which a metric is its values.
+// A jsonReport holds the members that are read, of k6 1.8: handleSummary's data, and the older form
+// of --summary-export, in which a metric is its values.
 type jsonReport struct {
 	State struct {
 		TestRunDurationMs float64 `json:"testRunDurationMs"` // only handleSummary has it
@@ -215,8 +214,7 @@ func setTimes(r *summary.Result, times k6Metric) error {
 	return nil
 }
 
-// setLoad sets the clients and the load model as far as a summary has them. It does not name the
-// executor.
+// setLoad sets the clients and the load model, as far as a summary tells them.
 func setLoad(r *summary.Result, metrics map[string]k6Metric) {
 	most, now := metrics["vus_max"], metrics["vus"]
 	if most["max"] == most["min"] && (now["max"] == 0 || now["max"] == now["min"] && now["max"] == most["max"]) {

@@ -144,8 +144,7 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members of the file that are read, of oha 1.16. Times are seconds; null where no request
-// was answered.
+// A jsonReport holds the members that are read, of oha 1.16. Times are seconds; null: no answers.
 type jsonReport struct {
 	Summary struct {
 		Total   *float64 `json:"total"`
@@ -158,8 +157,7 @@ type jsonReport struct {
 	Errors      map[string]int64    `json:"errorDistribution"` // of requests without an answer
 }
 
-// ohaDeadline is oha's name for a request that it cut off at the end of its time. oha leaves these
-// out of its own rate of success.
+// ohaDeadline names requests that oha cut off at its end, and leaves out of its rate of success.
 const ohaDeadline = "aborted due to deadline"
 
 func readSummary(data []byte) (*summary.Result, error) {
@@ -192,8 +190,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return r, nil
 }
 
-// count counts the calls, and returns how many were answered: oha times these, whatever
-// their status.
+// count counts the calls, and returns how many were answered: oha times these.
 func count(r *summary.Result, report *jsonReport) (answered int64, err error) {
 	add := func(to *int64, n int64) {
 		if n < 0 || n > math.MaxInt64-*to {

@@ -45,8 +45,7 @@ type Formats []Format
 // MaxBytes limits the size of a file: ghz lists up to a million calls, in some 130 bytes each.
 const MaxBytes = 256 << 20
 
-// A Result holds the figures of a file. Times are from the actual send of a call to its answer unless
-// the remarks say otherwise.
+// A Result holds the figures of a file. Unless the remarks differ, times are from the actual send.
 type Result struct {
 	Tool, Version string // the version is empty where the file does not say
 	Target        string // HOST:PORT; empty where the file does not say
@@ -219,8 +218,7 @@ func Totals(count int64, mean float64, shortest, longest int64) latency.Distribu
 	return latency.Distribution{Count: count, Sum: int64(math.Round(sum)), Min: shortest, Max: longest}
 }
 
-// Nanoseconds converts a duration. It returns -1, which Formats.Read refuses, for a value that is
-// none.
+// Nanoseconds converts a duration. For a value that is none it returns -1, which is refused.
 func Nanoseconds(value float64, unit time.Duration) int64 {
 	value *= float64(unit)
 	if !(value >= 0 && value < math.MaxInt64) {
@@ -277,8 +275,8 @@ func (all Formats) ReadFile(path string, data []byte) (File, error) {
 // NoScenario is the scenario in the manifest of an imported run.
 const NoScenario = "{}"
 
-// Manifest describes a run of imported records. It has neither a scenario nor a host: where and
-// why the files were made is not known. The caller adds the tool and the command.
+// Manifest describes a run of imported records, without scenario and host, which are not known. The
+// caller adds the tool and the command.
 func Manifest(records []record.Record) record.Manifest {
 	nothing := json.RawMessage(NoScenario)
 	var tools []string

@@ -61,8 +61,7 @@ func find() (path, version string, err error) {
 // wrkScriptFile is the name of the file that wrk reads the call from.
 const wrkScriptFile = "call.lua"
 
-// files describes the call in Lua. Without the functions request and response, wrk formats
-// the request once, and runs no Lua while it calls.
+// files describes the call in Lua without functions, so that wrk runs no Lua while it calls.
 func files(c generator.Call) (map[string][]byte, error) {
 	var script strings.Builder
 	fmt.Fprintf(&script, "wrk.method = %s\n", luaString(c.Method))
@@ -75,8 +74,7 @@ func files(c generator.Call) (map[string][]byte, error) {
 	return map[string][]byte{wrkScriptFile: []byte(script.String()), generator.RequestFile: c.Message}, nil
 }
 
-// wrkDone prints the figures that wrk itself rounds. Times are in microseconds. Without an answer
-// wrk's shortest time is nonsense.
+// wrkDone prints figures unrounded, in microseconds. Without answers wrk's minimum is nonsense.
 const wrkDone = `
 function done(summary, latency)
   local e, least = summary.errors, summary.requests > 0 and latency.min or 0
@@ -105,10 +103,9 @@ func arguments(c generator.Call) []string {
 
 var wrkExactly = regexp.MustCompile(`(?m)^exactly: (\d+) requests, (\d+) bytes, errors: (\d+) connect, (\d+) read, (\d+) write, (\d+) status, us: (\d+) min, (\d+) max, (\d+) in all$`)
 
-// readOutput also counts answers by their bytes, since wrk looks only at the status. wrk does not
-// count requests without an answer. Its own mean is useless: it includes calls that it would have
-// made if others had been faster. The mean here follows from one call always being in flight on each
-// connection.
+// readOutput also counts answers by their bytes, since wrk looks only at the status, and counts no
+// requests without an answer. wrk's mean includes calls that it would have made if others had been
+// faster. The mean here follows from one call always being in flight on each connection.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
 	figures := wrkExactly.FindStringSubmatch(output)
 	if figures == nil {

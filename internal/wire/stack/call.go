@@ -22,9 +22,8 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// CheckCall returns an error for a call whose context has ended, or whose options would
-// have no effect: a wire other than gRPC supports only those that return an answer's
-// metadata.
+// CheckCall returns an error for a call whose context has ended, or whose options would have no
+// effect: a wire other than gRPC supports only those that return an answer's metadata.
 func CheckCall(ctx context.Context, name string, options []grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
@@ -60,9 +59,8 @@ func ProtoMessage(name string, message any) (proto.Message, error) {
 	return m, nil
 }
 
-// ReadBody reads an HTTP body of at most limit bytes. It allocates by what arrives, not
-// by Content-Length. w may be nil; otherwise net/http closes the connection of a body
-// that exceeds the limit. tooLarge makes the error of such a body.
+// ReadBody reads an HTTP body of at most limit bytes, allocating by what arrives. w may be nil;
+// otherwise net/http closes the connection of a larger body. tooLarge makes its error.
 func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge func(sizeBytes int64) error) ([]byte, error) {
 	read, err := io.ReadAll(http.MaxBytesReader(w, body, limit))
 	var excess *http.MaxBytesError
@@ -106,8 +104,7 @@ func PutMetadata(header http.Header, prefix string, md metadata.MD, isReserved f
 	}
 }
 
-// MetadataIn returns the metadata that PutMetadata wrote, or nil if there is none. It drops binary
-// values that are not base64.
+// MetadataIn returns what PutMetadata wrote, or nil. It drops binary values that are not base64.
 func MetadataIn(header http.Header, prefix string, isReserved func(field string) bool) metadata.MD {
 	var md metadata.MD
 	for name, values := range header {
@@ -138,9 +135,8 @@ func decodeBinary(values []string) []string {
 	return decoded
 }
 
-// ServerCall holds the metadata of a call's answer. A handler may set it from several
-// goroutines. It implements grpc.ServerTransportStream for answers that are sent as a
-// whole; others override SendHeader.
+// ServerCall holds the metadata of a call's answer, which several goroutines may set. It is the
+// grpc.ServerTransportStream of answers sent as a whole; others override SendHeader.
 type ServerCall struct {
 	FullMethod string
 
@@ -182,8 +178,7 @@ func (c *ServerCall) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// TakeHeader returns the header to be sent, and forbids further changes. first is false
-// after the first call.
+// TakeHeader returns the header to be sent, and forbids changes. first: it was not yet taken.
 func (c *ServerCall) TakeHeader() (header metadata.MD, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,16 +216,14 @@ func (m *Method) ClientStreams() bool { return m.Stream != nil && m.Stream.Clien
 // ServerStreams reports whether an answer is a stream.
 func (m *Method) ServerStreams() bool { return m.Stream != nil && m.Stream.ServerStreams }
 
-// Methods holds the methods that were registered with a server. It is filled before
-// Listen and only read afterwards. The zero value is empty and ready.
+// Methods holds the methods registered with a server, and is only read after Listen.
 type Methods struct {
 	byName map[string]*Method
 	order  []*Method
 	faults []error
 }
 
-// RegisterService implements grpc.ServiceRegistrar. That interface cannot report
-// errors; Err returns them.
+// RegisterService implements grpc.ServiceRegistrar. Err returns the errors.
 func (m *Methods) RegisterService(desc *grpc.ServiceDesc, service any) {
 	if want := reflect.TypeOf(desc.HandlerType).Elem(); service == nil || !reflect.TypeOf(service).Implements(want) {
 		m.faults = append(m.faults, fmt.Errorf("service %s: %T does not implement %s", desc.ServiceName, service, want))
@@ -257,8 +250,7 @@ func (m *Methods) add(service string, method *Method) {
 	m.order = append(m.order, method)
 }
 
-// GetServiceInfo implements reflection.ServiceInfoProvider, which asks only for the names
-// of the services.
+// GetServiceInfo implements reflection.ServiceInfoProvider, which asks only for services' names.
 func (m *Methods) GetServiceInfo() map[string]grpc.ServiceInfo {
 	services := map[string]grpc.ServiceInfo{}
 	for _, method := range m.order {

@@ -24,8 +24,7 @@ type Connector struct {
 	name string // of the stack, in errors
 }
 
-// NewConnector prepares connections of a stack's variant to the target. Over TLS the peer
-// must agree to the protocol (RFC 7301), unless that is empty.
+// NewConnector prepares connections. Over TLS the peer must agree to the protocol, unless empty.
 func NewConnector(s Stack, v scenario.Variant, security Security, target Target, protocol string) (*Connector, error) {
 	if err := CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
@@ -71,7 +70,7 @@ func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error
 }
 
 // NewPerCall makes a client that opens a connection for every call. It opens one first, to fail
-// early if none can be opened. If calls resume a TLS session, that connection gets the session.
+// early, and to get the TLS session that calls resume.
 func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, error) {
 	var err error
 	if c.Target.Lifecycle == conn.Resumed {
@@ -106,10 +105,9 @@ func (t *roundRobin) Close() error {
 	return errors.Join(errs...)
 }
 
-// FirstByte measures the time from a call's beginning until its answer begins. As a
-// stats.Handler it stops when a gRPC library has read the answer's header. Some
-// libraries report the header only at the end of a stream; there it stops at the
-// first message. Only HTTP/2's own frames come before the header.
+// FirstByte measures the time from a call's beginning until its answer begins: as a stats.Handler,
+// until a gRPC library has read the header, or the first message where a library reports the header
+// only at a stream's end. Only HTTP/2's own frames come before the header.
 type FirstByte struct {
 	begin  time.Time
 	dialer *conn.Dialer

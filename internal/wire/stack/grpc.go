@@ -18,8 +18,8 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// GRPCStack is a stack on a gRPC library whose options have the types S at the server and
-// C at the client. An adapter describes its own part in a GRPCAdapter.
+// GRPCStack is a stack on a gRPC library whose options are S at the server and C at the client. An
+// adapter describes its own part in a GRPCAdapter.
 type GRPCStack[S, C any] struct{ adapter *GRPCAdapter[S, C] }
 
 // GRPCAdapter describes a stack on a gRPC library.
@@ -182,8 +182,7 @@ type GRPCLibrary interface {
 	Stop()
 }
 
-// grpcServer serves reflection and health checks beside the registered services, so that
-// grpcurl and probes work.
+// grpcServer serves reflection and health checks beside the services, for grpcurl and probes.
 type grpcServer[S, C any] struct {
 	adapter *GRPCAdapter[S, C]
 	plan    GRPCPlan[S, C]
@@ -232,8 +231,7 @@ func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr
 	return s.listener.Addr(), nil
 }
 
-// RegisterHealthAndReflection adds health checks, which say that the services registered
-// so far are up, and reflection.
+// RegisterHealthAndReflection adds reflection, and health checks that report the services so far as up.
 func RegisterHealthAndReflection(server reflection.GRPCServer) {
 	up := health.NewServer()
 	for name := range server.GetServiceInfo() {

@@ -25,8 +25,7 @@ type HTTPStack struct{ adapter *HTTPAdapter }
 
 // HTTPAdapter describes a stack on HTTP.
 type HTTPAdapter struct {
-	// Info describes the stack. NewHTTPStack sets what follows from HTTP's version:
-	// Connection, Protocol and QUIC.
+	// Info describes the stack. NewHTTPStack sets Connection, Protocol and QUIC.
 	Info Info
 	// Plan reads a variant's options, except the options of TLS.
 	Plan func(*scenario.Options) HTTPPlan

@@ -28,8 +28,7 @@ const (
 type Security struct {
 	On bool
 	secure.Choice
-	// Handshakes is the most handshakes that a server does at once; further
-	// connections wait to be accepted. 0 means no bound.
+	// Handshakes bounds the handshakes of a server at once; 0: no bound.
 	Handshakes int
 }
 
@@ -74,8 +73,7 @@ func (i Info) hasTLS() bool {
 	return slices.ContainsFunc(i.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
 }
 
-// SecurityOf returns the values of the TLS options. Setting one of them without TLS is
-// an error, because it would have no effect.
+// SecurityOf returns the values of the TLS options, which have no effect without TLS: an error.
 func SecurityOf(o *scenario.Options) Security {
 	s := Security{On: o.On(tlsKey), Handshakes: scenario.Value[int](o, admissionKey)}
 	for _, key := range []string{certificateKey, groupKey, admissionKey} {
@@ -90,8 +88,7 @@ func SecurityOf(o *scenario.Options) Security {
 	return s
 }
 
-// ServerConfig makes a server's certificate, and the root certificate that its clients
-// must trust. Without TLS both results are nil.
+// ServerConfig makes a server's certificate, and its root for clients. Without TLS both are nil.
 func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM []byte, err error) {
 	if !s.On {
 		return nil, nil, nil
@@ -110,8 +107,7 @@ type Listener struct {
 	RootPEM []byte      // the root certificate that clients must trust
 }
 
-// Listen binds an address. If handshakes are bounded, the listener does them; otherwise
-// the caller does.
+// Listen binds an address. The listener does the handshakes if they are bounded, else the caller.
 func (s Security) Listen(ctx context.Context, address string, protocols ...string) (l Listener, err error) {
 	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
 		return l, err
@@ -125,9 +121,8 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 	return l, nil
 }
 
-// Secure returns the variant with TLS on. If s always uses TLS, that is v itself. If s
-// has no TLS, the result is a variant that fails its check, so that a user who asks
-// for TLS never gets cleartext.
+// Secure returns the variant with TLS on. If s has no TLS, that variant fails its check, so that a
+// user who asks for TLS never gets cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
 	if _, set := v.Get(tlsKey); set || IsSecure(s, v) {
 		return v
@@ -150,14 +145,12 @@ const (
 	preparedCaller = "load"
 )
 
-// RequestMaker is an optional interface of a Client on HTTP. It makes the requests that other
-// programs send in place of the client's unary calls.
+// RequestMaker is an optional interface of a Client whose unary calls other programs can send.
 type RequestMaker interface {
 	UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error)
 }
 
-// CallerOption returns the option of a stack whose calls other programs can make, too. own is
-// its value for the stack's own client.
+// CallerOption returns the option of a stack whose calls other programs can make; own: by itself.
 func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	values := []string{own, preparedCaller}
 	for _, c := range foreign.Generators {
@@ -171,8 +164,7 @@ func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	}
 }
 
-// callerOf returns the name of the program that makes a variant's calls in place of its own
-// client, or "" if there is none.
+// callerOf returns the program that calls in place of a variant's own client, or "".
 func callerOf(v scenario.Variant) string {
 	caller, _ := v.Get(CallerKey)
 	if _, known := foreign.Generators.Find(caller); known || caller == preparedCaller {
@@ -184,8 +176,7 @@ func callerOf(v scenario.Variant) string {
 // HasOwnClient reports whether a variant's own client makes its calls.
 func HasOwnClient(v scenario.Variant) bool { return callerOf(v) == "" }
 
-// CallsPrepared reports whether wirelab's engine for services of the user's own makes a
-// variant's calls.
+// CallsPrepared reports whether wirelab's engine for the user's own services makes the calls.
 func CallsPrepared(v scenario.Variant) bool { return callerOf(v) == preparedCaller }
 
 // ForeignClient returns the foreign program that calls a variant's server, if there is one.

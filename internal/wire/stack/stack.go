@@ -44,16 +44,15 @@ var ErrUnsupported error = unsupported.Error("not supported")
 // for all, so that a size limit is never a difference between two stacks.
 const MaxMessageBytes = 16 << 20
 
-// A Stack is a wire with its client and its server. KindLimiter, ConnectionChooser,
-// ProtocolChooser and SettingsReporter are optional interfaces of a Stack, found by
-// type assertion.
+// A Stack is a wire with its client and its server. Its optional interfaces, found by assertion, are
+// KindLimiter, ConnectionChooser, ProtocolChooser and SettingsReporter.
 type Stack interface {
 	// Info describes the stack.
 	Info() Info
 	// NewServer makes a server that does not listen yet.
 	NewServer(scenario.Variant) (Server, error)
-	// NewClient makes a client. It opens its connections before it returns,
-	// so that a trial's first call finds them open; ctx bounds that.
+	// NewClient makes a client. It opens its connections first, bounded by ctx, so that a trial's
+	// first call finds them open.
 	NewClient(context.Context, scenario.Variant, Target) (Client, error)
 }
 
@@ -67,8 +66,7 @@ type Info struct {
 	// Protocol names the protocol, as in "HTTP/2", for records from before connections
 	// reported what they negotiated. A new stack leaves it empty.
 	Protocol string
-	// QUIC says that the wire is on QUIC, which supports every conn.Lifecycle. A wire
-	// on TCP can resume only with TLS.
+	// QUIC supports every conn.Lifecycle. A wire on TCP can resume only with TLS.
 	QUIC bool
 }
 
@@ -94,11 +92,10 @@ type Server interface {
 // A Target describes the server that a client dials, and how.
 type Target struct {
 	Address string
-	// Connections limits the connections that the client may hold; its calls share
-	// them. 0 means one.
+	// Connections limits the connections that the client's calls share; 0 means one.
 	Connections int
-	// Operations is the number of operations that the server at Address serves; 0 means
-	// unknown. Some wires need not name the operation if there is only one.
+	// Operations is the number of the server's operations; 0: unknown. Some wires need not name
+	// the only one.
 	Operations int
 	// Lifecycle says whether calls share connections. Unless it is conn.Kept, every call
 	// opens and closes its own connection, and Connections is ignored.
@@ -120,8 +117,7 @@ type Client interface {
 	io.Closer
 }
 
-// TrafficReporter is an optional interface of a Client that counts the traffic of its
-// connections itself. The Dialer reports the traffic of connections that it made.
+// TrafficReporter is an optional interface of a Client whose own count of traffic replaces the Dialer's.
 type TrafficReporter interface {
 	// Traffic returns the traffic of all connections so far, also of closed ones.
 	Traffic() (traffic conn.Traffic, known bool)
@@ -171,13 +167,11 @@ func KindOf(desc *grpc.StreamDesc) Kind {
 
 // KindLimiter is an optional interface of a Stack that cannot carry every kind of call.
 type KindLimiter interface {
-	// CheckKind returns an error that wraps ErrUnsupported if the variant cannot
-	// carry calls of this kind.
+	// CheckKind returns an error that wraps ErrUnsupported for calls that the variant cannot carry.
 	CheckKind(scenario.Variant, Kind) error
 }
 
-// ConnectionChooser is an optional interface of a Stack whose variants differ in their
-// connection mode.
+// ConnectionChooser is an optional interface of a Stack whose variants differ in their mode.
 type ConnectionChooser interface {
 	// ConnectionFor returns the variant's mode. fixed says that an option of the variant
 	// sets it, so that no other can be chosen.
@@ -197,8 +191,7 @@ func ProtocolFor(s Stack, v scenario.Variant) string {
 	return s.Info().Protocol
 }
 
-// ConnectionOf returns the connection mode that a variant of s runs in. asked is the
-// mode that the user chose, or the zero value.
+// ConnectionOf returns the mode that a variant of s runs in. asked is the user's mode, or zero.
 func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
 	mode, fixed := s.Info().Connection, false
 	if chooser, ok := s.(ConnectionChooser); ok {
@@ -210,8 +203,7 @@ func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenar
 	return mode
 }
 
-// CheckLifecycle returns an error that wraps ErrUnsupported if connections of the
-// variant cannot have this lifecycle.
+// CheckLifecycle returns ErrUnsupported if the variant's connections cannot have this lifecycle.
 func CheckLifecycle(s Stack, v scenario.Variant, l conn.Lifecycle) error {
 	info := s.Info()
 	on, _ := v.Get(tlsKey)
@@ -229,8 +221,7 @@ func CheckLifecycle(s Stack, v scenario.Variant, l conn.Lifecycle) error {
 	}
 }
 
-// CheckKind returns an error that wraps ErrUnsupported if the variant of s cannot carry
-// calls of this kind.
+// CheckKind returns an error that wraps ErrUnsupported if the variant cannot carry such calls.
 func CheckKind(s Stack, v scenario.Variant, k Kind) error {
 	if limiter, ok := s.(KindLimiter); ok {
 		return limiter.CheckKind(v, k)
@@ -240,14 +231,12 @@ func CheckKind(s Stack, v scenario.Variant, k Kind) error {
 
 // SettingsReporter is an optional interface of a Stack that changes its library's defaults.
 type SettingsReporter interface {
-	// Settings returns the settings of a variant's server, and of its client for
-	// the target. The target's address may be empty. The values come from the
-	// configuration that the two ends are made from.
+	// Settings returns the settings of both ends, taken from the configuration that they are made
+	// from. The target's address may be empty.
 	Settings(scenario.Variant, Target) ([]tuning.Setting, error)
 }
 
-// SettingsOf lists the settings of a variant that are not a library's default, at both
-// ends: the stack's own, and those that all stacks share.
+// SettingsOf lists the settings of both ends that are not a library's default.
 func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error) {
 	var all []tuning.Setting
 	if reporter, ok := s.(SettingsReporter); ok {
@@ -280,8 +269,7 @@ func (s Security) settings(t Target) []tuning.Setting {
 	return append(all, t.Trust.Settings()...)
 }
 
-// handshakeSetting returns the setting for the timeout of handshakes, which
-// conn.ServerHandshake does in place of the library.
+// handshakeSetting returns the timeout of handshakes, which conn.ServerHandshake does for the library.
 func handshakeSetting(name, library string) tuning.Setting {
 	return tuning.Setting{Side: tuning.Server, Name: name, Value: conn.HandshakeTimeout.String(), Default: library, Why: "a silent peer is disconnected after the same time on every stack"}
 }
@@ -297,8 +285,7 @@ func MessageLimit(bytes int) []tuning.Setting {
 // WhyOption is the reason of a setting that an option of the variant changes.
 func WhyOption(key string) string { return "the variant's option " + key }
 
-// Configured returns a configuration that only says whether TLS is used: package
-// httpwire needs no more to list its settings.
+// Configured says whether TLS is used, which is all that the list of httpwire's settings needs.
 func (s Security) Configured() *tls.Config {
 	if !s.On {
 		return nil

@@ -28,8 +28,7 @@ func FailContext(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(ended, context.Canceled):
 		return Fail(codes.Canceled, cause)
-	// A dialer has the context's deadline too, and may reach it first: by its
-	// own context, or by its socket.
+	// A dialer may reach the context's deadline first: by its own context, or by its socket.
 	case ended != nil, errors.Is(cause, context.DeadlineExceeded), limited && errors.Is(cause, os.ErrDeadlineExceeded):
 		return Fail(codes.DeadlineExceeded, cause)
 	default:

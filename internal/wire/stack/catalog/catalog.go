@@ -27,8 +27,7 @@ import (
 
 var fast = faststack.New(grpcstack.Stack)
 
-// Stacks returns all stacks. A stack's position selects its colour in reports, so add new
-// ones at the end.
+// Stacks returns all stacks. A position selects a colour in reports: add new ones at the end.
 func Stacks() []stack.Stack {
 	return []stack.Stack{
 		tcp.Stack{},
@@ -129,8 +128,7 @@ func parseControl(text string) (any, error) {
 // controlName has at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
 var controlName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 
-// Congestion returns the congestion control of a variant's TCP connections, or "" for the
-// machine's default.
+// Congestion returns the congestion control of a variant's TCP connections; "": the default.
 func Congestion(v scenario.Variant) string { return readCommon(v).Text(control) }
 
 // checkCongestion refuses a congestion control for sockets that wirelab does not open.
@@ -159,8 +157,7 @@ func InFlight(v scenario.Variant) (int, error) {
 	return scenario.Value[int](o, inFlight), o.Err()
 }
 
-// Naive reports whether the variant's client ignores the machine's limits. Running into
-// them is then part of its result.
+// Naive reports whether the variant's client ignores the machine's limits, as part of its result.
 func Naive(v scenario.Variant) bool { return readCommon(v).Text(client) == naive }
 
 // PoolsMessages reports whether received messages are used again.
@@ -179,8 +176,7 @@ func parseCollector(text string) (any, error) {
 	return scenario.Count(text)
 }
 
-// SmallObject returns the limit of small objects in bytes with which Go's allocator must be
-// built for a variant's workers; 0 means the default.
+// SmallObject returns the bytes of Go's small objects for a variant's workers; 0: the default.
 func SmallObject(v scenario.Variant) int {
 	switch readCommon(v).Text(smallLimit) {
 	case "16KiB":
@@ -202,8 +198,7 @@ func isOneOf(options []scenario.Option, s scenario.Setting) bool {
 	return slices.ContainsFunc(options, func(o scenario.Option) bool { return o.Key == s.Key })
 }
 
-// ConnectionOf returns the mode in which a variant of s runs. asked is the mode that the user
-// chose, or the zero value.
+// ConnectionOf returns the mode in which a variant runs. asked is the user's mode, or zero.
 func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
 	if mode := scenario.Value[scenario.Connection](readCommon(v), connection); mode != (scenario.Connection{}) {
 		return mode
@@ -227,8 +222,7 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	return stack.CheckLifecycle(s, v, conn.LifecycleOf(mode))
 }
 
-// CheckLoad returns an error if the clients of a variant cannot produce a part's load. Only
-// foreign programs are limited.
+// CheckLoad returns an error if foreign programs cannot produce a part's load.
 func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	if err := checkPeersPart(v, p); err != nil {
 		return err
@@ -273,8 +267,7 @@ func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	return nil
 }
 
-// Secure returns the variant with TLS on: v itself if its stack always uses TLS, and a
-// variant that Check refuses if it has no TLS.
+// Secure returns the variant with TLS on. Check refuses the result if the stack has no TLS.
 func Secure(v scenario.Variant) scenario.Variant {
 	s, err := Find(v.Stack)
 	if err != nil {
@@ -283,16 +276,15 @@ func Secure(v scenario.Variant) scenario.Variant {
 	return stack.Secure(s, v)
 }
 
-// OwnOptions returns the variant without the options that every stack takes: its adapter
-// gets only its own.
+// OwnOptions returns the variant without the options that the stack's adapter never sees.
 func OwnOptions(v scenario.Variant) scenario.Variant {
 	common := commonOf(v.Stack)
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return isOneOf(common, s) })
 	return v
 }
 
-// leastQUIC is the smallest MTU that QUIC runs over: datagrams of 1200 bytes (RFC 9000,
-// section 14) with the headers of UDP and IPv4. Below it no connection can begin.
+// leastQUIC is the smallest MTU that QUIC runs over: datagrams of 1200 bytes (RFC 9000, section 14)
+// with the headers of UDP and IPv4.
 const leastQUIC = 1200 + 8 + 20
 
 // CheckNetwork returns an error if a variant's connections cannot cross a part's link.

@@ -17,8 +17,8 @@ const (
 	own      = "go" // wirelab's own worker, where a peer could be
 )
 
-// commonOf returns the options that the adapter of a stack never sees: the options of every
-// stack, the choice of a peer for each end, and the options of those peers.
+// commonOf returns the options that a stack's adapter never sees: those of every stack, the choice
+// of a peer for each end, and the options of those peers.
 func commonOf(stack string) []scenario.Option {
 	all := Common()
 	ends := []struct {
@@ -51,8 +51,7 @@ func commonOf(stack string) []scenario.Option {
 	return append(all, optionsOfPeers(stack)...)
 }
 
-// optionsOfPeers returns the options of all peers that speak the stack. An option has the
-// same meaning for every peer.
+// optionsOfPeers returns the options of all peers of the stack; they mean the same for each.
 func optionsOfPeers(stack string) []scenario.Option {
 	var all []scenario.Option
 	for _, p := range peer.All() {
@@ -109,15 +108,13 @@ func has(wire peer.Wire, key string, end peer.End) bool {
 	return slices.ContainsFunc(wire.Options, func(o peer.Option) bool { return o.Key == key && o.End&end != 0 })
 }
 
-// ofClients lists the options that a server does not know, ofEnds the options that choose
-// the peer of an end.
+// Options that a server does not know, and options that choose the peer of an end.
 var (
 	ofClients = []string{inFlight, connection, messages, stack.CallerKey}
 	ofEnds    = []string{serverBy, client, bothBy}
 )
 
-// checkPeer refuses options that the variant's peers do not have, and options of peers
-// without one.
+// checkPeer refuses options that a variant's peers do not have, and peers' options without a peer.
 func checkPeer(v scenario.Variant) error {
 	_, server := v.Get(serverBy)
 	_, caller := v.Get(client)

@@ -113,8 +113,7 @@ func (b cancelableBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// clientStream is the client's end of a stream of any kind. For connect-go all are
-// bidirectional, because the kinds do not differ on the wire.
+// clientStream is the client's end of a stream of any kind. The kinds do not differ on the wire.
 type clientStream struct {
 	ctx     context.Context
 	conn    connect.StreamingClientConn

@@ -124,9 +124,8 @@ func answered(failed *connect.Error) error {
 	return stack.WithCause(status.ErrorProto(said), failed)
 }
 
-// lostPeer reports whether an error came from a broken connection. connect-go reports an
-// answer that was cut off as an invalid one, and a failed write as cancelled, which is
-// right only on a server.
+// lostPeer reports whether an error came from a broken connection. connect-go reports a cut answer
+// as an invalid one, and a failed write as cancelled, which is right only on a server.
 func lostPeer(failed *connect.Error) bool {
 	cause := failed.Unwrap()
 	return errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ECONNRESET)

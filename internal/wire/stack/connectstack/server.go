@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// newHandler serves every operation at its full name, and health checks and reflection,
-// which foreign clients use. Both protocols read 404 as Unimplemented.
+// newHandler serves every operation at its full name, and health checks and reflection. Both
+// protocols read 404 as Unimplemented.
 func newHandler(methods *stack.Methods) (http.Handler, error) {
 	stack.RegisterHealthAndReflection(methods)
 	options := settings().Server.Options()
@@ -64,8 +64,7 @@ func serveUnary(method *stack.Method) func(context.Context, *connect.Request[env
 	}
 }
 
-// serveStream returns connect-go's handler of a stream of any kind. The generated code
-// allows only one message where the kind has only one.
+// serveStream returns connect-go's handler of a stream. Generated code limits the messages.
 func serveStream(method *stack.Method) func(context.Context, *connect.BidiStream[envelope, envelope]) error {
 	return func(ctx context.Context, conn *connect.BidiStream[envelope, envelope]) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -102,8 +101,7 @@ func (c *streamCall) SendHeader(md metadata.MD) error {
 	return c.broken(c.conn.Send(nil))
 }
 
-// broken returns the status of a call whose client went away or broke the protocol. If
-// the client went away, it ends the context.
+// broken returns the status of a call whose client broke the protocol, or went away: then ctx ends.
 func (c *streamCall) broken(err error) error {
 	if err == nil {
 		return nil

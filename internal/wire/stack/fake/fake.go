@@ -157,8 +157,7 @@ func answer(method string, args, reply any) error {
 	return nil
 }
 
-// corrupt flips the last bit of the first bytes field that is not empty, without
-// changing the request. If there is none, it empties the answer.
+// corrupt flips the last bit of the first bytes field, in a copy. Without one it empties the answer.
 func corrupt(reply any) {
 	message := reply.(proto.Message)
 	flipped := false

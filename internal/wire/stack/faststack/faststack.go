@@ -87,8 +87,7 @@ func New(other stack.Stack) Stack {
 	})}
 }
 
-// connect makes a client of one connection. A fastgrpc.Client has one connection to an
-// address, like a grpc.ClientConn.
+// connect makes a client of one connection to an address, like a grpc.ClientConn.
 func connect(ctx context.Context, address string, dial stack.DialFunc, options ...fastgrpc.ClientOption) (stack.Client, error) {
 	c, err := fastgrpc.NewClient("passthrough:///"+address, append(options, fastgrpc.WithContextDialer(dial))...)
 	if err != nil {
@@ -107,8 +106,8 @@ func has(end string, v scenario.Variant) bool {
 	return !set || ends == both || ends == end
 }
 
-// others returns the other stack's variant for the end that is not fastgrpc: the options
-// on which both ends must agree, and its codec closest to the library's.
+// others returns the other stack's variant for the end that is not fastgrpc: the options on which
+// both ends must agree, and its codec closest to the library's.
 func (s Stack) others(v scenario.Variant) scenario.Variant {
 	own := scenario.Variant{Stack: s.other.Info().Name}
 	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
@@ -145,8 +144,7 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 // The library writes and reads past what has only the first bytes to see.
 var _ fastgrpc.Transparent = (*conn.CleartextConn)(nil)
 
-// Settings lists what is not the libraries' default: fastgrpc's, and grpc-go's
-// where it is the other end.
+// Settings lists what is not the default of fastgrpc, and of grpc-go where it is the other end.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
 	all, err := s.own.Settings(v, t)
 	if err != nil || has(serverOnly, v) && has(clientOnly, v) {
@@ -171,8 +169,7 @@ type (
 	clientOption = tuning.Option[fastgrpc.ClientOption]
 )
 
-// tuned lists what is not fastgrpc's default at both ends, with the options that make
-// it so.
+// tuned lists what is not fastgrpc's default at both ends, with its options.
 func tuned(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
 	limit := func(library string, server serverOption, name string, client grpc.CallOption) {
 		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: stack.WhyLimit},

@@ -120,8 +120,7 @@ func (d *download) CloseSend() error             { return nil } // SendMsg has s
 func (d *download) Header() (metadata.MD, error) { return metadata.MD{}, nil }
 func (d *download) Trailer() metadata.MD         { return metadata.MD{} }
 
-// SendMsg implements grpc.ClientStream. It sends the request and waits until the answer
-// begins.
+// SendMsg implements grpc.ClientStream. It waits until the answer begins.
 func (d *download) SendMsg(m any) error {
 	message, err := stack.ProtoMessage(name, m)
 	if err != nil {

@@ -36,8 +36,7 @@ const maxRequestBytes = 120
 // statusHeader carries the code of a call that failed.
 const statusHeader = "Grpc-Status"
 
-// folder holds the answers to all requests, a file each, and makes missing ones. It
-// serves the files, or makes them for a file server.
+// folder holds the answers to all requests, a file each. It serves the files, or makes them for Caddy.
 type folder struct {
 	path    string
 	methods *stack.Methods
@@ -123,8 +122,7 @@ func checkLength(request []byte) error {
 	return nil
 }
 
-// makeFile runs the handler and stores its answer in a file, which appears when it is
-// complete.
+// makeFile stores the handler's answer in a file, which appears when it is complete.
 func makeFile(ctx context.Context, path string, method *stack.Method, request []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("file: %w", err)

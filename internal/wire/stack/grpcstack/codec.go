@@ -33,8 +33,7 @@ const (
 	codecVT2   = "vt2"   // the same in the second, over the memory pool
 )
 
-// The limits of the options: HTTP/2 has no larger window (RFC 9113, section 6.9.1), and
-// every connection has its own buffers.
+// HTTP/2 has no larger window (RFC 9113, section 6.9.1); every connection has its own buffers.
 const (
 	maxWindowBytes = 1<<31 - 1
 	maxBufferBytes = 16 << 20
@@ -76,8 +75,7 @@ type (
 	clientOption = tuning.Option[grpc.DialOption]
 )
 
-// tuning lists the settings of both ends that are not grpc-go's default, with the
-// options that set them.
+// tuning lists the settings of both ends that are not grpc-go's default, with their options.
 func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
 	add := func(value any, library, why string, server serverOption, client clientOption) {
 		ends.Add(tuning.Setting{Value: fmt.Sprint(value), Default: library, Why: why}, server, client)
@@ -169,8 +167,8 @@ func (t *tiers) use() {
 	}
 }
 
-// fastMessage has the methods that vtprotobuf generates. Messages without them, such as the
-// ones of health and reflection, go through package proto in every codec.
+// fastMessage has the methods that vtprotobuf generates. Messages without them, as of health and
+// reflection, go through package proto in every codec.
 type fastMessage interface {
 	SizeVT() int
 	MarshalVT() ([]byte, error)
@@ -179,9 +177,8 @@ type fastMessage interface {
 	Reset()
 }
 
-// empty resets a message that may have been used before. If vtprotobuf generated a pool
-// for its type, the message keeps its memory: a caller that receives into a message
-// again no longer uses its content.
+// empty resets a message that may have been used before. If vtprotobuf generated a pool for its
+// type, it keeps its memory: who receives into it again no longer uses its content.
 func empty(m fastMessage) {
 	if pooled, is := m.(interface{ ResetVT() }); is {
 		pooled.ResetVT()
@@ -223,8 +220,7 @@ func (firstCodec) Unmarshal(data []byte, v any) error {
 
 func notAMessage(v any) error { return fmt.Errorf("%T is not a protobuf message", v) }
 
-// secondCodec is vtprotobuf over grpc-go's memory pool. It passes
-// other messages to the default codec.
+// secondCodec is vtprotobuf over grpc-go's memory pool. Others go through the default codec.
 type secondCodec struct {
 	encoding.CodecV2
 	pool mem.BufferPool

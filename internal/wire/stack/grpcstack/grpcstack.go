@@ -85,8 +85,7 @@ var dialerSetting = tuning.Setting{
 	Default: "net.Dialer, with TCP keepalive as the system has it", Why: "connections of all stacks are opened, counted and timed alike",
 }
 
-// client is a grpc.ClientConn, which holds one connection to one address. It keeps the
-// connection's last error; grpc-go keeps only its text.
+// client is a grpc.ClientConn of one connection, with its last error: grpc-go keeps only its text.
 type client struct {
 	*grpc.ClientConn
 	open stack.DialFunc
@@ -95,8 +94,7 @@ type client struct {
 	reason error
 }
 
-// firstByte stops at the trailer too: for an answer without header and messages grpc-go
-// reports nothing else.
+// firstByte stops at the trailer too: for an answer of no more grpc-go reports nothing else.
 type firstByte struct{ *stack.FirstByte }
 
 func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
@@ -106,8 +104,7 @@ func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 	f.FirstByte.HandleRPC(ctx, what)
 }
 
-// connect makes a grpc.ClientConn that dials with the function, and waits until it can
-// carry calls.
+// connect makes a grpc.ClientConn that dials with the function, and can carry calls.
 func connect(ctx context.Context, target string, dial stack.DialFunc, options ...grpc.DialOption) (stack.Client, error) {
 	c := &client{open: dial}
 	var err error
@@ -144,8 +141,7 @@ func (c *client) lastError() error {
 	return c.reason
 }
 
-// await waits until the connection can carry calls. It returns the first failure, where
-// grpc-go would try again.
+// await waits until the connection can carry calls, or fails, where grpc-go would try again.
 func (c *client) await(ctx context.Context) error {
 	c.Connect()
 	for {
@@ -162,8 +158,7 @@ func (c *client) await(ctx context.Context) error {
 	}
 }
 
-// Invoke adds the cause to the error if it is known. It is grpc.ClientConn.Invoke over
-// a guarded stream.
+// Invoke adds the cause to the error if known. It is grpc.ClientConn.Invoke over a guarded stream.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	stream, err := c.NewStream(ctx, &unary, method, options...)
 	if err != nil {
@@ -177,8 +172,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 
 var unary grpc.StreamDesc
 
-// NewStream adds the cause to errors at the stream's beginning; later errors are
-// grpc-go's own.
+// NewStream adds the cause to errors at the stream's beginning. Later errors are grpc-go's own.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := c.ClientConn.NewStream(ctx, desc, method, options...)
 	if err != nil {

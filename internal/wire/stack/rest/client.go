@@ -96,8 +96,7 @@ type answer struct {
 	stream *http.Response // if the answer is a stream; the caller closes its body
 }
 
-// exchange makes a request whose answer should have the media type. The result has the
-// answer's header even if the answer is an error.
+// exchange makes a request. Its result has the header even if the answer is an error.
 func (c *client) exchange(request *http.Request, media string) (answer, error) {
 	response, err := c.Do(request)
 	if err != nil {
@@ -137,10 +136,9 @@ func check(response *http.Response, body []byte, wantMedia string) error {
 	return nil
 }
 
-// clientStream is the client's end of a stream of any kind. What is sent does not wait
-// for what is received: the request is made on a goroutine, which ends when the answer
-// has begun, with ctx, or with the client, which closes its connections. RecvMsg waits
-// for it.
+// clientStream is the client's end of a stream of any kind. Sending does not wait for receiving: the
+// request is made on a goroutine, which ends when the answer has begun, with ctx, or with the client.
+// RecvMsg waits for it.
 type clientStream struct {
 	client  *client
 	ctx     context.Context

@@ -34,8 +34,8 @@ type codec struct {
 	decode func([]byte, proto.Message) error
 }
 
-// The codecs. The media type of protobuf is widely used but not registered. The media types
-// of streams are wirelab's own, so that a stream is not mistaken for a message.
+// The codecs. The media type of protobuf is widely used but not registered; those of streams are
+// wirelab's own, so that a stream is not mistaken for a message.
 var (
 	protobuf = &codec{
 		name:     "protobuf",
@@ -57,8 +57,7 @@ var (
 	}
 )
 
-// codecOf returns the codec of a body with this Content-Type, or nil for another type
-// or the wrong one of message and stream.
+// codecOf returns the codec of a message or a stream with this Content-Type, or nil.
 func codecOf(contentType string, stream bool) *codec {
 	for _, c := range []*codec{protobuf, json} {
 		if isMedia(contentType, c.body(stream)) {
@@ -96,8 +95,7 @@ func (c *codec) marshal(message any) ([]byte, error) {
 	return encoded, nil
 }
 
-// unmarshal replaces the message. fault is the code of a failure: it differs between
-// the server, where the client sent a bad body, and the client.
+// unmarshal replaces the message. fault is the code of a failure, which differs between the ends.
 func (c *codec) unmarshal(encoded []byte, message any, fault codes.Code) error {
 	m, err := stack.ProtoMessage("rest", message)
 	if err != nil {
@@ -118,8 +116,7 @@ func (c *codec) readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, er
 	return stack.ReadBody(w, body, c.maxBytes, c.errTooLarge)
 }
 
-// A stream is a sequence of frames: the length of a message in four bytes, big
-// endian, and the message.
+// A stream is a sequence of frames: a message's length in four bytes, big endian, and the message.
 const frameHeaderBytes = 4
 
 // frameOf marshals a message into a frame.
@@ -133,9 +130,8 @@ func (c *codec) frameOf(message any) ([]byte, error) {
 	return append(frame, encoded...), nil
 }
 
-// readFrame returns the next message. It returns io.EOF at the end of the last frame,
-// and io.ErrUnexpectedEOF within a frame. It allocates by what arrives, not by the
-// announced length.
+// readFrame returns the next message, io.EOF at the end of the last frame, or io.ErrUnexpectedEOF
+// within one. It allocates by what arrives, not by the announced length.
 func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -155,15 +151,14 @@ func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	return message.Bytes(), nil
 }
 
-// The HTTP trailers at the end of a stream: the code as a number and, unless it is OK,
-// the whole status.
+// The HTTP trailers at the end of a stream: the code and, unless it is OK, the whole status.
 const (
 	codeTrailer   = "Grpc-Status"
 	statusTrailer = "Grpc-Status-Details-Bin"
 )
 
-// encodeStatus never fails. A codec refuses text that is not UTF-8 and, in JSON,
-// details of a type that this program does not know; the result is then without them.
+// encodeStatus never fails. If a codec refuses text that is not UTF-8, or details of a type that
+// this program does not know, the result is without them.
 func (c *codec) encodeStatus(st *status.Status) []byte {
 	encoded, err := c.encode(st.Proto())
 	if err != nil {
@@ -226,10 +221,9 @@ func statusIn(trailer http.Header) *status.Status {
 	return status.New(codes.Code(code), "")
 }
 
-// Metadata travels as plain header fields, so that curl -H sends metadata and curl -i
-// shows it. Fields that HTTP or this wire uses are not metadata. An answer that is one
-// message has its trailer among the headers too, with this prefix: with real HTTP
-// trailers it could not have a Content-Length.
+// Metadata travels as plain header fields, so that curl -H sends it and curl -i shows it. An answer
+// that is one message has its trailer among the headers too, with this prefix: real HTTP trailers
+// would leave no Content-Length.
 const trailerPrefix = "Trailer-"
 
 // timeoutHeader says how long the caller will still wait, as gRPC's header of that name does.

@@ -76,8 +76,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// callContext returns the handler's context: the request's context with the caller's
-// deadline and metadata. net/http cancels it when the client hangs up.
+// callContext returns the request's context with the caller's deadline and metadata.
 func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if text := r.Header.Get(timeoutHeader); text != "" {
@@ -108,8 +107,7 @@ func serveUnary(ctx context.Context, c *call) {
 	c.reply(answer)
 }
 
-// call is one call on the server, with its answer. grpc.SetHeader and
-// grpc.SetTrailer find it in the handler's context.
+// call is one call on the server. grpc.SetHeader and its like find it in the handler's context.
 type call struct {
 	stack.ServerCall
 	method *stack.Method
@@ -127,8 +125,7 @@ func (c *call) SetHeader(md metadata.MD) error {
 	return c.ServerCall.SetHeader(md)
 }
 
-// SendHeader implements grpc.ServerTransportStream. If the answer is one
-// message, its header is sent with it, for the Content-Length.
+// SendHeader sends the header of a stream. That of one message goes with it, for the Content-Length.
 func (c *call) SendHeader(md metadata.MD) error {
 	if err := c.SetHeader(md); err != nil {
 		return err
@@ -147,8 +144,7 @@ func (c *call) SetTrailer(md metadata.MD) error {
 	return c.ServerCall.SetTrailer(md)
 }
 
-// closeHeader forbids changes of the header. It reports whether they were allowed
-// until now.
+// closeHeader forbids changes of the header, and reports whether they were allowed until now.
 func (c *call) closeHeader() bool {
 	header, first := c.TakeHeader()
 	if first {
@@ -157,8 +153,7 @@ func (c *call) closeHeader() bool {
 	return first
 }
 
-// beginStream writes the header of an answer that is a stream. Call it only if
-// closeHeader returned true.
+// beginStream writes a stream's header. Call it only if closeHeader returned true.
 func (c *call) beginStream() {
 	c.w.Header().Set("Content-Type", c.codec.stream)
 	c.w.Header().Set("Trailer", codeTrailer) // without it net/http would give an empty stream a Content-Length and no trailers
@@ -170,8 +165,7 @@ func (c *call) putTrailer(prefix string) {
 	stack.PutMetadata(c.w.Header(), prefix, c.Trailer(), isReserved)
 }
 
-// readRequest reads a request that is one message. If that fails, it answers the
-// call with the error.
+// readRequest reads a request that is one message, or answers the call with the error.
 func (c *call) readRequest() (request []byte, ok bool) {
 	request, err := c.codec.readWhole(c.w, c.r.Body)
 	switch {
@@ -205,8 +199,7 @@ func (c *call) fail(err error) {
 	refuse(c.w, c.r, stack.HTTPStatus(st.Code()), st)
 }
 
-// refuse answers with an error: a google.rpc.Status for programs, text for people
-// with curl.
+// refuse answers with an error: a google.rpc.Status for programs, text for people with curl.
 func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.Status) {
 	contentType, body := "text/plain; charset=utf-8", []byte(st.Code().String()+": "+st.Message()+"\n")
 	if codec := codecForErrors(r); codec != nil {
@@ -215,8 +208,7 @@ func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.S
 	stack.AnswerHTTP(w, httpStatus, contentType, body)
 }
 
-// codecForErrors chooses an error's codec by Accept or, without a known type there,
-// by the request's Content-Type. nil means text.
+// codecForErrors chooses an error's codec by Accept, or else by Content-Type; nil: text.
 func codecForErrors(r *http.Request) *codec {
 	for _, names := range []string{r.Header.Get("Accept"), r.Header.Get("Content-Type")} {
 		switch {
@@ -231,8 +223,7 @@ func codecForErrors(r *http.Request) *codec {
 	return nil
 }
 
-// shortPaths maps each short path to its method. Two operations with the same short
-// path are an error.
+// shortPaths maps each short path to its method. Two operations with the same path are an error.
 func shortPaths(methods []*stack.Method) (map[string]*stack.Method, error) {
 	paths := make(map[string]*stack.Method, len(methods))
 	var clashes []error
@@ -271,8 +262,7 @@ func serveIndex(w http.ResponseWriter, r *http.Request, list string, methods []*
 	}
 }
 
-// curlTo returns a curl command that calls a method, with the request's version of
-// HTTP.
+// curlTo returns a curl command that calls a method, with the request's version of HTTP.
 func curlTo(r *http.Request, method *stack.Method, c *codec) string {
 	stream := method.ClientStreams()
 	data := "--data-binary @request.bin"

@@ -57,9 +57,8 @@ func serveStream(ctx context.Context, c *call) {
 
 // serveUpload runs the handler of a client stream.
 func (s *serverStream) serveUpload() {
-	// Without full duplex net/http reads the rest of the request before it sends
-	// an answer, for which the client may be waiting. A writer that returns an
-	// error here does not do that.
+	// Without full duplex net/http reads the rest of the request before it sends an answer, for which
+	// the client may be waiting. A writer that returns an error here does not do that.
 	_ = http.NewResponseController(s.w).EnableFullDuplex()
 	switch err := s.method.Stream.Handler(s.method.Service, s); {
 	case err != nil:
@@ -69,8 +68,8 @@ func (s *serverStream) serveUpload() {
 	default:
 		s.reply(s.answer)
 	}
-	// Read the rest of the request after the answer was sent: in full duplex
-	// net/http would do it too late, and panic at its end.
+	// Read the rest of the request after the answer: in full duplex net/http would do it too late,
+	// and panic at its end.
 	_ = http.NewResponseController(s.w).Flush()
 	_ = s.r.Body.Close()
 }
@@ -110,9 +109,8 @@ func (s *serverStream) RecvMsg(message any) error {
 	return s.codec.unmarshal(request, message, codes.InvalidArgument)
 }
 
-// SendMsg implements grpc.ServerStream. A stream's answer is flushed. The answer to a
-// client stream is sent when the handler returns: until then a second one, which is an
-// error, may follow.
+// SendMsg flushes a stream's answer. The answer to a client stream is sent when the handler returns:
+// until then a second one, which is an error, may follow.
 func (s *serverStream) SendMsg(message any) error {
 	if !s.method.ServerStreams() {
 		if s.answer != nil {

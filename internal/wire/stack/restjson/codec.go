@@ -30,9 +30,8 @@ const name = "rest-json"
 // mediaType is the media type of all bodies, also of errors.
 const mediaType = "application/json"
 
-// maxBodyBytes is the largest body that is read. JSON has bytes in base64, so that the
-// largest message is a larger body. Whether the message itself is too large is checked
-// after it was decoded.
+// maxBodyBytes is the largest body that is read: JSON has bytes in base64. The limit of messages
+// applies after it was decoded.
 const maxBodyBytes = stack.MaxMessageBytes/3*4 + 64<<10
 
 // codec turns messages into JSON and back.
@@ -42,17 +41,15 @@ type codec struct {
 	unmarshal func([]byte, proto.Message) error
 }
 
-// std encodes the generated structs as a service without protobuf would: with the field
-// names of the .proto, and with JSON numbers. It supports no oneofs and none of protobuf's
-// well-known types.
+// std encodes the generated structs as a service without protobuf would: with the .proto's field
+// names and JSON numbers. It supports no oneofs and none of protobuf's well-known types.
 var std = codec{
 	name:      "std",
 	marshal:   func(m proto.Message) ([]byte, error) { return stdjson.Marshal(m) },
 	unmarshal: unmarshalStrictly,
 }
 
-// protoJSON is protobuf's own mapping, with the .proto's field names. It encodes 64-bit
-// integers as strings.
+// protoJSON is protobuf's mapping with the .proto's names, and 64-bit integers as strings.
 var protoJSON = codec{
 	name:      "protojson",
 	marshal:   protojson.MarshalOptions{UseProtoNames: true}.Marshal,
@@ -80,8 +77,7 @@ func (c codec) decode(body []byte, m proto.Message, fault codes.Code) error {
 	return checkSize(m, body)
 }
 
-// checkSize applies the limit of all stacks, which is one of encoded protobuf. It
-// measures only messages whose JSON is longer.
+// checkSize applies the limit of all stacks, of encoded protobuf, to messages with longer JSON.
 func checkSize(m proto.Message, body []byte) error {
 	if len(body) <= stack.MaxMessageBytes {
 		return nil
@@ -184,8 +180,7 @@ func location(r route.Route, request proto.Message) (string, error) {
 	return string(path) + "?" + query.Encode(), err
 }
 
-// escape encodes a text as a segment of a path. Every client and server would resolve
-// the segments "." and "..".
+// escape encodes a segment of a path. Clients and servers would resolve "." and "..".
 func escape(text string) string {
 	if text == "." || text == ".." {
 		return strings.ReplaceAll(text, ".", "%2E")
@@ -263,9 +258,8 @@ func parseInt(text string, bits int) (int64, error) {
 	return n, nil
 }
 
-// httpStatusOf returns the HTTP status of a handler's error. A request that could be read
-// but breaks a rule gets 422, or 409 if the rule is about what is stored; 400 is for
-// requests that cannot be read (RFC 9110, sections 15.5.1, 15.5.10 and 15.5.21).
+// httpStatusOf returns the HTTP status of a handler's error. A readable request that breaks a rule
+// gets 422, or 409 if the rule is about what is stored (RFC 9110, 15.5.1, 15.5.10 and 15.5.21).
 func httpStatusOf(c codes.Code) int {
 	switch c {
 	case codes.InvalidArgument, codes.OutOfRange:
@@ -286,8 +280,7 @@ type problem struct {
 	Details []stdjson.RawMessage `json:"details,omitempty"`
 }
 
-// problemOf returns the body for a status. It leaves out details of a type that this
-// program does not have.
+// problemOf returns the body for a status, without details of types that this program lacks.
 func problemOf(st *status.Status) problem {
 	p := problem{Code: code.Code(st.Code()).String(), Message: st.Message()}
 	for _, detail := range st.Proto().GetDetails() {

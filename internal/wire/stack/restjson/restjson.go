@@ -108,8 +108,7 @@ func OnGin(v scenario.Variant) bool {
 	return v.Stack == name && text == Gin
 }
 
-// HasGin returns an error that wraps stack.ErrUnsupported if this program was built
-// without Gin.
+// HasGin returns an error that wraps stack.ErrUnsupported if this program has no Gin.
 func HasGin(context.Context, io.Writer) error {
 	_, err := newGin(nil)
 	return err

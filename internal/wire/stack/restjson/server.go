@@ -15,8 +15,8 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// router builds a handler from the routes of the unary methods. A handler reads
-// the fields of its path with http.Request.PathValue, whichever router runs it.
+// router builds a handler from the routes of the unary methods. Whichever router runs, the fields of
+// a path are in http.Request.PathValue.
 type router func(index) (http.Handler, error)
 
 // index lists the resources of a server, one for each unary method.
@@ -106,8 +106,7 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// body reads the request's body if its route has one. If that fails, it answers the
-// request.
+// body reads the request's body if its route has one, or answers the request with the error.
 func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []byte, ok bool) {
 	if !r.route.InBody {
 		return nil, true

@@ -18,9 +18,8 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// RunLeaks makes calls in every lifecycle that the variant supports, and fails if a
-// closed client leaves goroutines or file descriptors behind, at either end.
-// Descriptors are counted for the whole process, so nothing may run beside it.
+// RunLeaks makes calls in every lifecycle of the variant, and fails if a closed client leaves
+// goroutines or file descriptors behind. These are the process's: nothing may run beside it.
 func RunLeaks(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
@@ -52,9 +51,8 @@ func checkLeaks(t testing.TB, s Subject) {
 	}
 }
 
-// expectAtMost waits for a count to come down. On UDP a server may not hear of a client
-// that gave up during its handshake on a starved machine: then the server drops it
-// after ten seconds.
+// expectAtMost waits for a count to come down. On UDP a server drops a client that gave up during
+// its handshake only after ten seconds.
 func expectAtMost(t testing.TB, what string, before int, count func() int) {
 	t.Helper()
 	if !eventually(t, func() bool { return count() <= before }) {
@@ -96,8 +94,7 @@ func useAndClose(r *rig, calls, atOnce int) {
 	})
 }
 
-// descriptors counts the process's file descriptors. It returns 0 on systems without
-// /dev/fd.
+// descriptors counts the process's file descriptors; 0 on systems without /dev/fd.
 func descriptors(t testing.TB) int {
 	t.Helper()
 	open, err := os.ReadDir("/dev/fd")
@@ -111,11 +108,8 @@ const labelKey = "stacktest"
 
 var labels atomic.Int64
 
-// runGuarded runs one check, and fails it if it leaves a goroutine behind.
-//
-// Goroutines inherit the profiler's labels from the one that starts them. So the
-// goroutines of one check can be told from all others, and checks may run in
-// parallel.
+// runGuarded runs one check, and fails it if it leaves a goroutine behind. Goroutines inherit the
+// profiler's labels, so those of one check can be told from others that run in parallel.
 func runGuarded(t testing.TB, s Subject, c check) {
 	t.Helper()
 	s.label = strconv.FormatInt(labels.Add(1), 10)
@@ -137,8 +131,8 @@ type census struct {
 	stacks []string
 }
 
-// goroutines returns those that carry the label. It reads them from the profile's text
-// form: blocks divided by empty lines, each "N @ addresses", its labels, its frames.
+// goroutines returns those that carry the label, from the profile's text form: blocks divided by
+// empty lines, each "N @ addresses", its labels, its frames.
 func goroutines(label string) census {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
@@ -168,8 +162,7 @@ func (c *census) add(block string) {
 	c.stacks = append(c.stacks, block)
 }
 
-// without leaves out the goroutines in which a function runs. An empty name leaves out
-// none.
+// without leaves out the goroutines in which a function runs; an empty name, none.
 func (c census) without(function string) census {
 	var rest census
 	for _, block := range c.stacks {

@@ -155,9 +155,8 @@ func checkConnections(t testing.TB, s Subject) {
 	}
 }
 
-// expectOnePerCall expects a connection for every call, each with the handshake that
-// the lifecycle demands. A client may open one more, to get its TLS session or to
-// check that there is a server.
+// expectOnePerCall expects a connection for every call, each with the lifecycle's handshake. A
+// client may open one more, to get its TLS session or to find the server.
 func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) {
 	t.Helper()
 	const first = 1
@@ -181,9 +180,8 @@ func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) 
 	}
 }
 
-// checkFirstByte expects one time to first byte for each call with its own connection,
-// and that it includes the time of the handler: what a wire sends before the answer
-// does not count.
+// checkFirstByte expects one time to first byte for each call with its own connection, which
+// includes the time of the handler.
 func checkFirstByte(t testing.TB, s Subject) {
 	const calls, slowness = 3, 20 * time.Millisecond
 	r := start(t, s)
@@ -278,10 +276,8 @@ func checkEndedBefore(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkLateAnswer gives calls up before their answers come. A client that reads
-// on where it left off would hand such an answer to the next call. The handler
-// holds its answer back until the caller has given up; a caller that did so
-// before its call had reached the handler tries again with more time.
+// checkLateAnswer gives calls up before their answers come, which the next call must not get. The
+// handler holds its answer back until then; a call that did not reach it has more time next.
 func checkLateAnswer(t testing.TB, s Subject) {
 	const answers = 3
 	r := start(t, s)

@@ -29,8 +29,7 @@ type peer struct {
 	asked   atomic.Int64 // reads that returned something
 }
 
-// rawPeer answers whatever it is asked with these bytes, and hangs up, which UDP
-// cannot. Without any it only listens. Its clean-up closes it.
+// rawPeer answers anything with these bytes and, over TCP, hangs up. Without any it only listens.
 func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
 	t.Helper()
 	listener := listen(t, s)
@@ -53,8 +52,7 @@ func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
 	return p
 }
 
-// callOnce dials a server that a client should not get along with, and returns the
-// error: some stacks notice in NewClient, others in the call.
+// callOnce calls a server that a client should refuse, in NewClient or in the call.
 func callOnce(ctx context.Context, s Subject, target stack.Target) error {
 	client, err := s.Stack.NewClient(ctx, s.Variant, target)
 	if err != nil {
@@ -95,8 +93,7 @@ func checkPeerFallsSilent(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkPeerClosesMidResponse has the handler itself order the cut, so that it cannot
-// come before the call.
+// checkPeerClosesMidResponse has the handler order the cut, so that it cannot come before the call.
 func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	r := start(t, s)
 	p := newProxy(t, s, r.address)
@@ -121,9 +118,8 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// untilCut returns the context of a call whose answer is cut off. Over TCP the call
-// notices. On UDP it would not before an idle timeout, so its context ends with the
-// cut.
+// untilCut returns the context of a call whose answer is cut off. On UDP the call would not notice
+// before an idle timeout, so its context ends with the cut.
 func (s Subject) untilCut(t testing.TB, p *proxy) context.Context {
 	t.Helper()
 	ctx, giveUp := context.WithCancel(bounded(t))
@@ -153,9 +149,8 @@ func checkPeerRestarts(t testing.TB, s Subject) {
 	}
 }
 
-// checkPeerAnswersGarbage makes a call for each kind of garbage, all at once. Over TCP
-// the call fails. On UDP the client drops what is not a packet and asks again: its
-// caller gives up when the peer has been asked three times.
+// checkPeerAnswersGarbage makes a call for each kind of garbage, all at once. On UDP the client
+// drops what is not a packet and asks again: its caller gives up after three times.
 func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 	const enough = 3
 	var all sync.WaitGroup
@@ -195,8 +190,8 @@ func checkPeerAbsent(t testing.TB, s Subject) {
 	})
 }
 
-// nobody returns an address of the subject's kind that nobody listens on: the near one of
-// a connection that is kept, so that no one else is given it.
+// nobody returns an address that nobody listens on: the near one of a connection that is kept, so
+// that no one else is given it.
 func (s Subject) nobody(t testing.TB) string {
 	t.Helper()
 	network, to := "udp", "127.0.0.1:9"
@@ -212,8 +207,7 @@ func (s Subject) nobody(t testing.TB) string {
 	return taken.LocalAddr().String()
 }
 
-// ownHost returns a loopback address that probably no other check uses, so that none
-// takes a port that is free for a moment. Only Linux has more than one address.
+// ownHost returns a loopback address that probably no other check uses. Only Linux has several.
 func ownHost() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -221,8 +215,7 @@ func ownHost() string {
 	return netip.AddrFrom4([4]byte{127, byte(1 + rand.N(254)), byte(rand.N(256)), byte(1 + rand.N(254))}).String()
 }
 
-// commonGarbage returns bytes that are neither a request nor an answer on any wire
-// here. Each is sent whole, and the connection closed.
+// commonGarbage returns bytes that are neither a request nor an answer on any wire here.
 func commonGarbage() map[string][]byte {
 	garbage := map[string][]byte{
 		"one byte":          {0x80},
@@ -250,8 +243,7 @@ func clientHello() []byte {
 	return buffer[:n]
 }
 
-// checkPeerSendsGarbage sends garbage to the server, beside a good client and a
-// connection that sends nothing.
+// checkPeerSendsGarbage sends garbage beside a good client and a connection that sends nothing.
 func checkPeerSendsGarbage(t testing.TB, s Subject) {
 	r := start(t, s)
 	stub := r.stub()

@@ -20,8 +20,7 @@ func listen(t testing.TB, s Subject) net.Listener {
 	return listener
 }
 
-// acceptAll calls handle in a goroutine for each connection. The clean-up closes the
-// listener and the connections, and waits for the goroutines.
+// acceptAll calls handle in a goroutine for each connection. The clean-up ends and awaits them.
 func acceptAll(t testing.TB, listener net.Listener, handle func(net.Conn)) {
 	var (
 		workers sync.WaitGroup
@@ -59,8 +58,7 @@ func acceptAll(t testing.TB, listener net.Listener, handle func(net.Conn)) {
 	})
 }
 
-// proxy stands between a client and its server, and misbehaves on command. The
-// commands touch only what flows back to the client.
+// proxy stands between a client and its server, and misbehaves to the client on command.
 type proxy struct {
 	subject  Subject
 	address  string
@@ -95,13 +93,11 @@ func (p *proxy) do(change func()) {
 	p.changed.Broadcast()
 }
 
-// setSilent stops answers to the client, or lets them go on. TCP holds them back,
-// on UDP they are lost.
+// setSilent stops answers to the client, or lets them go on. On UDP they are lost.
 func (p *proxy) setSilent(silent bool) { p.do(func() { p.silent = silent }) }
 
-// cutAfter ends all connections at the n-th byte from now, no matter on which it
-// comes: a client's other connections carry bytes too. On UDP, where a connection
-// cannot be ended from outside, nothing passes any more, either way.
+// cutAfter ends all connections at the n-th byte from now, on whichever it comes. On UDP, where
+// they cannot be ended from outside, nothing passes any more, either way.
 func (p *proxy) cutAfter(n int) { p.do(func() { p.budget = n }) }
 
 // heal lets new connections through after a cut.
@@ -145,9 +141,8 @@ func (p *proxy) serve(client net.Conn) {
 	p.pass(client, server, p.count)
 }
 
-// pass copies until one side ends, or permit lets fewer bytes through than there
-// are. Then it closes both sides. On UDP it goes on: datagrams are dropped, and a
-// server may come back.
+// pass copies until one side ends, or permit lets fewer bytes through. Then it closes both sides; on
+// UDP it goes on, since a server may come back.
 func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
 	defer func() {
 		_ = from.Close()
@@ -189,8 +184,7 @@ func (p *proxy) count(n int) int {
 	return n
 }
 
-// permit takes n bytes from the budget, and returns how many may pass. On TCP it
-// waits while the proxy is silent.
+// permit takes n bytes from the budget, and returns how many may pass, on TCP after a silence.
 func (p *proxy) permit(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,8 +217,7 @@ const (
 	sessionQueue    = 1024      // datagrams; further ones are dropped, as UDP may
 )
 
-// udpListener is a UDP socket that looks like a net.Listener: Accept returns a
-// connection for each address that sends something.
+// udpListener is a UDP socket as a net.Listener of a connection for each address that sends.
 type udpListener struct {
 	*net.UDPConn
 	accepted chan net.Conn

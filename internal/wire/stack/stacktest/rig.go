@@ -33,8 +33,7 @@ func start(t testing.TB, s Subject) *rig {
 	return launch(t, s, newService(), "127.0.0.1:0")
 }
 
-// launch serves any implementation. The clean-up closes the server and expects Serve
-// to return nil.
+// launch serves any implementation. The clean-up closes the server and expects Serve to return nil.
 func launch(t testing.TB, s Subject, service testpb.TestServiceServer, address string) *rig {
 	t.Helper()
 	server, err := s.Stack.NewServer(s.Variant)
@@ -123,8 +122,8 @@ func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.Tes
 	expectNoError(t, "Close of the client", client.Close())
 }
 
-// target adds what every client of the subject needs. It trusts any certificate: the
-// security suite checks certificates, and a server that restarts has a new one.
+// target adds what every client of the subject needs. It trusts any certificate: the security suite
+// checks them, and a server that restarts has a new one.
 func (s Subject) target(t stack.Target) stack.Target {
 	t.Operations = operations
 	t.Lifecycle = s.Lifecycle
@@ -132,8 +131,7 @@ func (s Subject) target(t stack.Target) stack.Target {
 	return t
 }
 
-// bounded returns the context of a call that should end by itself. It ends only to
-// stop a check that hangs: on a starved machine 15 MiB may take long.
+// bounded returns the context of a call that should end by itself, to stop a check that hangs.
 func bounded(t testing.TB) context.Context {
 	t.Helper()
 	return within(t, 2*patience)
@@ -194,9 +192,8 @@ func eventually(t testing.TB, isSo func() bool) bool {
 	return true
 }
 
-// withMoreTime calls f with limits, each twice the one before, until a
-// call has reached what it was made for. On a busy machine the first ones may end
-// before that.
+// withMoreTime calls f with limits, each twice the one before, until a call has reached what it was
+// made for: on a busy machine the first ones may end before.
 func withMoreTime(t testing.TB, limit time.Duration, f func(limit time.Duration) (reached bool)) {
 	t.Helper()
 	for ; !f(limit); limit *= 2 {
@@ -222,8 +219,7 @@ func noError(t testing.TB, of string, err error) {
 	}
 }
 
-// promptly fails the check if f ends only because a timeout ended it. It does not
-// judge how fast f is.
+// promptly fails the check if f ends only because a timeout ended it.
 func promptly(t testing.TB, what string, f func()) {
 	t.Helper()
 	begin := time.Now()
@@ -237,20 +233,17 @@ func promptly(t testing.TB, what string, f func()) {
 type Subject struct {
 	Stack   stack.Stack
 	Variant scenario.Variant
-	// Lacks says what this wire cannot carry, and why. Kinds of calls are not
-	// listed here: stack.KindLimiter reports them. For each lack the suite checks
-	// that the caller gets an error, or that the call works without it.
+	// Lacks says what this wire cannot carry, and why. Kinds of calls are KindLimiter's. The suite
+	// checks that the caller gets an error, or that the call works without it.
 	Lacks map[Ability]string
-	// Garbage holds bytes that the server must survive, besides those that are
-	// wrong on every wire: an oversize length, half a frame. The key names them.
+	// Garbage holds bytes, by name, that the server must survive: an oversize length, half a frame.
 	Garbage map[string][]byte
 	// Lifecycle is the lifecycle of every client's connections.
 	Lifecycle conn.Lifecycle
 	// Datagrams says that the wire is on UDP.
 	Datagrams bool
 
-	// Idle names the function of goroutines that a server keeps for its next calls,
-	// if it has such a pool. The leak suite has another limit for them.
+	// Idle names the function of goroutines that a server pools. The leak suite has a limit for them.
 	Idle string
 
 	label string // marks the goroutines of one check
@@ -261,29 +254,21 @@ type Ability string
 
 // The abilities, and what is expected of a stack without one.
 const (
-	// StatusCodes: the code and the message of a handler's error arrive.
-	// Without, the call fails all the same.
+	// StatusCodes: a handler's code and message arrive. Without, the call still fails.
 	StatusCodes Ability = "status codes"
-	// StatusDetails: the details of a handler's error arrive. Without, code
-	// and message do.
+	// StatusDetails: a handler's details arrive. Without, code and message do.
 	StatusDetails Ability = "status details"
-	// RequestMetadata: the caller's metadata reaches the handler. Without, a
-	// call that has some is refused with Unimplemented.
+	// RequestMetadata reaches the handler. Without, the call is refused with Unimplemented.
 	RequestMetadata Ability = "request metadata"
-	// ResponseMetadata: headers and trailers reach the caller. Without,
-	// grpc.SetHeader and grpc.SetTrailer fail in the handler.
+	// ResponseMetadata reaches the caller. Without, grpc.SetHeader and grpc.SetTrailer fail.
 	ResponseMetadata Ability = "response metadata"
-	// Deadlines: the handler's context carries the caller's deadline. Without,
-	// the call still returns in time.
+	// Deadlines: the handler has the caller's deadline. Without, the call still returns in time.
 	Deadlines Ability = "deadlines"
-	// Cancellation: the handler's context ends when the caller gives up.
-	// Without, the call still returns at once.
+	// Cancellation ends the handler's context. Without, the call still returns at once.
 	Cancellation Ability = "cancellation"
-	// OperationNames: the name of the operation arrives. Without, the server
-	// cannot refuse one that it does not have.
+	// OperationNames arrive. Without, the server cannot refuse one that it does not have.
 	OperationNames Ability = "operation names"
-	// ServiceNames: the name of the service arrives with it. Without, an
-	// operation of that name in any service is taken for the server's own.
+	// ServiceNames arrive. Without, any service's operation of that name is the server's own.
 	ServiceNames Ability = "service names"
 )
 
@@ -348,12 +333,10 @@ func (s Subject) network() string {
 	return "tcp"
 }
 
-// patience bounds whatever a check waits for. Only a failing check comes near it;
-// it is long because a starved machine must not fail a good stack.
+// patience bounds whatever a check waits for: a starved machine must not fail a good stack.
 const patience = 2 * time.Minute
 
-// forever is longer than any check waits, and no longer, for the sake of a
-// stack that really waits for it.
+// forever is longer than any check waits, and no longer: a stack may really wait for it.
 const forever = 2 * patience
 
 // patienceOf is patience, or less where the test knows that the stack is broken.

@@ -19,13 +19,11 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// Plaintext is the ability to report that one end speaks TLS and the other does not.
-// Without, the connection ends, and the call fails with it.
+// Plaintext: one end speaks TLS, and the error says so. Without, the connection just ends.
 const Plaintext Ability = "plaintext noticed"
 
-// RunSecurity runs the checks of a variant over TLS, in every lifecycle that it
-// supports: which servers a client trusts, and how it reports the others. If the
-// variant has a cleartext form, the checks connect that to the form with TLS.
+// RunSecurity runs the checks of a variant over TLS, in every lifecycle: which servers a client
+// trusts, how it reports the others, and how TLS meets the variant's cleartext form.
 func RunSecurity(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
@@ -109,9 +107,8 @@ func checkHandshakeUnanswered(t testing.TB, s Subject) {
 	})
 }
 
-// expectHandshakeTimeout makes calls that end during their handshakes. On a busy
-// machine the first deadline may pass before a handshake begins: then the peer was not
-// asked, or only by what was left of another connection, and the next call has more time.
+// expectHandshakeTimeout makes calls that end during their handshakes. On a busy machine a deadline
+// may pass before the peer was asked: then the next call has more time.
 func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context.Context) error) {
 	t.Helper()
 	before := asked.Load()
@@ -146,8 +143,7 @@ func checkHandshakeLost(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkMuteClient has a client that never begins its handshake. It must delay neither
-// other clients nor the server's Close.
+// checkMuteClient never begins a handshake, and must delay neither other clients nor Close.
 func checkMuteClient(t testing.TB, s Subject) {
 	if s.Datagrams {
 		t.Logf("%s: on UDP a client that sends nothing is not seen", s.Variant)
@@ -201,8 +197,7 @@ type refusal struct {
 	unless  Ability       // a client without it may see the connection end instead
 }
 
-// expectRefusal fails the check unless the client's error says what is wrong, soon,
-// in NewClient or in the call.
+// expectRefusal fails the check unless the client's error says what is wrong, soon.
 func expectRefusal(t testing.TB, s Subject, r refusal) {
 	t.Helper()
 	promptly(t, "refusing "+r.of, func() {
@@ -221,8 +216,7 @@ func expectRefusal(t testing.TB, s Subject, r refusal) {
 	})
 }
 
-// tlsPeer completes TLS handshakes for any application protocol, and sends nothing
-// after them.
+// tlsPeer completes TLS handshakes for any application protocol, and then sends nothing.
 func tlsPeer(t testing.TB, s Subject, config *tls.Config) (address string) {
 	t.Helper()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

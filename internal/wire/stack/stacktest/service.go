@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// testService does what the requests say. A check that needs more sets its own
-// handler with answerWith.
+// testService does what the requests say, or what a handler set with answerWith does.
 type testService struct {
 	testpb.UnimplementedTestServiceServer
 	own atomic.Pointer[unaryHandler]
@@ -31,8 +30,7 @@ func newService() *testService {
 
 type unaryHandler func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error)
 
-// answerWith sets the handler of Unary. It may be called while the service is
-// served.
+// answerWith sets the handler of Unary, also while the service is served.
 func (s *testService) answerWith(own unaryHandler) { s.own.Store(&own) }
 
 func (s *testService) Unary(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
@@ -123,8 +121,7 @@ func (s *testService) followScript(ctx context.Context, in *testpb.TestRequest) 
 	return failure.Err()
 }
 
-// interrupted waits for the end of the context, which may follow the failed
-// read or write by a moment, and reports it.
+// interrupted reports the end of the context, which may follow the failed read or write.
 func (s *testService) interrupted(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():

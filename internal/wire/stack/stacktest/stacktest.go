@@ -23,8 +23,8 @@ import (
 // Suites are the functions that a stack's tests must call.
 var Suites = []string{"Run", "RunSecurity", "RunLeaks"}
 
-// Skips lists the suites that a stack's tests leave out, and why. The test of package
-// catalog reads them from the source, and fails if a suite is neither run nor listed.
+// Skips lists the suites that a stack's tests leave out, and why. The test of package catalog reads
+// them from the source, and fails if a suite is neither run nor listed.
 type Skips []Skip
 
 // Skip is one suite that a stack leaves out.
@@ -48,8 +48,7 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// brief lists the checks that short tests make of connections with one call each:
-// those that look at the connections themselves.
+// brief lists the checks that short tests make of connections with one call each.
 var brief = []string{"unary/concurrent", "peer/absent", "life/shutdown", "life/client-close", "life/connections"}
 
 func checks() []check {

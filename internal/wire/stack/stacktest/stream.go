@@ -62,8 +62,7 @@ func checkServerStream(t testing.TB, s Subject) {
 	}
 }
 
-// checkBidi waits for each answer before it asks again, and reads on after it
-// has closed its own side.
+// checkBidi waits for each answer before it asks again, and reads on after CloseSend.
 func checkBidi(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) {
 		return
@@ -101,8 +100,8 @@ func checkBidi(t testing.TB, s Subject) {
 	expectEnd(t, stream)
 }
 
-// streamCalls returns, for each kind of stream, a call whose client still has something
-// to say or to read when the server ends it. It returns the error at the end.
+// streamCalls returns, for each kind of stream, a call whose client still has something to say or
+// to read when the server ends it, and the error at its end.
 func streamCalls(t testing.TB, stub testpb.TestServiceClient) map[stack.Kind]func(context.Context, *testpb.TestRequest) error {
 	return map[stack.Kind]func(context.Context, *testpb.TestRequest) error{
 		stack.ClientStream: func(ctx context.Context, in *testpb.TestRequest) error {
@@ -178,8 +177,7 @@ func checkStreamCancel(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkUnsupportedKinds expects calls of a kind that the stack cannot carry to fail
-// with Unimplemented, and with the reason that CheckKind gives.
+// checkUnsupportedKinds expects such calls to fail with Unimplemented and CheckKind's reason.
 func checkUnsupportedKinds(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	for kind, call := range streamCalls(t, stub) {

@@ -47,8 +47,7 @@ func checkSizes(t testing.TB, s Subject) {
 	}
 }
 
-// checkAnswerReplaces expects what grpc-go does: the answer replaces the content of
-// the caller's message, and is not merged into it.
+// checkAnswerReplaces expects the answer to replace the caller's message, as grpc-go's does.
 func checkAnswerReplaces(t testing.TB, s Subject) {
 	client := start(t, s).dial()
 	out := &testpb.TestResponse{Index: 7, Metadata: map[string]string{"old": "value"}}
@@ -82,8 +81,7 @@ func checkOversizeResponse(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkConcurrent looks at the answers only when all have come, so that it finds one
-// that is in a reused buffer.
+// checkConcurrent looks at the answers when all have come, to find one in a reused buffer.
 func checkConcurrent(t testing.TB, s Subject) {
 	calls := 200
 	if s.Lifecycle != conn.Kept {
@@ -198,8 +196,7 @@ func checkPlainError(t testing.TB, s Subject) {
 	}
 }
 
-// sample returns metadata that wires get wrong: repeated keys, commas, and bytes that
-// are not text.
+// sample returns metadata that wires get wrong: repeated keys, commas, bytes that are not text.
 func sample(prefix string) metadata.MD {
 	return metadata.MD{
 		prefix + "single":    {"one"},
@@ -210,8 +207,7 @@ func sample(prefix string) metadata.MD {
 	}
 }
 
-// expectMetadata expects every key of want, with its values in order. A wire may add
-// others.
+// expectMetadata expects every key of want, with its values in order. A wire may add others.
 func expectMetadata(t testing.TB, where string, got, want metadata.MD) {
 	t.Helper()
 	for key, values := range want {
@@ -267,8 +263,7 @@ func checkResponseMetadata(t testing.TB, s Subject) {
 	}
 }
 
-// checkStreamMetadata expects the header before the first message, and the trailer
-// after the last.
+// checkStreamMetadata expects the header before the first message, the trailer after the last.
 func checkStreamMetadata(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) || s.lacks(t, ResponseMetadata) || s.lacks(t, RequestMetadata) {
 		return

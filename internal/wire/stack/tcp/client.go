@@ -15,15 +15,14 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// client shares its connections among its calls. A call holds one connection
-// while it runs; further calls wait in the order they came.
+// client shares its connections among its calls. A call holds one while it runs; further calls wait
+// in the order they came.
 type client struct {
 	*stack.Connector
 	settings settings
 	clock    *stack.FirstByte // times the only call; nil where connections are kept
 
-	// free holds a value for each connection that no call holds. A nil value
-	// allows the call that receives it to open a connection.
+	// free holds the connections that no call holds. Who receives nil opens one.
 	free   chan *clientConn
 	closed chan struct{}
 
@@ -115,8 +114,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	return conn, nil
 }
 
-// release makes a call's connection free again, or closes it if it cannot be
-// used again.
+// release makes a call's connection free again, or closes it if it cannot be used again.
 func (c *client) release(conn *clientConn) {
 	if conn.reusable {
 		conn.reportFraming(c.Dialer)
@@ -200,19 +198,17 @@ func timeoutOf(ctx context.Context) time.Duration {
 	return max(time.Until(deadline), 1)
 }
 
-// clientConn is one connection of a client. Only the call that holds it uses it;
-// interrupt and Close may be called from other goroutines.
+// clientConn is one connection of a client. Only the call that holds it uses it; interrupt and Close
+// may be called from other goroutines.
 type clientConn struct {
 	net.Conn
 	parser parser
 	reader *frameReader
-	// interrupt wakes the call that holds the connection by closing the
-	// connection: a late answer could not be skipped in either framing.
+	// interrupt closes the connection: a late answer could not be skipped in either framing.
 	interrupt func()
 	// reusable reports whether the last call was read to its end.
 	reusable bool
-	// framing is the framing of the last call; reported is the one that was last
-	// reported to the dialer.
+	// framing is the framing of the last call; reported, the last one that the dialer was told.
 	framing, reported string
 }
 
@@ -236,8 +232,7 @@ const (
 	protocolCalls = "tcp-calls"
 )
 
-// reportFraming tells the dialer the framing that the peer has answered in, if it
-// changed.
+// reportFraming tells the dialer the framing that the peer has answered in, if it changed.
 func (c *clientConn) reportFraming(dialer *conn.Dialer) {
 	if c.framing != c.reported {
 		c.reported = c.framing
@@ -342,8 +337,7 @@ func (a *answer) result() error {
 	}
 }
 
-// firstByte reports the first byte that arrives to the clock. On this wire the
-// answer comes first.
+// firstByte reports the first byte that arrives. On this wire the answer comes first.
 type firstByte struct {
 	net.Conn
 	clock *stack.FirstByte // nil once it has come
@@ -358,8 +352,7 @@ func (f *firstByte) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// callOptions are the call options of this wire: those for metadata and for the answer's size.
-// It has no compression, credentials or retries.
+// callOptions are this wire's options. It has no compression, credentials or retries.
 type callOptions struct{ rpccall.CallOptions }
 
 func readCallOptions(options []grpc.CallOption) callOptions {

@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// NewStream begins a stream. The stream holds a connection until it was read to
-// its end or ctx ends.
+// NewStream begins a stream, which holds a connection until it was read to its end or ctx ends.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.settings.framing == framingPlain {
 		return nil, errPlainHas("no " + stack.KindOf(desc).String())
@@ -52,8 +51,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return s, nil
 }
 
-// clientStream is the caller's end of a stream. One goroutine may send while
-// another receives.
+// clientStream is the caller's end. One goroutine may send while another receives.
 type clientStream struct {
 	client  *client
 	conn    *clientConn
@@ -172,8 +170,7 @@ func (s *clientStream) RecvMsg(m any) error {
 	}
 }
 
-// nextMessage returns the next message, or the error with which the stream
-// ended: io.EOF for the status OK.
+// nextMessage returns the next message, or the stream's error: io.EOF for the status OK.
 func (s *clientStream) nextMessage() (event, error) {
 	for !isClosed(s.detached) {
 		ev, err := s.nextEvent()
@@ -215,8 +212,8 @@ func (s *clientStream) takeEnd(ev event) error {
 	if final != nil {
 		err = final.Err()
 	}
-	// A server may end a stream before the client has sent everything. The
-	// connection cannot be used again then: a SendMsg may be running on it.
+	// A server may end a stream early. The connection cannot be used again then: a SendMsg may be
+	// running on it.
 	state := broken
 	if s.release() && s.halfClosed.Load() {
 		state = clean
@@ -238,8 +235,7 @@ const (
 	broken connState = false
 )
 
-// detach releases the connection. Only the first call has an effect; every call
-// returns the reason of the first. Any goroutine may call it.
+// detach releases the connection once, from any goroutine, and returns the first call's reason.
 func (s *clientStream) detach(reason error, state connState) error {
 	s.once.Do(func() {
 		s.err = reason
@@ -250,9 +246,8 @@ func (s *clientStream) detach(reason error, state connState) error {
 	return s.err
 }
 
-// readAhead starts a goroutine that reads the server's events, so that SendMsg
-// notices when the server ends the stream. It returns the function that RecvMsg
-// reads from instead. The goroutine ends with the stream or the client.
+// readAhead starts a goroutine that reads the server's events, so that SendMsg notices when the
+// server ends the stream. It ends with the stream or the client. RecvMsg reads from next.
 func (s *clientStream) readAhead() (next func() (event, error)) {
 	results := make(chan readResult, streamWindow)
 	go func() {

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// firstClaimBytes is the most memory that is allocated for an announced
-	// body before any of it has arrived. After that the buffer grows to at most
-	// growth times what has arrived.
+	// firstClaimBytes is the most memory allocated for an announced body before any of it has
+	// arrived. After that the buffer grows to at most growth times what has arrived.
 	firstClaimBytes = 256 << 10
 	growth          = 4
 )
@@ -38,16 +37,15 @@ func newFrameReader(conn io.Reader, p *parser, pooled bool) *frameReader {
 	return r
 }
 
-// buffer makes further reads of the connection buffered. Plain calls with
-// buffers=fresh stay unbuffered: two reads a frame is what programs commonly do.
+// buffer makes further reads buffered. Plain calls with buffers=fresh stay unbuffered: two reads a
+// frame is what programs commonly do.
 func (r *frameReader) buffer() {
 	if _, buffered := r.source.(*bufio.Reader); !buffered {
 		r.source = bufio.NewReader(r.source)
 	}
 }
 
-// next returns the next event. Its body belongs to the caller, which returns it to
-// the buffer pool.
+// next returns the next event. The caller returns its body to the buffer pool.
 func (r *frameReader) next() (event, error) {
 	for {
 		var b []byte
@@ -98,17 +96,13 @@ func makeRoom(b []byte, sizeBytes int) []byte {
 	return larger
 }
 
-// bufferPool keeps the buffers of one connection between frames. It is the only
-// difference between buffers=pooled and buffers=fresh: with fresh the pool is
-// nil, so get returns nil and put keeps nothing.
-//
-// A buffer stays as large as the largest frame it held: a connection that moved
-// one large message keeps that memory until it ends. Any goroutine may use a
-// bufferPool.
+// bufferPool keeps the buffers of one connection between frames, each as large as the largest frame
+// it held. It is the only difference between buffers=pooled and buffers=fresh: with fresh it is nil,
+// so get returns nil and put keeps nothing. Any goroutine may use it.
 type bufferPool chan []byte
 
-// pooledBuffers is the most buffers that a connection uses at once: the stream's
-// window, one being read, one being written and one held by the handler.
+// pooledBuffers is the most buffers that a connection uses at once: the stream's window, one being
+// read, one being written and one held by the handler.
 const pooledBuffers = streamWindow + 3
 
 func newBufferPool(pooled bool) bufferPool {
@@ -139,13 +133,11 @@ func (p bufferPool) put(b []byte) {
 // want is the input that a parser needs next.
 type want struct {
 	bytes int
-	// body says that the bytes are a frame's body, of the length that the peer
-	// has announced.
+	// body says that the bytes are a frame's body, of the length that the peer has announced.
 	body bool
 }
 
-// event is one thing that the peer sent. Its body aliases the bytes that were
-// given to take.
+// event is one thing that the peer sent. Its body aliases the bytes that were given to take.
 type event struct {
 	kind eventKind
 	body []byte
@@ -174,12 +166,11 @@ const (
 	atBody                   // a frame's body
 )
 
-// parser turns the bytes of a connection into events. It says how many bytes it wants
-// next and gets exactly those; it reads no socket and keeps no bytes. After an error the
-// rest of the connection cannot be parsed.
+// parser turns the bytes of a connection into events. It says how many bytes it wants next and gets
+// exactly those; it reads no socket and keeps no bytes. After an error the rest cannot be parsed.
 //
-// A server's parser reads calls. Each call selects its framing by its first four
-// bytes. A client's parser reads answers, one call at a time: expect prepares it.
+// A server's parser reads calls, whose first four bytes select the framing. A client's parser reads
+// answers, one call at a time: expect prepares it.
 type parser struct {
 	server bool
 	limit  int // the largest message
@@ -191,8 +182,7 @@ type parser struct {
 
 func newServerParser() parser { return parser{server: true, limit: stack.MaxMessageBytes} }
 
-// expect prepares for the answer to a plain call (atStart), or to a call with a preamble
-// (atFrame).
+// expect prepares for the answer to a plain call (atStart), or to one with a preamble (atFrame).
 func (p *parser) expect(first stage, limit int) { *p = parser{stage: first, limit: limit} }
 
 func (p *parser) want() want {
@@ -281,16 +271,13 @@ func (p *parser) setLength(length uint32, limit int) error {
 	return nil
 }
 
-// stallInterval is the time between two checks for stalled peers. A peer may keep
-// a server waiting in the middle of a frame for one to two intervals.
+// stallInterval is the time between two checks for stalled peers. A peer may keep a server waiting
+// in the middle of a frame for one to two intervals.
 const stallInterval = 15 * time.Second
 
-// peerWait records that a goroutine waits for its peer, so that a periodic check
-// can find waits that last too long. A wait costs two atomic stores; a deadline
-// on the connection would cost a call into the runtime's timers. Each wait has a
-// number: one that the check finds twice in a row has stalled.
-//
-// A nil peerWait is never checked.
+// peerWait records that a goroutine waits for its peer, so that a periodic check finds waits that
+// last too long: those whose number it finds twice in a row. A wait costs two atomic stores; a
+// deadline would cost a call into the runtime's timers. A nil peerWait is never checked.
 type peerWait struct {
 	number atomic.Uint64 // of the current wait; 0: none
 	count  uint64        // used by the waiting goroutine

@@ -102,8 +102,7 @@ func (k *call) halfClose() {
 	k.endHalf()
 }
 
-// abort fails the call because of what the client did. A running handler finds
-// the reason as its context's cause.
+// abort fails the call because of what the client did: the cause of a running handler's context.
 func (k *call) abort(why *status.Status) {
 	switch {
 	case isClosed(k.answered):

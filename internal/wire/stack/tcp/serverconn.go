@@ -26,17 +26,15 @@ const (
 )
 
 const (
-	// writeStepBytes is the most bytes of one write. With small steps a slow
-	// peer makes progress; one that stopped reading does not.
+	// writeStepBytes is the most bytes of one write: with small steps a slow peer makes progress, one
+	// that stopped reading does not.
 	writeStepBytes = 256 << 10
-	// lingerTimeout bounds how long a connection stays open so that its peer
-	// can read why it is being closed.
+	// lingerTimeout bounds how long a connection stays open so that its peer can read why it ends.
 	lingerTimeout = time.Second
 )
 
-// serverConn is one connection of a server. Its goroutine reads and runs plain
-// calls. Calls in the calls framing run on their own goroutine, so that the
-// reader notices a peer that hangs up.
+// serverConn is one connection of a server. Its goroutine reads and runs plain calls. Others run on
+// their own goroutine, so that the reader notices a peer that hangs up.
 type serverConn struct {
 	server *server
 	raw    net.Conn
@@ -117,8 +115,8 @@ func (c *serverConn) handle(ev event) bool {
 	return true
 }
 
-// beginCall waits until the previous call has ended: a client may send the next
-// one early. It reports whether to read on.
+// beginCall waits until the previous call has ended: a client may send the next one early. It
+// reports whether to read on.
 func (c *serverConn) beginCall() bool {
 	if c.call != nil {
 		select {
@@ -137,8 +135,7 @@ func (c *serverConn) beginCall() bool {
 	return c.phase.CompareAndSwap(idle, busy)
 }
 
-// enterGate waits for its turn, if the option gate limits the calls that are read at the same
-// time.
+// enterGate waits for its turn, if the option gate limits the calls that are read at a time.
 func (c *serverConn) enterGate() bool {
 	if c.server.gate == nil {
 		return true
@@ -199,8 +196,8 @@ func (c *serverConn) plainAnswer(frame []byte) []byte {
 	return frame
 }
 
-// write sends a frame from the buffer pool and returns it there. One goroutine at
-// a time writes: the reader between calls, the call's own during one.
+// write sends a frame from the buffer pool and returns it there. One goroutine at a time writes: the
+// reader between calls, the call's own during one.
 func (c *serverConn) write(frame []byte) error {
 	defer c.reader.buffers.put(frame)
 	for rest := frame; len(rest) > 0; {
@@ -216,23 +213,20 @@ func (c *serverConn) write(frame []byte) error {
 	return nil
 }
 
-// refuse ends a connection after err. If err is a status and not a lost
-// connection, it sends the peer the reason.
+// refuse ends a connection. If err is a status, not a lost connection, the peer gets the reason.
 func (c *serverConn) refuse(err error) {
 	why, ok := status.FromError(err)
 	if !ok || c.phase.Load() == closed {
 		return
 	}
 	c.sendReason(why)
-	// Closing with bytes unread would reset the connection, and the peer
-	// might never see the answer.
+	// Closing with bytes unread would reset the connection, maybe before the peer saw the answer.
 	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // TCP and TLS have it
 	_ = c.raw.SetReadDeadline(time.Now().Add(lingerTimeout))
 	_, _ = io.Copy(io.Discard, c.raw)
 }
 
-// sendReason tells the peer why the connection is being closed, as the answer to
-// the current call.
+// sendReason tells the peer why the connection is being closed, as the current call's answer.
 func (c *serverConn) sendReason(why *status.Status) {
 	if c.call != nil {
 		c.call.abort(why)
@@ -251,8 +245,7 @@ func (c *serverConn) sendReason(why *status.Status) {
 	}
 }
 
-// plainCall is the transport stream in the context of a plain call's handler. It
-// refuses metadata, which the plain framing does not have.
+// plainCall is the transport stream of a plain call's handler. It refuses metadata.
 type plainCall struct{ method string }
 
 var _ grpc.ServerTransportStream = plainCall{}

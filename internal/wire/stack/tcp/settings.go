@@ -46,8 +46,7 @@ func (s settings) pooledAt() (side string, pooled bool) {
 	return tuning.Server, s.pooled.server
 }
 
-// An unsupportedError names a feature that the plain framing lacks. It wraps
-// stack.ErrUnsupported, and has the gRPC status Unimplemented.
+// An unsupportedError names what the plain framing lacks. Its gRPC status is Unimplemented.
 type unsupportedError struct{ reason string }
 
 func errPlainHas(what string) error {
@@ -62,6 +61,5 @@ func (e unsupportedError) GRPCStatus() *status.Status {
 	return status.New(codes.Unimplemented, e.reason)
 }
 
-// streamWindow is the number of messages of a stream that a connection holds for a slow
-// reader. After that TCP's own window fills.
+// streamWindow is the number of messages that a connection holds for a stream's slow reader.
 const streamWindow = 4

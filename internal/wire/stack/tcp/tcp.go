@@ -64,8 +64,7 @@ func (Stack) Info() stack.Info {
 	}
 }
 
-// NewServer makes a server that understands both framings, whichever framing the
-// variant selects for clients.
+// NewServer makes a server that understands both framings, whatever the variant says.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	set, err := s.settings(v)
 	if err != nil {
@@ -100,8 +99,8 @@ func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 	return nil
 }
 
-// Settings implements stack.SettingsReporter. No library is involved here, so it
-// lists the limits that a plain program on package net would not have.
+// Settings implements stack.SettingsReporter. There is no library, so it lists the limits that a
+// plain program on package net would not have.
 func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
 	set, err := s.settings(v)
 	if err != nil {

@@ -22,8 +22,7 @@ const (
 	lengthBytes    = 4
 	frameHeadBytes = 1 + lengthBytes
 
-	// preamble is "WLB1". As a length it would be over 1.4 GB, which is more
-	// than any message may have.
+	// preamble is "WLB1". As a length it would be over 1.4 GB, more than any message may have.
 	preamble = 0x57_4C_42_31
 	// failedBit in the length of a plain answer says that the answer is a status.
 	failedBit = 1 << 31
@@ -32,25 +31,22 @@ const (
 	kindMessage = 'M'
 	kindEnd     = 'E'
 
-	// maxHeadBytes bounds head and end frames. Their metadata becomes a map,
-	// which takes several times the bytes that arrived.
+	// maxHeadBytes bounds head and end frames. Their metadata becomes a map, which takes several
+	// times the bytes that arrived.
 	maxHeadBytes = 1 << 20
 )
 
 var marshalling = proto.MarshalOptions{UseCachedSize: true}
 
-// appendPlain appends the frame of a message in the plain framing. On an error
-// dst holds nothing new.
+// appendPlain appends a message's frame in the plain framing. On an error dst holds nothing new.
 func appendPlain(dst []byte, message any) ([]byte, error) { return appendFrame(dst, 0, message) }
 
-// appendMessage appends the frame of a message in the calls framing. On an
-// error dst holds nothing new.
+// appendMessage appends a message's frame in the calls framing. On an error dst holds nothing new.
 func appendMessage(dst []byte, message any) ([]byte, error) {
 	return appendFrame(dst, kindMessage, message)
 }
 
-// appendFrame appends a message's frame. Kind 0 means the plain framing, whose frames
-// have none.
+// appendFrame appends a message's frame. Kind 0 means the plain framing, whose frames have none.
 func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -71,8 +67,7 @@ func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 	return frame, nil
 }
 
-// unmarshal replaces the content of message. It copies, so that body can be
-// used again.
+// unmarshal replaces the content of message. It copies, so that body can be used again.
 func unmarshal(body []byte, message any) error {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -143,8 +138,7 @@ func appendHalfClose(dst []byte) []byte {
 	return append(dst, kindEnd, 0, 0, 0, 0)
 }
 
-// appendEnd appends the end frame of a server. If the trailer is too large, the
-// frame has an error status instead.
+// appendEnd appends a server's end frame. A trailer that is too large becomes an error status.
 func appendEnd(dst []byte, end *status.Status, trailer metadata.MD) []byte {
 	frame, at := openFrame(dst, kindEnd)
 	var encoded []byte
@@ -176,8 +170,8 @@ func parseEnd(body []byte) (*status.Status, metadata.MD, error) {
 	return end, trailer, err
 }
 
-// encodeStatus never fails. A status that cannot be encoded or is too large loses
-// its details and part of its message.
+// encodeStatus never fails. A status that cannot be encoded or is too large loses its details and
+// part of its message.
 func encodeStatus(s *status.Status) []byte {
 	whole := s.Proto()
 	whole.Message = strings.ToValidUTF8(whole.GetMessage(), "\uFFFD")
@@ -244,8 +238,7 @@ func appendMetadata(dst []byte, md metadata.MD) []byte {
 	return dst
 }
 
-// parseMetadata reads keys and values up to the end of b. It returns nil for an
-// empty b.
+// parseMetadata reads keys and values up to the end of b. It returns nil for an empty b.
 func parseMetadata(b []byte) (metadata.MD, error) {
 	var md metadata.MD
 	for len(b) > 0 {
@@ -266,8 +259,8 @@ func parseMetadata(b []byte) (metadata.MD, error) {
 	return md, nil
 }
 
-// errMalformed says that the peer broke the rules of docs/wire-tcp.md. The rest of
-// the connection cannot be parsed.
+// errMalformed says that the peer broke the rules of docs/wire-tcp.md. The rest of the connection
+// cannot be parsed.
 func errMalformed(format string, args ...any) error {
 	return status.Errorf(codes.Internal, "the peer broke the framing: "+format, args...)
 }
