@@ -121,7 +121,6 @@ func headerField(c *flags.Command, value string) error {
 	return flags.HeaderField(c, value)
 }
 
-// upload sends a file by PUT.
 func upload(c *flags.Command, value string) error {
 	c.Keep("-T", value)
 	if !c.Has("-m") {
@@ -179,7 +178,6 @@ func settle(c *flags.Command) error {
 	return c.RedirectAddress()
 }
 
-// misfitGlob reports whether curl would make several URLs of one.
 func misfitGlob(c *flags.Command) bool {
 	if len(c.Kept("-g")) > 0 || !c.Pasted {
 		return false
@@ -245,7 +243,6 @@ func settleData(c *flags.Command) error {
 	return nil
 }
 
-// bodyFrom takes the body from a file, or from the standard input.
 func bodyFrom(c *flags.Command, flag, file string, isJSON bool) error {
 	if file == "-" {
 		c.Set("-d", "@-")

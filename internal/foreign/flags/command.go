@@ -35,7 +35,6 @@ type setting struct {
 	value []string // none or one
 }
 
-// A found is a flag on a command line.
 type found struct {
 	written string // with its dashes
 	option  *Option
@@ -44,13 +43,11 @@ type found struct {
 	owned   bool   // it is wirelab's, not the tool's
 }
 
-// A line holds the flags and operands of a command line.
 type line struct {
 	found    []found
 	operands []string
 }
 
-// translate makes a command from a line.
 func (t *Tool) translate(l line, pasted bool) (*Command, error) {
 	c := NewCommand(t, pasted)
 	c.Operands = l.operands
@@ -197,10 +194,8 @@ func (c *Command) Last(key string) string {
 	return values[len(values)-1]
 }
 
-// usualClients is wirelab load's default number of clients.
 const usualClients = 10
 
-// clients returns the number of clients.
 func (c *Command) clients() int {
 	if n, err := strconv.Atoi(c.Get("-c")); err == nil && n > 0 {
 		return n

@@ -32,7 +32,6 @@ type scanner struct {
 	rest       []string
 }
 
-// long parses a flag with a name.
 func (s *scanner) long(name, written string) {
 	name, value, given := strings.Cut(name, "=")
 	written, _, _ = strings.Cut(written, "=")
@@ -72,7 +71,6 @@ func (s *scanner) short(argument string) {
 	}
 }
 
-// mostLetters limits the flags in one argument.
 const mostLetters = 20
 
 // An attached holds a value that is in the same argument as its flag.

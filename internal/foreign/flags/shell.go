@@ -133,7 +133,6 @@ func (s *splitter) refuse() error {
 	return nil
 }
 
-// variable matches the name of a variable.
 var variable = regexp.MustCompile(`^\$(\{[^}]*\}?|\w+|.)`)
 
 // refuseExpansion returns an error for text that a shell replaces, even between double quotes.
@@ -264,7 +263,6 @@ func (s *splitter) ansiEscape() {
 	s.add(`\` + string([]byte{letter}))
 }
 
-// digits parses up to limit digits of a number.
 func (s *splitter) digits(limit, base int) (code uint64, found bool) {
 	end := 0
 	for end < limit && end < len(s.rest) {

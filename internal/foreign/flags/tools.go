@@ -83,7 +83,6 @@ func (all Tools) From(name, text string) (arguments, notes []string, err error) 
 	return c.Arguments(), c.notes, nil
 }
 
-// wordsOf splits a command, and removes the tool's name.
 func (all Tools) wordsOf(t *Tool, text string) ([]string, error) {
 	words, err := Split(text)
 	if err != nil {
@@ -101,7 +100,6 @@ func (all Tools) wordsOf(t *Tool, text string) ([]string, error) {
 	return words, nil
 }
 
-// program returns the name of a program by its path.
 func program(word string) string { return strings.TrimSuffix(path.Base(word), ".exe") }
 
 // Guess returns the name of the tool that a command or a file's text is of, or "".

@@ -129,7 +129,6 @@ var reportFlags = []flags.Option{
 	flags.Flag("--debug", flags.File, flags.Ignored("with -o DIR the run records each failure")),
 }
 
-// changes reports whether a schedule changes a figure.
 func changes(c *flags.Command, schedule string) bool {
 	kind := c.Last(schedule)
 	return kind != "" && kind != "const"
@@ -141,7 +140,6 @@ var ofSchedule = flags.By("as the schedule", func(c *flags.Command, value string
 	return nil
 })
 
-// metadata takes a JSON object of text.
 func metadata(c *flags.Command, value string) error {
 	var entries map[string]string
 	if err := json.Unmarshal([]byte(value), &entries); err != nil {
@@ -205,7 +203,6 @@ func settleTarget(c *flags.Command) error {
 	return nil
 }
 
-// settleFormat settles where the results go.
 func settleFormat(c *flags.Command) error {
 	format, output := c.Last("-O"), c.Last("-o")
 	switch format {

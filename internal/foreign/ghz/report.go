@@ -15,7 +15,6 @@ import (
 	"wirelab.dev/internal/foreign/summary"
 )
 
-// isFile reports whether an object is a report of ghz or its configuration.
 func isFile(object map[string]json.RawMessage) bool {
 	has := func(name string) bool { _, is := object[name]; return is }
 	return has("host") && has("call") || has("options") && has("statusCodeDistribution")
@@ -173,7 +172,6 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return r, nil
 }
 
-// setLoad sets the load model, and adds remarks about it.
 func setLoad(r *summary.Result, report *jsonReport) {
 	o := report.Options
 	schedules := o.LoadSchedule != "" && o.LoadSchedule != "const" || o.CSchedule != "" && o.CSchedule != "const"

@@ -84,7 +84,6 @@ func (s *schedule) course(calls float64) (time.Duration, float64, error) {
 	return lasts, max(1, math.Round(s.start+perSecond*lasts.Seconds())), nil
 }
 
-// settleSchedules settles both schedules: of the rate, and of the workers.
 func settleSchedules(c *flags.Command) error {
 	rate, err := readSchedule(c, "--load")
 	if err != nil {

@@ -158,7 +158,6 @@ func readOutput(output string, c generator.Call) (generator.Counts, error) {
 	return counts, p.Err
 }
 
-// bodyBytes returns the size of an answer's body, with the prefix of gRPC.
 func bodyBytes(c generator.Call) int64 {
 	if c.Protocol == generator.GRPC {
 		return wire.PrefixLen + c.AnswerBytes

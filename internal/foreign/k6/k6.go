@@ -68,7 +68,6 @@ func readFile(text string) ([]string, error) {
 	return nil, fmt.Errorf("%s: write %s", why, strings.Join(append([]string{"wirelab load URL"}, words...), " "))
 }
 
-// loadFlags returns the flags for the clients and the duration in a summary.
 func loadFlags(report *jsonReport) []string {
 	words := []string{}
 	if clients := report.Metrics["vus_max"]["max"]; clients >= 1 && clients < 1e6 {

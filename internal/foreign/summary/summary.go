@@ -101,7 +101,6 @@ func (all Formats) wanted() string {
 	return "want the JSON summary of one of " + strings.Join(texts, ", ")
 }
 
-// describe describes a file that is no JSON object.
 func describe(data []byte, err error) string {
 	var syntax *json.SyntaxError
 	switch {
@@ -114,7 +113,6 @@ func describe(data []byte, err error) string {
 	return "JSON that is no object"
 }
 
-// nameMembers names the first members.
 func nameMembers(members Object) string {
 	const shown, longest = 5, 40
 	names := make([]string, 0, len(members))

@@ -58,7 +58,6 @@ func find() (path, version string, err error) {
 	return path, version, nil
 }
 
-// wrkScriptFile is the name of the file that wrk reads the call from.
 const wrkScriptFile = "call.lua"
 
 // files describes the call in Lua without functions, so that wrk runs no Lua while it calls.

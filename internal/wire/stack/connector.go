@@ -86,7 +86,6 @@ func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, erro
 	return &perCall{connector: c, open: open, alive: map[Client]struct{}{}}, nil
 }
 
-// roundRobin distributes calls over clients in turns.
 type roundRobin struct{ conn.Turns[Client] }
 
 func (t *roundRobin) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
@@ -209,7 +208,6 @@ func (p *perCall) Invoke(ctx context.Context, method string, args, reply any, op
 	return one.Invoke(ctx, method, args, reply, options...)
 }
 
-// NewStream opens a connection, which is closed when the stream ends.
 func (p *perCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	one, err := p.begin(ctx)
 	if err != nil {
@@ -253,7 +251,6 @@ func (p *perCall) end(one Client) {
 	_ = one.Close() // the call has returned its own error
 }
 
-// Close closes all connections; running calls fail.
 func (p *perCall) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -273,7 +270,6 @@ type callStream struct {
 	end    func()
 }
 
-// RecvMsg ends the connection with the last message.
 func (s *callStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil || s.single {

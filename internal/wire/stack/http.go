@@ -193,7 +193,6 @@ func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 	}
 }
 
-// httpServer answers requests with an http.Handler.
 type httpServer struct {
 	Methods
 	plan    HTTPPlan

@@ -68,7 +68,6 @@ func TLSOptions(e Encryption) []scenario.Option {
 	}
 }
 
-// hasTLS reports whether the stack declares the TLS options.
 func (i Info) hasTLS() bool {
 	return slices.ContainsFunc(i.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
 }

@@ -82,7 +82,7 @@ func HTTPStatus(code codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// CodeOfHTTP returns the code of a failed call of which only the HTTP status is known.
+// CodeOfHTTP returns the code of a failed call whose HTTP status is all that is known.
 func CodeOfHTTP(httpStatus int) codes.Code {
 	switch httpStatus {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

@@ -187,7 +187,6 @@ func SmallObject(v scenario.Variant) int {
 	return 0
 }
 
-// readCommon reads the options of every stack.
 func readCommon(v scenario.Variant) *scenario.Options {
 	common := commonOf(v.Stack)
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !isOneOf(common, s) })

@@ -157,7 +157,6 @@ func checkValue(v scenario.Variant, set scenario.Setting, p peer.Peer, end peer.
 	return nil
 }
 
-// whoHas names a peer that has the option.
 func whoHas(stack, key string) string {
 	for _, p := range peer.All() {
 		if wire, _ := p.Speaks(stack, 0); has(wire, key, peer.Both) {

@@ -18,7 +18,6 @@ import (
 
 const name = "connect" // of both stacks, in errors
 
-// client has a connect.Client for every operation that was called.
 type client struct {
 	*stack.HTTPClient
 	options []connect.ClientOption
@@ -67,7 +66,6 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return nil
 }
 
-// report stores an answer's metadata where the call's options ask for it.
 func report(options []grpc.CallOption, answer interface {
 	ResponseHeader() http.Header
 	ResponseTrailer() http.Header

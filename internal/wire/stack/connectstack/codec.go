@@ -96,7 +96,6 @@ func toConnect(err error) error {
 	return answer
 }
 
-// toStatus turns connect-go's error into a gRPC status error.
 func toStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -37,7 +37,6 @@ func newHandler(methods *stack.Methods) (http.Handler, error) {
 	}), nil
 }
 
-// serveUnary returns connect-go's handler of a unary method.
 func serveUnary(method *stack.Method) func(context.Context, *connect.Request[envelope]) (*connect.Response[envelope], error) {
 	return func(ctx context.Context, request *connect.Request[envelope]) (*connect.Response[envelope], error) {
 		call := &stack.ServerCall{FullMethod: method.FullName}
@@ -117,7 +116,6 @@ func (c *streamCall) broken(err error) error {
 	return status.Errorf(codes.Canceled, "connect: the client went away: %v", err)
 }
 
-// serverStream is a streamCall as the handler sees it.
 type serverStream struct{ *streamCall }
 
 var _ grpc.ServerStream = serverStream{}

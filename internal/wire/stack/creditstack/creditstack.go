@@ -53,7 +53,6 @@ var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[creditrpc.ServerOption,
 	},
 })}
 
-// settings are a variant's options.
 type settings struct {
 	window, calls int // 0: the library's
 	alias         bool
@@ -107,7 +106,6 @@ type timedStream struct {
 	clock *stack.FirstByte
 }
 
-// RecvMsg stops the clock with the first message.
 func (s timedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {

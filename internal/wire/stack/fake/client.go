@@ -89,7 +89,6 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ .
 	return answer(method, args, reply)
 }
 
-// perform answers the call as the script says.
 func (c *client) perform(ctx context.Context, method string, args, reply any) error {
 	number := c.calls.Add(1)
 	var ready <-chan struct{} // nil: never

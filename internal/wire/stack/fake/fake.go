@@ -76,7 +76,6 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 
 var errStreams = fmt.Errorf("fake: it answers unary calls only; tcp and grpc have streams: %w", stack.ErrUnsupported)
 
-// CheckKind returns an error for streams.
 func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind != stack.Unary {
 		return errStreams
@@ -207,7 +206,6 @@ func (s *server) Serve() error {
 	return nil
 }
 
-// keep drains the connection until either side ends it.
 func (s *server) keep(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

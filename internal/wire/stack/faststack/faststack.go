@@ -100,7 +100,6 @@ func connect(ctx context.Context, address string, dial stack.DialFunc, options .
 	return c, nil
 }
 
-// has reports whether a variant's server or client is fastgrpc.
 func has(end string, v scenario.Variant) bool {
 	ends, set := v.Get(endsKey)
 	return !set || ends == both || ends == end

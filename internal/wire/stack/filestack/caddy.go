@@ -140,7 +140,6 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 	return listener.Addr(), nil
 }
 
-// awaitAtMost bounds the wait for Caddy's first answer.
 const awaitAtMost = 10 * time.Second
 
 // await waits until Caddy answers a request, with any status.

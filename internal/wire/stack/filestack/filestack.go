@@ -83,7 +83,6 @@ func (a adapter) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting,
 	return all, err
 }
 
-// client makes calls by GET requests.
 type client struct{ *stack.HTTPClient }
 
 var _ stack.Client = (*client)(nil)
@@ -152,7 +151,6 @@ func (d *download) SendMsg(m any) error {
 	return nil
 }
 
-// refusal returns the error of an answer without a file.
 func refusal(response *http.Response) error {
 	const most = 1 << 10
 	words, _ := io.ReadAll(io.LimitReader(response.Body, most))
@@ -182,7 +180,6 @@ func (d *download) RecvMsg(m any) error {
 	return nil
 }
 
-// read reads the next message of the body into data.
 func (d *download) read() error {
 	flags, size, err := wire.ReadPrefix(d.from)
 	if errors.Is(err, io.EOF) {
@@ -209,7 +206,6 @@ func (d *download) read() error {
 	return nil
 }
 
-// end closes the body and keeps how the stream ended.
 func (d *download) end(err error) error {
 	if d.body != nil {
 		_ = d.body.Close()

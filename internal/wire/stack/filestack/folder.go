@@ -33,7 +33,6 @@ const (
 // maxRequestBytes is the longest request that fits into a file's name.
 const maxRequestBytes = 120
 
-// statusHeader carries the code of a call that failed.
 const statusHeader = "Grpc-Status"
 
 // folder holds the answers to all requests, a file each. It serves the files, or makes them for Caddy.
@@ -52,13 +51,10 @@ func newFolder(methods *stack.Methods) (*folder, error) {
 	return &folder{path: path, methods: methods}, err
 }
 
-// Close removes the files.
 func (f *folder) Close() error { return os.RemoveAll(f.path) }
 
-// pathOf returns the path of the answer to a request.
 func pathOf(method string, request []byte) string { return method + "/x" + hex.EncodeToString(request) }
 
-// ServeHTTP answers with a file.
 func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		http.Error(w, "this server takes only GET", http.StatusMethodNotAllowed)
@@ -198,8 +194,6 @@ func (*answer) SetHeader(metadata.MD) error  { return errMetadata }
 func (*answer) SendHeader(metadata.MD) error { return errMetadata }
 func (*answer) SetTrailer(metadata.MD)       {}
 
-// name is the stack's name.
 const name = "file"
 
-// errOnlyServerStreams is the error of other calls, at both ends.
 var errOnlyServerStreams = fmt.Errorf("file: a file server only sends, so it carries only server streams; every other stack has the other kinds: %w", stack.ErrUnsupported)

@@ -49,7 +49,6 @@ func tuningOptions() []scenario.Option {
 	}
 }
 
-// changes are the tuning options that a variant sets.
 type changes struct {
 	codec           string
 	freshMemory     bool
@@ -131,7 +130,6 @@ func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption])
 	return ends
 }
 
-// tiers are the sizes of the buffers of a memory pool.
 type tiers struct {
 	text string
 	pool mem.BufferPool
@@ -195,7 +193,6 @@ var _ encoding.Codec = firstCodec{}
 // Name returns the default codec's name, because the bytes on the wire are the same.
 func (firstCodec) Name() string { return grpcproto.Name }
 
-// Marshal writes into fresh memory.
 func (firstCodec) Marshal(v any) ([]byte, error) {
 	switch m := v.(type) {
 	case fastMessage:

@@ -60,7 +60,6 @@ var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[grpc.ServerOption, grpc
 	Plan:      plan,
 })}
 
-// plan reads a variant's options.
 func plan(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[grpc.ServerOption, grpc.DialOption] {
 	changed, connections := readChanges(o), scenario.Value[int](o, connectionsKey)
 	if stack.Pooled(v) && (!stack.HasOwnClient(v) || connections > 0) {
@@ -79,7 +78,6 @@ func plan(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[grpc.ServerOpt
 	}
 }
 
-// dialerSetting describes client.dial.
 var dialerSetting = tuning.Setting{
 	Side: tuning.Client, Name: "grpc.WithContextDialer", Value: "the laboratory's: net.Dialer, with TCP keepalive after 15s",
 	Default: "net.Dialer, with TCP keepalive as the system has it", Why: "connections of all stacks are opened, counted and timed alike",
@@ -118,7 +116,6 @@ func connect(ctx context.Context, target string, dial stack.DialFunc, options ..
 	return c, nil
 }
 
-// dial opens the connections for grpc-go, and keeps their errors.
 func (c *client) dial(ctx context.Context, address string) (net.Conn, error) {
 	opened, err := c.open(ctx, address)
 	if err != nil {
@@ -128,7 +125,6 @@ func (c *client) dial(ctx context.Context, address string) (net.Conn, error) {
 	return &watchedConn{Conn: opened, client: c}, nil
 }
 
-// setLastError keeps the connection's error.
 func (c *client) setLastError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,6 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// client makes calls over an HTTP client.
 type client struct {
 	*stack.HTTPClient
 	codec  *codec
@@ -215,7 +214,6 @@ func (s *clientStream) SendMsg(message any) error {
 	return nil
 }
 
-// sendOnly makes a request of one message.
 func (s *clientStream) sendOnly(message any) error {
 	if s.requested {
 		return errOneRequest
@@ -269,7 +267,6 @@ func (s *clientStream) RecvMsg(message any) error {
 	return s.client.codec.unmarshal(s.answer.body, message, codes.Internal)
 }
 
-// receive reads a frame of the answer, or how the stream ended.
 func (s *clientStream) receive(message any) error {
 	frame, err := s.client.codec.readFrame(s.receiving)
 	switch {
@@ -290,7 +287,6 @@ func (s *clientStream) receive(message any) error {
 	return err
 }
 
-// end keeps how the stream ended.
 func (s *clientStream) end(err error) {
 	s.ended, s.err = true, err
 	stack.ReportMetadata(s.options, s.answer.headerMetadata, s.answer.trailerMetadata)

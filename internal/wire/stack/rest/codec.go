@@ -22,7 +22,6 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// codec is an encoding of messages, with its media types.
 type codec struct {
 	name     string
 	message  string
@@ -67,7 +66,6 @@ func codecOf(contentType string, stream bool) *codec {
 	return nil
 }
 
-// body returns the media type of a message or of a stream.
 func (c *codec) body(stream bool) string {
 	if stream {
 		return c.stream
@@ -75,7 +73,6 @@ func (c *codec) body(stream bool) string {
 	return c.message
 }
 
-// isMedia reports whether a Content-Type header names the wanted media type.
 func isMedia(contentType, want string) bool {
 	return stack.IsMedia(contentType, want) || want == protobuf.message && stack.IsMedia(contentType, "application/protobuf")
 }
@@ -111,7 +108,6 @@ func (c *codec) errTooLarge(sizeBytes int64) error {
 	return status.Errorf(codes.ResourceExhausted, "rest: a message of %d bytes is larger than the limit of %d", sizeBytes, c.maxBytes)
 }
 
-// readWhole reads a body that is one message.
 func (c *codec) readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
 	return stack.ReadBody(w, body, c.maxBytes, c.errTooLarge)
 }
@@ -119,7 +115,6 @@ func (c *codec) readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, er
 // A stream is a sequence of frames: a message's length in four bytes, big endian, and the message.
 const frameHeaderBytes = 4
 
-// frameOf marshals a message into a frame.
 func (c *codec) frameOf(message any) ([]byte, error) {
 	encoded, err := c.marshal(message)
 	if err != nil {
@@ -167,7 +162,6 @@ func (c *codec) encodeStatus(st *status.Status) []byte {
 	return encoded
 }
 
-// errorIn returns the error of an answer with a status other than 200.
 func errorIn(response *http.Response, body []byte) error {
 	contentType := response.Header.Get("Content-Type")
 	media, parameters, err := mime.ParseMediaType(contentType)
@@ -180,7 +174,6 @@ func errorIn(response *http.Response, body []byte) error {
 	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
 }
 
-// excerpt returns the beginning of a body of text or of unknown type.
 func excerpt(contentType string, body []byte) string {
 	const enough = 200
 	if contentType != "" && !strings.HasPrefix(contentType, "text/") || len(body) == 0 {
@@ -189,7 +182,6 @@ func excerpt(contentType string, body []byte) string {
 	return fmt.Sprintf(": %.*q", enough, strings.TrimSpace(string(body)))
 }
 
-// putStatus writes a stream's status to its trailers.
 func putStatus(header http.Header, st *status.Status) {
 	header.Set(http.TrailerPrefix+codeTrailer, strconv.Itoa(int(st.Code())))
 	if st.Code() == codes.OK {
@@ -205,7 +197,6 @@ func putStatus(header http.Header, st *status.Status) {
 	header.Set(http.TrailerPrefix+statusTrailer, base64.RawStdEncoding.EncodeToString(encoded))
 }
 
-// statusIn reads a stream's status from its trailers.
 func statusIn(trailer http.Header) *status.Status {
 	text := trailer.Get(codeTrailer)
 	code, err := strconv.ParseUint(text, 10, 32)
@@ -258,5 +249,4 @@ func checkMetadata(md metadata.MD) error {
 	return nil
 }
 
-// errBidi is the error of bidirectional streams over HTTP/1.1, at both ends.
 var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)

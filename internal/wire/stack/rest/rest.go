@@ -55,7 +55,6 @@ var (
 	})
 )
 
-// codecKey is the option for the client's codec.
 const codecKey = "codec"
 
 func options(e stack.Encryption) []scenario.Option {

@@ -41,7 +41,6 @@ func newHandler(methods []*stack.Method) (http.Handler, error) {
 	return mux, nil
 }
 
-// endpoint answers the calls of one method.
 type endpoint struct{ *stack.Method }
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +91,6 @@ func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// serveUnary reads a message, runs the handler, and writes a message.
 func serveUnary(ctx context.Context, c *call) {
 	request, ok := c.readRequest()
 	if !ok {
@@ -160,7 +158,6 @@ func (c *call) beginStream() {
 	c.w.WriteHeader(http.StatusOK)
 }
 
-// putTrailer writes the trailer into header fields whose names begin with prefix.
 func (c *call) putTrailer(prefix string) {
 	stack.PutMetadata(c.w.Header(), prefix, c.Trailer(), isReserved)
 }
@@ -179,7 +176,6 @@ func (c *call) readRequest() (request []byte, ok bool) {
 	return nil, false
 }
 
-// reply ends a call whose answer is one message.
 func (c *call) reply(message any) {
 	answer, err := c.codec.marshal(message)
 	if err != nil {
@@ -238,7 +234,6 @@ func shortPaths(methods []*stack.Method) (map[string]*stack.Method, error) {
 	return paths, errors.Join(clashes...)
 }
 
-// index lists the operations.
 func index(methods []*stack.Method) string {
 	var list strings.Builder
 	last := ""

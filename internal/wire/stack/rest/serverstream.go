@@ -15,7 +15,6 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// serverStream is the server's end of a stream of any kind.
 type serverStream struct {
 	*call
 	ctx    context.Context
@@ -28,7 +27,6 @@ type serverStream struct {
 
 var _ grpc.ServerStream = (*serverStream)(nil)
 
-// serveStream runs the handler of a stream.
 func serveStream(ctx context.Context, c *call) {
 	s := &serverStream{call: c}
 	s.ctx, s.cancel = context.WithCancel(ctx)
@@ -55,7 +53,6 @@ func serveStream(ctx context.Context, c *call) {
 	s.finish(c.method.Stream.Handler(c.method.Service, s))
 }
 
-// serveUpload runs the handler of a client stream.
 func (s *serverStream) serveUpload() {
 	// Without full duplex net/http reads the rest of the request before it sends an answer, for which
 	// the client may be waiting. A writer that returns an error here does not do that.
@@ -135,7 +132,6 @@ func (s *serverStream) SendMsg(message any) error {
 	return nil
 }
 
-// finish ends an answer that is a stream with the handler's result.
 func (s *serverStream) finish(err error) {
 	begun := !s.closeHeader()
 	if err != nil && !begun {

@@ -24,7 +24,6 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// name is the stack's name.
 const name = "rest-json"
 
 // mediaType is the media type of all bodies, also of errors.
@@ -34,7 +33,6 @@ const mediaType = "application/json"
 // applies after it was decoded.
 const maxBodyBytes = stack.MaxMessageBytes/3*4 + 64<<10
 
-// codec turns messages into JSON and back.
 type codec struct {
 	name      string
 	marshal   func(proto.Message) ([]byte, error)
@@ -56,7 +54,6 @@ var protoJSON = codec{
 	unmarshal: protojson.Unmarshal,
 }
 
-// encode returns a message as JSON.
 func (c codec) encode(message any) ([]byte, error) {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -92,7 +89,6 @@ func errTooLarge(sizeBytes int64) error {
 	return status.Errorf(codes.ResourceExhausted, "rest-json: a message of %d bytes is larger than the limit of %d", sizeBytes, stack.MaxMessageBytes)
 }
 
-// readWhole reads a body that is one message.
 func readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
 	return stack.ReadBody(w, body, maxBodyBytes, errTooLarge)
 }
@@ -143,7 +139,6 @@ func fieldNames(m proto.Message) []string {
 	return names
 }
 
-// location returns the path and the query of a call.
 func location(r route.Route, request proto.Message) (string, error) {
 	message := request.ProtoReflect()
 	var path []byte
@@ -224,7 +219,6 @@ func queryNames(r route.Route, fields protoreflect.FieldDescriptors) []string {
 	return names
 }
 
-// parseField parses a field's value in a query.
 func parseField(field protoreflect.FieldDescriptor, values []string) (protoreflect.Value, error) {
 	if len(values) != 1 || field.Cardinality() == protoreflect.Repeated {
 		return protoreflect.Value{}, fmt.Errorf("has %d values, want one", len(values))
@@ -271,7 +265,6 @@ func httpStatusOf(c codes.Code) int {
 	}
 }
 
-// problem is the body of an error.
 type problem struct {
 	// Code is a name of google.rpc.Code, as in NOT_FOUND.
 	Code    string `json:"code"`
@@ -307,7 +300,6 @@ func (p problem) status() (*status.Status, bool) {
 	return status.FromProto(st), true
 }
 
-// errorIn returns the error of an answer with another status than the route's.
 func errorIn(response *http.Response, body []byte) error {
 	var p problem
 	if stack.IsMedia(response.Header.Get("Content-Type"), mediaType) && stdjson.Unmarshal(body, &p) == nil {

@@ -14,7 +14,6 @@ import (
 // setReleaseMode keeps Gin from printing its routes. The mode is one for the process.
 var setReleaseMode = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
 
-// bareGin makes an engine without routes.
 func bareGin() *gin.Engine {
 	setReleaseMode()
 	engine := gin.New()
@@ -23,7 +22,6 @@ func bareGin() *gin.Engine {
 	return engine
 }
 
-// ginSettings lists what is not Gin's default.
 func ginSettings() []tuning.Setting {
 	used, library := bareGin(), gin.New()
 	all := []tuning.Setting{

@@ -10,7 +10,6 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// newGin returns an error that says how to build a program with Gin.
 func newGin(index) (http.Handler, error) {
 	return nil, fmt.Errorf("router=gin: this program was built without Gin: `make build`, or go build -tags gin,nomsgpack ./cmd/wirelab: %w", stack.ErrUnsupported)
 }

@@ -114,7 +114,6 @@ func HasGin(context.Context, io.Writer) error {
 	return err
 }
 
-// client sends a call as an HTTP request for a resource.
 type client struct {
 	*stack.HTTPClient
 	codec  codec
@@ -176,7 +175,6 @@ func (c *client) route(method string) (*route.Route, error) {
 	return &r, nil
 }
 
-// newRequest makes the HTTP request of a call.
 func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http.Request, error) {
 	message, err := stack.ProtoMessage(name, args)
 	if err != nil {
@@ -205,5 +203,4 @@ func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http
 	return request, nil
 }
 
-// errStreams is the error of streams, at both ends.
 var errStreams = fmt.Errorf("rest-json: a resource answers one request with one response, so there are no streams; h1, h2, grpc and tcp have them: %w", stack.ErrUnsupported)

@@ -58,7 +58,6 @@ func notAllowed(w http.ResponseWriter, request *http.Request, verbs string) {
 	refuse(w, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s does not take %s; it takes %s", request.URL.Path, request.Method, verbs))
 }
 
-// newMux is net/http's own router.
 func newMux(routes index) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", routes.notFound)
@@ -75,7 +74,6 @@ func newMux(routes index) (http.Handler, error) {
 	return mux, nil
 }
 
-// resource answers the calls of one method.
 type resource struct {
 	method *stack.Method
 	route  route.Route
@@ -131,7 +129,6 @@ func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []by
 	return nil, false
 }
 
-// decode fills the handler's request from body, path and query.
 func (r *resource) decode(request *http.Request, body []byte, message any) error {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -157,7 +154,6 @@ func (r *resource) reply(w http.ResponseWriter, answer any) {
 	stack.AnswerHTTP(w, r.route.Success, mediaType, body)
 }
 
-// refuse answers with an error.
 func refuse(w http.ResponseWriter, httpStatus int, st *status.Status) {
 	body, err := json.Marshal(problemOf(st))
 	if err != nil { // cannot happen: a detail's JSON comes from protojson

@@ -23,7 +23,6 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// peer is a server that speaks no protocol.
 type peer struct {
 	address string
 	asked   atomic.Int64 // reads that returned something
@@ -130,7 +129,6 @@ func (s Subject) untilCut(t testing.TB, p *proxy) context.Context {
 	return ctx
 }
 
-// checkPeerRestarts closes the server and starts another at its address.
 func checkPeerRestarts(t testing.TB, s Subject) {
 	r := launch(t, s, newService(), net.JoinHostPort(ownHost(), "0"))
 	dialer := &conn.Dialer{}
@@ -178,7 +176,6 @@ func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 	all.Wait()
 }
 
-// checkPeerAbsent dials a port that nobody listens on.
 func checkPeerAbsent(t testing.TB, s Subject) {
 	address := s.nobody(t)
 	promptly(t, "dialling a port that nobody listens on", func() {
@@ -230,7 +227,6 @@ func commonGarbage() map[string][]byte {
 	return garbage
 }
 
-// clientHello returns the first bytes that a TLS client sends.
 func clientHello() []byte {
 	here, there := net.Pipe()
 	defer func() { _ = here.Close() }()
@@ -281,7 +277,6 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 	}
 }
 
-// expectFreshEcho makes a call with a client of its own.
 func expectFreshEcho(t testing.TB, r *rig, body string) {
 	t.Helper()
 	useClient(t, r.subject, r.subject.target(stack.Target{Address: r.address}), func(stub testpb.TestServiceClient) { expectEcho(t, stub, body) })

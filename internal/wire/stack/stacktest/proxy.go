@@ -100,7 +100,6 @@ func (p *proxy) setSilent(silent bool) { p.do(func() { p.silent = silent }) }
 // they cannot be ended from outside, nothing passes any more, either way.
 func (p *proxy) cutAfter(n int) { p.do(func() { p.budget = n }) }
 
-// heal lets new connections through after a cut.
 func (p *proxy) heal() { p.do(func() { p.cut, p.budget = false, -1 }) }
 
 // endCut closes all connections when the budget is used up, once.
@@ -119,7 +118,6 @@ func (p *proxy) closeConns() {
 	clear(p.conns)
 }
 
-// serve connects a client to the server.
 func (p *proxy) serve(client net.Conn) {
 	server, err := net.Dial(p.subject.network(), p.target)
 	if err != nil {
@@ -171,7 +169,6 @@ func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
 	}
 }
 
-// count lets n bytes of a client through.
 func (p *proxy) count(n int) int {
 	if n > 0 {
 		p.requests.Add(1)
@@ -224,7 +221,6 @@ type udpListener struct {
 	sessions map[netip.AddrPort]*udpSession
 }
 
-// udpSession is the connection with one address.
 type udpSession struct {
 	*net.UDPConn // shared
 	peer         netip.AddrPort
@@ -251,7 +247,6 @@ func (l *udpListener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// receive hands each datagram to its session.
 func (l *udpListener) receive() {
 	defer func() {
 		close(l.accepted)

@@ -14,7 +14,6 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// operations is the number of operations of testpb.TestService.
 const operations = 4
 
 // rig is a server under test and its service.
@@ -78,13 +77,11 @@ func await[T any](t testing.TB, from <-chan T, otherwise string) (received T) {
 	return received
 }
 
-// dial makes a client of the rig's server.
 func (r *rig) dial() stack.Client {
 	r.t.Helper()
 	return dial(r.t, r.subject, stack.Target{Address: r.address})
 }
 
-// stub makes a client and returns the generated stub over it.
 func (r *rig) stub() testpb.TestServiceClient {
 	r.t.Helper()
 	return testpb.NewTestServiceClient(r.dial())
@@ -137,7 +134,6 @@ func bounded(t testing.TB) context.Context {
 	return within(t, 2*patience)
 }
 
-// within returns a context that ends after d.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -145,7 +141,6 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// expectCode fails the check unless the error has the code.
 func expectCode(t testing.TB, err error, want codes.Code) {
 	t.Helper()
 	if got := status.Code(err); got != want {
@@ -272,7 +267,6 @@ const (
 	ServiceNames Ability = "service names"
 )
 
-// check is one thing that must hold.
 type check struct {
 	name string
 	run  func(testing.TB, Subject)
@@ -325,7 +319,6 @@ func (s Subject) carries(t testing.TB, k stack.Kind) bool {
 	return err == nil
 }
 
-// network returns package net's name for the subject's transport.
 func (s Subject) network() string {
 	if s.Datagrams {
 		return "udp"

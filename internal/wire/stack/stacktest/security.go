@@ -61,7 +61,6 @@ func checkTrusted(t testing.TB, s Subject) {
 	}
 }
 
-// rootPEM returns the root certificate that the rig's clients must trust.
 func (r *rig) rootPEM() []byte {
 	r.t.Helper()
 	secured, is := r.server.(stack.TLSServer)
@@ -97,7 +96,6 @@ func issue(t testing.TB, flaw secure.Flaw) *secure.Identity {
 	return identity
 }
 
-// checkHandshakeUnanswered has a peer that accepts connections and never answers.
 func checkHandshakeUnanswered(t testing.TB, s Subject) {
 	p := rawPeer(t, s, nil)
 	expectHandshakeTimeout(t, &p.asked, func(ctx context.Context) error {
@@ -125,7 +123,6 @@ func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context
 	})
 }
 
-// checkHandshakeLost has a peer that stops answering after a first call.
 func checkHandshakeLost(t testing.TB, s Subject) {
 	if s.Lifecycle == conn.Kept {
 		t.Logf("%s: a kept connection has completed its handshake when a call begins", s.Variant)
@@ -172,7 +169,6 @@ func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
 	}
 }
 
-// cleartext returns the subject without TLS.
 func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 	t.Helper()
 	own := stack.TLSOptions(stack.OptionalTLS)
@@ -188,7 +184,6 @@ func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 	return s, true
 }
 
-// refusal is a server that a client must refuse.
 type refusal struct {
 	of      string // what is wrong with it
 	address string

@@ -95,7 +95,6 @@ func (s *testService) receiveAll(ctx context.Context, receive func() (*testpb.Te
 	}
 }
 
-// followScript pauses and fails as the request says.
 func (s *testService) followScript(ctx context.Context, in *testpb.TestRequest) error {
 	if in.SleepNs > 0 {
 		s.running <- struct{}{}

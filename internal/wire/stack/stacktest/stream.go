@@ -14,7 +14,6 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// expectEnd expects the end of the stream, without an error.
 func expectEnd[Answer any](t testing.TB, stream interface{ Recv() (*Answer, error) }) {
 	t.Helper()
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
@@ -139,7 +138,6 @@ func streamCalls(t testing.TB, stub testpb.TestServiceClient) map[stack.Kind]fun
 	}
 }
 
-// checkEarlyEnd has the server end each kind of stream with an error.
 func checkEarlyEnd(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	for kind, call := range streamCalls(t, stub) {

@@ -30,7 +30,6 @@ type client struct {
 	open map[*clientConn]struct{}
 }
 
-// start opens all connections of the client.
 func (c *client) start(ctx context.Context, connections int) (stack.Client, error) {
 	c.free = make(chan *clientConn, max(connections, 1))
 	c.closed, c.open = make(chan struct{}), map[*clientConn]struct{}{}
@@ -48,7 +47,6 @@ func (c *client) start(ctx context.Context, connections int) (stack.Client, erro
 	return c, nil
 }
 
-// Close ends everything at once; running calls fail.
 func (c *client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

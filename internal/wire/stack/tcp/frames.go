@@ -37,8 +37,8 @@ func newFrameReader(conn io.Reader, p *parser, pooled bool) *frameReader {
 	return r
 }
 
-// buffer makes further reads buffered. Plain calls with buffers=fresh stay unbuffered: two reads a
-// frame is what programs commonly do.
+// buffer makes further reads buffered. Plain calls with buffers=fresh stay unbuffered: programs
+// commonly do two reads per frame.
 func (r *frameReader) buffer() {
 	if _, buffered := r.source.(*bufio.Reader); !buffered {
 		r.source = bufio.NewReader(r.source)
