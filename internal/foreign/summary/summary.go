@@ -170,26 +170,19 @@ type File struct {
 	SHA256 string
 }
 
-// part is the part of every cell that another program measured.
-const part = "import"
-
 // Records makes a record of each file, in their order.
 func Records(files []File) []record.Record {
 	repeats := map[record.Cell]int{}
 	records := make([]record.Record, len(files))
 	for i, f := range files {
-		cell := f.cell()
+		cell := record.Cell{
+			Part: "import", Stack: f.Tool, Variant: f.Tool, Place: record.Place{Workload: f.Workload, Clients: f.Clients}, Load: f.Load, Target: f.Target, Tool: f.Tool,
+		}
 		repeats[cell]++
 		records[i] = f.record(cell)
 		records[i].Trial, records[i].Repeat = i, repeats[cell]
 	}
 	return records
-}
-
-func (r *Result) cell() record.Cell {
-	return record.Cell{
-		Part: part, Stack: r.Tool, Variant: r.Tool, Place: record.Place{Workload: r.Workload, Clients: r.Clients}, Load: r.Load, Target: r.Target, Tool: r.Tool,
-	}
 }
 
 func (f File) record(cell record.Cell) record.Record {

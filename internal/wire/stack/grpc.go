@@ -212,11 +212,11 @@ func (s *grpcServer[S, C]) RegisterService(desc *grpc.ServiceDesc, implementatio
 }
 
 func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr, error) {
-	if err := s.methods.Err(); err != nil {
-		return nil, fmt.Errorf("%s server: %w", s.adapter.Info.Name, err)
+	err := s.methods.Err()
+	if err == nil {
+		s.listener, err = s.plan.security.Listen(ctx, address, s.adapter.Protocol)
 	}
-	var err error
-	if s.listener, err = s.plan.security.Listen(ctx, address, s.adapter.Protocol); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%s server: %w", s.adapter.Info.Name, err)
 	}
 	options := s.plan.Ends.Server.Options()

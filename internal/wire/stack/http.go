@@ -29,8 +29,8 @@ type HTTPAdapter struct {
 	Info Info
 	// Plan reads a variant's options, except the options of TLS.
 	Plan func(*scenario.Options) HTTPPlan
-	// CheckKind is KindLimiter's, for all variants. Nil: the stack carries all kinds.
-	CheckKind func(Kind) error
+	// Refuses holds the errors of the kinds of call that the stack cannot carry.
+	Refuses map[Kind]error
 }
 
 // An HTTPPlan describes both ends of a variant.
@@ -98,10 +98,7 @@ func (s HTTPStack) ProtocolFor(v scenario.Variant) string {
 
 // CheckKind implements KindLimiter.
 func (s HTTPStack) CheckKind(v scenario.Variant, kind Kind) error {
-	if s.adapter.CheckKind == nil {
-		return CheckCallerKind(v, kind)
-	}
-	return cmp.Or(s.adapter.CheckKind(kind), CheckCallerKind(v, kind))
+	return cmp.Or(s.adapter.Refuses[kind], CheckCallerKind(v, kind))
 }
 
 // Settings implements SettingsReporter.

@@ -55,17 +55,11 @@ const (
 	collector  = "gogc"
 	smallLimit = "smallobject"
 	control    = "cc"
-)
 
-// The kinds of client.
-const (
-	sized = "sized"
+	sized = "sized" // of client
 	naive = scenario.NaiveClient
-)
 
-// The ways to manage the memory of received messages.
-const (
-	fresh  = "fresh"
+	fresh  = "fresh" // of messages
 	pooled = "pooled"
 )
 
@@ -101,13 +95,8 @@ func Check(v scenario.Variant) error {
 	if err != nil {
 		return err
 	}
-	if err := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, commonOf(v.Stack))).Err(); err != nil {
-		return err
-	}
-	if err := CheckConnection(v, scenario.Connection{}); err != nil {
-		return err
-	}
-	if err := checkPeer(v); err != nil {
+	known := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, commonOf(v.Stack)))
+	if err := cmp.Or(known.Err(), CheckConnection(v, scenario.Connection{}), checkPeer(v)); err != nil {
 		return err
 	}
 	// The stack's own checks of its values run here.
@@ -178,13 +167,7 @@ func parseCollector(text string) (any, error) {
 
 // SmallObject returns the bytes of Go's small objects for a variant's workers; 0: the default.
 func SmallObject(v scenario.Variant) int {
-	switch readCommon(v).Text(smallLimit) {
-	case "16KiB":
-		return 16 << 10
-	case "64KiB":
-		return 64 << 10
-	}
-	return 0
+	return map[string]int{"16KiB": 16 << 10, "64KiB": 64 << 10}[readCommon(v).Text(smallLimit)]
 }
 
 func readCommon(v scenario.Variant) *scenario.Options {
@@ -230,12 +213,9 @@ func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	if !foreign {
 		return nil
 	}
-	limit, err := InFlight(v)
-	if err != nil {
-		return err
-	}
+	limit, wrong := InFlight(v)
 	s, err := Find(v.Stack)
-	if err != nil {
+	if err := cmp.Or(wrong, err); err != nil {
 		return err
 	}
 	refuse := func(format string, args ...any) error {

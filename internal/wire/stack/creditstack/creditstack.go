@@ -46,30 +46,12 @@ var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[creditrpc.ServerOption,
 	ServerCredentials: creditrpc.Creds, ClientCredentials: creditrpc.WithTransportCredentials, Timed: timed,
 	Plan: func(_ scenario.Variant, o *scenario.Options) stack.GRPCPlan[creditrpc.ServerOption, creditrpc.ClientOption] {
 		return stack.GRPCPlan[creditrpc.ServerOption, creditrpc.ClientOption]{
-			Ends:      read(o).tuning(),
+			Ends:      tuned(o),
 			NewServer: func(options ...creditrpc.ServerOption) stack.GRPCLibrary { return creditrpc.NewServer(options...) },
 			Connect:   connect,
 		}
 	},
 })}
-
-type settings struct {
-	window, calls int // 0: the library's
-	alias         bool
-	spin          time.Duration // 0: the library's
-}
-
-func read(o *scenario.Options) settings {
-	own := settings{
-		window: scenario.Value[int](o, windowKey), calls: scenario.Value[int](o, callsKey),
-		alias: o.Text(aliasKey) == "on", spin: scenario.Value[time.Duration](o, spinKey),
-	}
-	const most = time.Second
-	if own.spin < 0 || own.spin > most {
-		o.Fail(fmt.Errorf("spin: want 0 to %v, found %v", most, own.spin))
-	}
-	return own
-}
 
 // connect makes a client of one connection.
 func connect(ctx context.Context, address string, dial stack.DialFunc, options ...creditrpc.ClientOption) (stack.Client, error) {
@@ -119,23 +101,30 @@ type (
 	clientOption = tuning.Option[creditrpc.ClientOption]
 )
 
-func (s settings) tuning() (ends tuning.Ends[creditrpc.ServerOption, creditrpc.ClientOption]) {
-	ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "4194304", Why: "one message limit for all stacks"},
+// tuned lists what is not creditrpc's default at both ends, with its options.
+func tuned(o *scenario.Options) (ends tuning.Ends[creditrpc.ServerOption, creditrpc.ClientOption]) {
+	server := func(name, value, library, key string, option creditrpc.ServerOption) {
+		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: name, Value: value, Default: library, Why: stack.WhyOption(key)}, option)
+	}
+	ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "4194304", Why: stack.WhyLimit},
 		serverOption{Name: "creditrpc.MaxReceive", Apply: creditrpc.MaxReceive(stack.MaxMessageBytes)},
 		clientOption{Name: "creditrpc.WithMaxReceive", Apply: creditrpc.WithMaxReceive(stack.MaxMessageBytes)})
-	if s.window > 0 {
-		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "creditrpc.Window", Value: strconv.Itoa(s.window), Default: "2097152", Why: "the variant's option window"}, creditrpc.Window(s.window))
+	if window := scenario.Value[int](o, windowKey); window > 0 {
+		server("creditrpc.Window", strconv.Itoa(window), "2097152", windowKey, creditrpc.Window(window))
 	}
-	if s.calls > 0 {
-		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "creditrpc.MaxCalls", Value: strconv.Itoa(s.calls), Default: "1024", Why: "the variant's option calls"}, creditrpc.MaxCalls(s.calls))
+	if calls := scenario.Value[int](o, callsKey); calls > 0 {
+		server("creditrpc.MaxCalls", strconv.Itoa(calls), "1024", callsKey, creditrpc.MaxCalls(calls))
 	}
-	if s.alias {
-		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: "creditrpc.AliasRequests", Value: "set", Default: "not set", Why: "the variant's option alias"}, creditrpc.AliasRequests())
+	if o.On(aliasKey) {
+		server("creditrpc.AliasRequests", "set", "not set", aliasKey, creditrpc.AliasRequests())
 	}
-	if s.spin > 0 {
-		ends.Add(tuning.Setting{Value: s.spin.String(), Default: "0s", Why: "the variant's option spin"},
-			serverOption{Name: "creditrpc.Spin", Apply: creditrpc.Spin(s.spin)},
-			clientOption{Name: "creditrpc.WithSpin", Apply: creditrpc.WithSpin(s.spin)})
+	const most = time.Second
+	if spin := scenario.Value[time.Duration](o, spinKey); spin < 0 || spin > most {
+		o.Fail(fmt.Errorf("spin: want 0 to %v, found %v", most, spin))
+	} else if spin > 0 {
+		ends.Add(tuning.Setting{Value: spin.String(), Default: "0s", Why: stack.WhyOption(spinKey)},
+			serverOption{Name: "creditrpc.Spin", Apply: creditrpc.Spin(spin)},
+			clientOption{Name: "creditrpc.WithSpin", Apply: creditrpc.WithSpin(spin)})
 	}
 	return ends
 }

@@ -57,7 +57,7 @@ func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if _, err := parseScript(v); err != nil {
 		return nil, err
 	}
-	return newServer(), nil
+	return &server{}, nil
 }
 
 // NewClient opens connections that it does not use, and answers by the script.
@@ -179,14 +179,8 @@ func corrupt(reply any) {
 type server struct {
 	stack.Methods // registered, and never called
 	listener      net.Listener
-	readers       sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool
-	conns  map[net.Conn]struct{}
+	conns         rpccall.Conns[drained]
 }
-
-func newServer() *server { return &server{conns: map[net.Conn]struct{}{}} }
 
 func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	err := s.Err()
@@ -200,42 +194,44 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 }
 
 func (s *server) Serve() error {
-	if err := rpccall.Accept(s.listener, nil, s.keep); !errors.Is(err, net.ErrClosed) {
+	err := rpccall.Accept(s.listener, nil, func(conn net.Conn) {
+		if !s.conns.Add(drained{conn, s}) {
+			_ = conn.Close()
+		}
+	})
+	if !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("fake server: %w", err)
 	}
 	return nil
-}
-
-func (s *server) keep(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = conn.Close()
-		return
-	}
-	s.conns[conn] = struct{}{}
-	s.readers.Go(func() {
-		_, _ = io.Copy(io.Discard, conn)
-		_ = conn.Close()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, conn)
-	})
 }
 
 // Shutdown is Close: no calls run in the server.
 func (s *server) Shutdown(context.Context) error { return s.Close() }
 
 func (s *server) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	for conn := range s.conns {
+	s.conns.Mu.Lock()
+	s.conns.Closed = true
+	for conn := range s.conns.Open {
 		_ = conn.Close()
 	}
-	s.mu.Unlock()
+	s.conns.Mu.Unlock()
 	if s.listener != nil {
 		_ = s.listener.Close()
 	}
-	s.readers.Wait()
+	s.conns.Running.Wait()
 	return nil
+}
+
+// drained is a connection that is read until either side ends it.
+type drained struct {
+	net.Conn
+	server *server
+}
+
+func (d drained) Start(running *sync.WaitGroup) {
+	running.Go(func() {
+		_, _ = io.Copy(io.Discard, d)
+		_ = d.Close()
+		d.server.conns.Remove(d)
+	})
 }

@@ -64,7 +64,7 @@ func TestBothEnds(t *testing.T) {
 func TestConnectionsOfTheirOwn(t *testing.T) {
 	const calls = 7
 	for _, text := range []string{"fake", "fake:fail-every=2"} {
-		server := newServer()
+		server := &server{}
 		address, err := server.Listen(t.Context(), "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestConnectionsOfTheirOwn(t *testing.T) {
 }
 
 func TestRegistrationIsChecked(t *testing.T) {
-	server := newServer()
+	server := &server{}
 	echo.Workload{}.Register(server, workload.Parameters{})
 	echo.Workload{}.Register(server, workload.Parameters{})
 	if _, err := server.Listen(t.Context(), "127.0.0.1:0"); err == nil {

@@ -35,24 +35,18 @@ type own = stack.GRPCStack[fastgrpc.ServerOption, fastgrpc.ClientOption]
 
 var _ stack.SettingsReporter = Stack{}
 
-// The options.
+// The options and their values.
 const (
-	endsKey  = "ends"
-	aliasKey = "alias"
-	codecKey = "codec"
-)
-
-// The ends that may be fastgrpc.
-const (
+	endsKey    = "ends" // that are fastgrpc
 	both       = "both"
 	clientOnly = "client"
 	serverOnly = "server"
-)
 
-// The codecs. The bytes on the wire are the same.
-const (
+	codecKey   = "codec" // the bytes on the wire are the same
 	codecProto = "proto"
 	codecVT    = "vt"
+
+	aliasKey = "alias"
 )
 
 // New makes the stack. other is the stack of the other end: `grpc`.

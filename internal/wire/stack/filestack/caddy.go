@@ -32,8 +32,7 @@ type caddy struct {
 	maker   http.Server
 	making  sync.WaitGroup
 	closing atomic.Bool
-	ended   chan struct{} // closed when the process has ended and failure is set
-	failure error
+	running context.Context // ends with the process, whose error is the cause
 }
 
 var (
@@ -132,11 +131,9 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 	if err := process.Start(); err != nil {
 		return nil, err
 	}
-	c.process, c.ended = process, make(chan struct{})
-	go func() { // ends with the process
-		c.failure = process.Wait()
-		close(c.ended)
-	}()
+	running, end := context.WithCancelCause(context.Background())
+	c.process, c.running = process, running
+	go func() { end(process.Wait()) }() // ends with the process
 	return listener.Addr(), nil
 }
 
@@ -146,13 +143,7 @@ const awaitAtMost = 10 * time.Second
 func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, awaitAtMost)
 	defer cancel()
-	go func() { // ends with ctx
-		select {
-		case <-c.ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(c.running, cancel)()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+bound.String()+"/", http.NoBody)
 	if err != nil {
 		return err
@@ -170,11 +161,11 @@ func (c *caddy) PID() int { return c.process.Process.Pid }
 func (*caddy) Program() string { return Caddy.String() }
 
 func (c *caddy) Serve() error {
-	<-c.ended
+	<-c.running.Done()
 	if c.closing.Load() {
 		return nil
 	}
-	return fmt.Errorf("file: caddy has ended unexpectedly: %w; the end of its output: %s", c.failure, c.output.String())
+	return fmt.Errorf("file: caddy has ended unexpectedly: %w; the end of its output: %s", context.Cause(c.running), c.output.String())
 }
 
 func (c *caddy) Shutdown(ctx context.Context) error {
@@ -182,7 +173,7 @@ func (c *caddy) Shutdown(ctx context.Context) error {
 	if c.process != nil {
 		_ = c.process.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-c.ended:
+		case <-c.running.Done():
 		case <-ctx.Done():
 		}
 	}
@@ -193,7 +184,7 @@ func (c *caddy) Close() error {
 	c.closing.Store(true)
 	if c.process != nil {
 		_ = c.process.Process.Kill() // fails if it has ended
-		<-c.ended
+		<-c.running.Done()
 	}
 	err := c.maker.Close()
 	c.making.Wait()

@@ -59,12 +59,7 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 			}),
 		}
 	},
-	CheckKind: func(kind stack.Kind) error {
-		if kind == stack.ServerStream {
-			return nil
-		}
-		return errOnlyServerStreams
-	},
+	Refuses: map[stack.Kind]error{stack.Unary: errOnlyServerStreams, stack.ClientStream: errOnlyServerStreams, stack.Bidi: errOnlyServerStreams},
 })}
 
 func (a adapter) NewServer(v scenario.Variant) (stack.Server, error) {

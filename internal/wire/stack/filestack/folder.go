@@ -24,16 +24,14 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// The limits of what clients can make a folder hold.
 const (
-	maxFiles     = 16
-	maxFileBytes = 1 << 30
+	// The limits of what clients can make a folder hold.
+	maxFiles        = 16
+	maxFileBytes    = 1 << 30
+	maxRequestBytes = 120 // must fit into a file's name
+
+	statusHeader = "Grpc-Status"
 )
-
-// maxRequestBytes is the longest request that fits into a file's name.
-const maxRequestBytes = 120
-
-const statusHeader = "Grpc-Status"
 
 // folder holds the answers to all requests, a file each. It serves the files, or makes them for Caddy.
 type folder struct {

@@ -24,17 +24,13 @@ const (
 	tiersKey   = "pool-tiers"
 	windowKey  = "window"
 	buffersKey = "buffers"
-)
 
-// The codecs. The bytes on the wire are the same.
-const (
+	// The codecs. The bytes on the wire are the same.
 	codecProto = "proto" // package proto, over grpc-go's memory pool
 	codecVT1   = "vt1"   // vtprotobuf's methods in the first codec interface
 	codecVT2   = "vt2"   // the same in the second, over the memory pool
-)
 
-// HTTP/2 has no larger window (RFC 9113, section 6.9.1); every connection has its own buffers.
-const (
+	// HTTP/2 has no larger window (RFC 9113, section 6.9.1); every connection has its own buffers.
 	maxWindowBytes = 1<<31 - 1
 	maxBufferBytes = 16 << 20
 )
@@ -49,20 +45,6 @@ func tuningOptions() []scenario.Option {
 	}
 }
 
-type changes struct {
-	codec           string
-	freshMemory     bool
-	tiers           *tiers // nil: grpc-go's own
-	window, buffers int    // 0: grpc-go's own
-}
-
-func readChanges(o *scenario.Options) changes {
-	return changes{
-		codec: o.Text(codecKey), freshMemory: !o.On(poolKey), tiers: scenario.Value[*tiers](o, tiersKey),
-		window: scenario.Value[int](o, windowKey), buffers: scenario.Value[int](o, buffersKey),
-	}
-}
-
 // Defaults of grpc-go, in its own words.
 const (
 	estimated = "65535, then as the bandwidth-delay product is estimated"
@@ -74,8 +56,8 @@ type (
 	clientOption = tuning.Option[grpc.DialOption]
 )
 
-// tuning lists the settings of both ends that are not grpc-go's default, with their options.
-func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
+// tuned lists the settings of both ends that are not grpc-go's default, with their options.
+func tuned(o *scenario.Options) (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
 	add := func(value any, library, why string, server serverOption, client clientOption) {
 		ends.Add(tuning.Setting{Value: fmt.Sprint(value), Default: library, Why: why}, server, client)
 	}
@@ -93,7 +75,7 @@ func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption])
 	addCall(stack.MaxMessageBytes, "2147483647", stack.WhyLimit,
 		serverOption{Name: "grpc.MaxSendMsgSize", Apply: grpc.MaxSendMsgSize(stack.MaxMessageBytes)},
 		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
-	switch c.codec {
+	switch o.Text(codecKey) {
 	case codecVT1:
 		addCall("vtprotobuf", "package proto", stack.WhyOption(codecKey),
 			serverOption{Name: "grpc.ForceServerCodec", Apply: grpc.ForceServerCodec(firstCodec{})}, "grpc.ForceCodec", grpc.ForceCodec(firstCodec{}))
@@ -101,17 +83,17 @@ func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption])
 		addCall("vtprotobuf", "package proto", stack.WhyOption(codecKey),
 			serverOption{Name: "grpc.ForceServerCodecV2", Apply: grpc.ForceServerCodecV2(newSecondCodec())}, "grpc.ForceCodecV2", grpc.ForceCodecV2(newSecondCodec()))
 	}
-	if c.freshMemory {
+	if !o.On(poolKey) {
 		add("none", "mem.DefaultBufferPool", stack.WhyOption(poolKey),
 			serverOption{Name: "grpc.experimental.BufferPool", Apply: experimental.BufferPool(mem.NopBufferPool{})},
 			clientOption{Name: "grpc.experimental.WithBufferPool", Apply: experimental.WithBufferPool(mem.NopBufferPool{})})
 	}
-	if c.tiers != nil {
+	if t := scenario.Value[*tiers](o, tiersKey); t != nil {
 		const name = "grpc.experimental.SetDefaultBufferPool"
-		add(c.tiers.text, "256/4KiB/16KiB/32KiB/1MiB", stack.WhyOption(tiersKey),
-			serverOption{Name: name, Apply: experimental.BufferPool(c.tiers.pool)}, clientOption{Name: name, Apply: experimental.WithBufferPool(c.tiers.pool)})
+		add(t.text, "256/4KiB/16KiB/32KiB/1MiB", stack.WhyOption(tiersKey),
+			serverOption{Name: name, Apply: experimental.BufferPool(t.pool)}, clientOption{Name: name, Apply: experimental.WithBufferPool(t.pool)})
 	}
-	if window := int32(c.window); window > 0 {
+	if window := int32(scenario.Value[int](o, windowKey)); window > 0 {
 		add(window, estimated, stack.WhyOption(windowKey),
 			serverOption{Name: "grpc.StaticStreamWindowSize", Apply: grpc.StaticStreamWindowSize(window)},
 			clientOption{Name: "grpc.WithStaticStreamWindowSize", Apply: grpc.WithStaticStreamWindowSize(window)})
@@ -119,13 +101,13 @@ func (c changes) tuning() (ends tuning.Ends[grpc.ServerOption, grpc.DialOption])
 			serverOption{Name: "grpc.StaticConnWindowSize", Apply: grpc.StaticConnWindowSize(window)},
 			clientOption{Name: "grpc.WithStaticConnWindowSize", Apply: grpc.WithStaticConnWindowSize(window)})
 	}
-	if c.buffers > 0 {
-		add(c.buffers, ioBuffer, stack.WhyOption(buffersKey),
-			serverOption{Name: "grpc.ReadBufferSize", Apply: grpc.ReadBufferSize(c.buffers)},
-			clientOption{Name: "grpc.WithReadBufferSize", Apply: grpc.WithReadBufferSize(c.buffers)})
-		add(c.buffers, ioBuffer, stack.WhyOption(buffersKey),
-			serverOption{Name: "grpc.WriteBufferSize", Apply: grpc.WriteBufferSize(c.buffers)},
-			clientOption{Name: "grpc.WithWriteBufferSize", Apply: grpc.WithWriteBufferSize(c.buffers)})
+	if size := scenario.Value[int](o, buffersKey); size > 0 {
+		add(size, ioBuffer, stack.WhyOption(buffersKey),
+			serverOption{Name: "grpc.ReadBufferSize", Apply: grpc.ReadBufferSize(size)},
+			clientOption{Name: "grpc.WithReadBufferSize", Apply: grpc.WithReadBufferSize(size)})
+		add(size, ioBuffer, stack.WhyOption(buffersKey),
+			serverOption{Name: "grpc.WriteBufferSize", Apply: grpc.WriteBufferSize(size)},
+			clientOption{Name: "grpc.WithWriteBufferSize", Apply: grpc.WithWriteBufferSize(size)})
 	}
 	return ends
 }

@@ -16,7 +16,7 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -61,18 +61,18 @@ var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[grpc.ServerOption, grpc
 })}
 
 func plan(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[grpc.ServerOption, grpc.DialOption] {
-	changed, connections := readChanges(o), scenario.Value[int](o, connectionsKey)
+	memory, connections := scenario.Value[*tiers](o, tiersKey), scenario.Value[int](o, connectionsKey)
 	if stack.Pooled(v) && (!stack.HasOwnClient(v) || connections > 0) {
 		o.Fail(errors.New("pool=auto chooses the connections of the stack's own client by itself: leave out conns and caller, or pool"))
 	}
 	return stack.GRPCPlan[grpc.ServerOption, grpc.DialOption]{
-		Ends: changed.tuning(), Settings: []tuning.Setting{dialerSetting}, Connections: connections,
+		Ends: tuned(o), Settings: []tuning.Setting{dialerSetting}, Connections: connections,
 		NewServer: func(options ...grpc.ServerOption) stack.GRPCLibrary {
-			changed.tiers.use()
+			memory.use()
 			return grpc.NewServer(options...)
 		},
 		Connect: func(ctx context.Context, address string, dial stack.DialFunc, options ...grpc.DialOption) (stack.Client, error) {
-			changed.tiers.use()
+			memory.use()
 			return connect(ctx, address, dial, options...)
 		},
 	}
@@ -86,10 +86,8 @@ var dialerSetting = tuning.Setting{
 // client is a grpc.ClientConn of one connection, with its last error: grpc-go keeps only its text.
 type client struct {
 	*grpc.ClientConn
-	open stack.DialFunc
-
-	mu     sync.Mutex
-	reason error
+	open   stack.DialFunc
+	reason atomic.Pointer[error]
 }
 
 // firstByte stops at the trailer too: for an answer of no more grpc-go reports nothing else.
@@ -119,22 +117,17 @@ func connect(ctx context.Context, target string, dial stack.DialFunc, options ..
 func (c *client) dial(ctx context.Context, address string) (net.Conn, error) {
 	opened, err := c.open(ctx, address)
 	if err != nil {
-		c.setLastError(err)
+		c.reason.Store(&err)
 		return nil, err
 	}
 	return &watchedConn{Conn: opened, client: c}, nil
 }
 
-func (c *client) setLastError(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reason = err
-}
-
 func (c *client) lastError() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.reason
+	if reason := c.reason.Load(); reason != nil {
+		return *reason
+	}
+	return nil
 }
 
 // await waits until the connection can carry calls, or fails, where grpc-go would try again.
@@ -211,7 +204,7 @@ type watchedConn struct {
 func (w *watchedConn) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if err != nil {
-		w.client.setLastError(err)
+		w.client.reason.Store(&err)
 	}
 	return n, err
 }

@@ -64,6 +64,10 @@ func options(e stack.Encryption) []scenario.Option {
 }
 
 func newStack(version httpwire.Version, info stack.Info) Stack {
+	refuses := map[stack.Kind]error{}
+	if version == httpwire.HTTP1 {
+		refuses[stack.Bidi] = errBidi
+	}
 	return Stack{stack.NewHTTPStack(stack.HTTPAdapter{
 		Info: info,
 		Plan: func(o *scenario.Options) stack.HTTPPlan {
@@ -78,11 +82,6 @@ func newStack(version httpwire.Version, info stack.Info) Stack {
 				Settings: stack.MessageLimit(int(codec.maxBytes)),
 			}
 		},
-		CheckKind: func(kind stack.Kind) error {
-			if kind == stack.Bidi && version == httpwire.HTTP1 {
-				return errBidi
-			}
-			return nil
-		},
+		Refuses: refuses,
 	})}
 }

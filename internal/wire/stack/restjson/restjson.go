@@ -62,19 +62,17 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 	},
 	Plan: plan,
-	CheckKind: func(kind stack.Kind) error {
-		if kind != stack.Unary {
-			return errStreams
-		}
-		return nil
-	},
+	Refuses: map[stack.Kind]error{stack.ClientStream: errStreams, stack.ServerStream: errStreams, stack.Bidi: errStreams},
 })}
 
 func plan(o *scenario.Options) stack.HTTPPlan {
-	version, codec, router := httpwire.HTTP1, codecOf(o), newMux
+	version, codec, router := httpwire.HTTP1, std, newMux
 	var settings []tuning.Setting
 	if o.Text(versionKey) == "2" {
 		version = httpwire.HTTP2
+	}
+	if o.Text(codecKey) == protoJSON.name {
+		codec = protoJSON
 	}
 	if o.Text(routerKey) == Gin {
 		router, settings = newGin, ginSettings()
@@ -93,13 +91,6 @@ func plan(o *scenario.Options) stack.HTTPPlan {
 			Side: tuning.Both, Name: "HTTP body limit", Value: strconv.Itoa(maxBodyBytes), Default: "no limit", Why: "what the largest message takes as JSON, whose bytes are in base64",
 		}),
 	}
-}
-
-func codecOf(o *scenario.Options) codec {
-	if o.Text(codecKey) == protoJSON.name {
-		return protoJSON
-	}
-	return std
 }
 
 // OnGin reports whether the variant runs on Gin.

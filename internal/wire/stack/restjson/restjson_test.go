@@ -31,7 +31,8 @@ func TestVariants(t *testing.T) {
 		"rest-json:http=2,json=protojson": {httpwire.HTTP2, "protojson", "shared"},
 	} {
 		o := stack.ReadOptions(Stack, parse(t, text))
-		if plan, codec := plan(o), codecOf(o); o.Err() != nil || plan.Version != want.version || codec.name != want.codec {
+		plan := plan(o)
+		if codec := plan.Client(nil).(*client).codec; o.Err() != nil || plan.Version != want.version || codec.name != want.codec {
 			t.Errorf("%s is read as %+v, %v, %v", text, plan, codec, o.Err())
 		}
 		if mode, _ := Stack.ConnectionFor(parse(t, text)); mode.String() != want.mode {

@@ -34,21 +34,18 @@ func checkLeaks(t testing.TB, s Subject) {
 	const calls, atOnce = 50, 5
 	r := start(t, s)
 	useAndClose(r, atOnce, atOnce) // what is made once and kept, by the runtime and by libraries
-	count := func() int { return goroutines(s.label).without(s.Idle).count }
-	goroutinesBefore := steady(count)
+	goroutinesBefore := steady(s.lasting)
 	descriptorsBefore := steady(func() int { return descriptors(t) })
 	useAndClose(r, calls, atOnce)
-	expectAtMost(t, "goroutines", goroutinesBefore, count)
+	expectAtMost(t, "goroutines", goroutinesBefore, s.lasting)
 	if s.Idle != "" { // the pool is bounded: a leak would be one goroutine per call
-		all := goroutines(s.label)
-		if idle := all.count - all.without(s.Idle).count; idle > calls/2 {
+		all, _ := goroutines(s.label, "")
+		if idle := all - s.lasting(); idle > calls/2 {
 			t.Errorf("%d goroutines of %s are kept after %d calls, %d at once", idle, s.Idle, calls, atOnce)
 		}
 	}
 	expectAtMost(t, "file descriptors", descriptorsBefore, func() int { return descriptors(t) })
-	if t.Failed() {
-		t.Logf("the goroutines:\n%s", strings.Join(goroutines(s.label).stacks, "\n\n"))
-	}
+	s.logFailure(t)
 }
 
 // expectAtMost waits for a count to come down. On UDP a server drops a client that gave up during
@@ -118,57 +115,51 @@ func runGuarded(t testing.TB, s Subject, c check) {
 	t.Cleanup(func() {
 		defer pprof.SetGoroutineLabels(context.Background())
 		const self = 1
-		if !eventually(t, func() bool { return goroutines(s.label).count <= self }) {
-			left := goroutines(s.label)
-			t.Errorf("%d goroutines were left behind:\n%s", left.count-self, strings.Join(left.stacks, "\n\n"))
+		var left int
+		var stacks []string
+		if !eventually(t, func() bool { left, stacks = goroutines(s.label, ""); return left <= self }) {
+			t.Errorf("%d goroutines were left behind:\n%s", left-self, strings.Join(stacks, "\n\n"))
 		}
 	})
 	c.run(t, s)
 }
 
-type census struct {
-	count  int
-	stacks []string
-}
-
-// goroutines returns those that carry the label, from the profile's text form: blocks divided by
-// empty lines, each "N @ addresses", its labels, its frames.
-func goroutines(label string) census {
+// goroutines returns those that carry the label, but for those in which the function except runs. It
+// reads the profile's text form: blocks divided by empty lines, each "N @ addresses", its labels,
+// its frames.
+func goroutines(label, except string) (count int, stacks []string) {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
 		panic(err) // a bytes.Buffer returns no error
 	}
 	mark := fmt.Sprintf("# labels: {%q:%q}", labelKey, label)
-	var c census
 	for block := range strings.SplitSeq(profile.String(), "\n\n") {
-		if !strings.Contains(block, mark) {
+		if !strings.Contains(block, mark) || except != "" && strings.Contains(block, except+"+") {
 			continue
 		}
 		if _, after, headed := strings.Cut(block, "goroutine profile: total"); headed {
 			_, block, _ = strings.Cut(after, "\n")
 		}
-		c.add(block)
-	}
-	return c
-}
-
-func (c *census) add(block string) {
-	number, _, _ := strings.Cut(block, " ")
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		panic("the goroutine profile does not have the form that this package reads: " + block)
-	}
-	c.count += n
-	c.stacks = append(c.stacks, block)
-}
-
-// without leaves out the goroutines in which a function runs; an empty name, none.
-func (c census) without(function string) census {
-	var rest census
-	for _, block := range c.stacks {
-		if function == "" || !strings.Contains(block, function+"+") {
-			rest.add(block)
+		number, _, _ := strings.Cut(block, " ")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			panic("the goroutine profile does not have the form that this package reads: " + block)
 		}
+		count += n
+		stacks = append(stacks, block)
 	}
-	return rest
+	return count, stacks
+}
+
+// lasting returns the number of a check's goroutines that a server does not pool.
+func (s Subject) lasting() int {
+	count, _ := goroutines(s.label, s.Idle)
+	return count
+}
+
+// logFailure shows the goroutines of a check that has failed.
+func (s Subject) logFailure(t testing.TB) {
+	if _, stacks := goroutines(s.label, ""); t.Failed() {
+		t.Logf("the goroutines:\n%s", strings.Join(stacks, "\n\n"))
+	}
 }

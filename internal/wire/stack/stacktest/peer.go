@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -244,8 +243,7 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 	r := start(t, s)
 	stub := r.stub()
 	expectEcho(t, stub, "before")
-	count := func() int { return goroutines(s.label).without(s.Idle).count }
-	before := steady(count) // without the mute one, which the server may not yet have begun to serve when it is counted
+	before := steady(s.lasting) // without the mute one, which the server may not yet have begun to serve when it is counted
 	mute, err := net.Dial(s.network(), r.address)
 	noError(t, "dial", err)
 	t.Cleanup(func() { _ = mute.Close() })
@@ -271,10 +269,8 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 	expectEcho(t, stub, "the same client")
 	expectFreshEcho(t, r, "a fresh client")
 	_ = mute.Close()
-	expectAtMost(t, "goroutines", before, count)
-	if t.Failed() {
-		t.Logf("the goroutines:\n%s", strings.Join(goroutines(s.label).stacks, "\n\n"))
-	}
+	expectAtMost(t, "goroutines", before, s.lasting)
+	s.logFailure(t)
 }
 
 func expectFreshEcho(t testing.TB, r *rig, body string) {

@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,17 +29,15 @@ type server struct {
 	draining atomic.Bool
 	handlers sync.WaitGroup // those with a goroutine of their own
 
-	mu       sync.Mutex
+	conns    rpccall.Conns[*serverConn] // its lock also guards:
 	listener stack.Listener
-	conns    map[*serverConn]struct{}
-	closed   bool
 	served   chan struct{} // closed when Serve returns; nil before it begins
 }
 
 var _ stack.TLSServer = (*server)(nil)
 
 func newServer(set settings) *server {
-	s := &server{settings: set, conns: map[*serverConn]struct{}{}}
+	s := &server{settings: set}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if set.gate > 0 {
 		s.gate = make(chan struct{}, set.gate)
@@ -58,8 +54,8 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
 	s.listener = listener
 	return listener.Addr(), nil
 }
@@ -80,17 +76,17 @@ func onlyUnary(methods []*stack.Method) (only *stack.Method) {
 }
 
 func (s *server) Serve() error {
-	s.mu.Lock()
+	s.conns.Mu.Lock()
 	listener := s.listener
-	if listener.Listener == nil || s.closed {
-		s.mu.Unlock()
+	if listener.Listener == nil || s.conns.Closed {
+		s.conns.Mu.Unlock()
 		if listener.Listener == nil {
 			return errors.New("serve: the server does not listen: call Listen first")
 		}
 		return nil
 	}
 	s.served = make(chan struct{})
-	s.mu.Unlock()
+	s.conns.Mu.Unlock()
 	defer close(s.served)
 
 	var closer sync.WaitGroup
@@ -105,24 +101,12 @@ func (s *server) Serve() error {
 }
 
 func (s *server) startConn(raw net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.draining.Load() {
-		_ = raw.Close()
-		return
-	}
 	if s.listener.TLS != nil && s.settings.security.Handshakes == 0 {
 		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener did
 	}
-	c := newServerConn(s, raw)
-	s.conns[c] = struct{}{}
-	go c.serve()
-}
-
-func (s *server) remove(c *serverConn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
+	if !s.conns.Add(newServerConn(s, raw)) {
+		_ = raw.Close()
+	}
 }
 
 func (s *server) Shutdown(ctx context.Context) error {
@@ -153,10 +137,9 @@ func (s *server) Shutdown(ctx context.Context) error {
 // Close ends all connections, and then the handlers' contexts.
 func (s *server) Close() error {
 	conns := s.stopListening()
-	s.mu.Lock()
-	s.closed = true
+	s.conns.Mu.Lock()
 	served := s.served
-	s.mu.Unlock()
+	s.conns.Mu.Unlock()
 	inHandler := map[*serverConn]bool{}
 	for _, c := range conns {
 		inHandler[c] = c.phase.Swap(closed) == handling
@@ -174,14 +157,15 @@ func (s *server) Close() error {
 	return nil
 }
 
-// stopListening closes the listener and returns the open connections.
+// stopListening refuses further connections and returns the open ones.
 func (s *server) stopListening() []*serverConn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
 	if s.listener.Listener != nil {
 		_ = s.listener.Close()
 	}
-	return slices.Collect(maps.Keys(s.conns))
+	s.conns.Closed = true
+	return s.conns.All()
 }
 
 // closeStalledUntil calls closeStalled at every stallInterval until done is closed.
@@ -200,9 +184,9 @@ func (s *server) closeStalledUntil(done <-chan struct{}) {
 
 // closeStalled closes the connections whose peers have moved no byte of a frame since its last call.
 func (s *server) closeStalled() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	for c := range s.conns.Open {
 		reading, writing := c.readWait.stalled(), c.writeWait.stalled()
 		if reading || writing {
 			_ = c.raw.Close()

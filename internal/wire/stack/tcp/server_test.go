@@ -24,9 +24,9 @@ func eventually(t *testing.T, what string, so func() bool) {
 }
 
 func connectionsOf(s *server) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	return len(s.conns.Open)
 }
 
 // awaitConnections waits until the server has want connections.
@@ -87,10 +87,10 @@ func TestSlowPeersAreServed(t *testing.T) {
 	conn := dialRaw(t, serve(t, s))
 	awaitConnections(t, s, 1)
 	var served *serverConn
-	s.mu.Lock()
-	for served = range s.conns { // the only one
+	s.conns.Mu.Lock()
+	for served = range s.conns.Open { // the only one
 	}
-	s.mu.Unlock()
+	s.conns.Mu.Unlock()
 	in := &echopb.Payload{Data: make([]byte, 60)}
 	frame := must(appendPlain(nil, in))
 	for i, b := range frame[:len(frame)-1] {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,10 +71,13 @@ func newServerConn(s *server, raw net.Conn) *serverConn {
 	return c
 }
 
+// Start implements rpccall.Conn.
+func (c *serverConn) Start(running *sync.WaitGroup) { running.Go(c.serve) }
+
 // serve reads the connection until it ends.
 func (c *serverConn) serve() {
 	defer close(c.done)
-	defer c.server.remove(c)
+	defer c.server.conns.Remove(c)
 	defer c.leaveGate()
 	defer c.cancel()
 	defer func() { _ = c.raw.Close() }()
