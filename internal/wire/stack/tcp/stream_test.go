@@ -95,17 +95,19 @@ func TestStreamRunsAhead(t *testing.T) {
 // deaf ends a stream without having read from it.
 type deaf struct {
 	testpb.UnimplementedTestServiceServer
+	unread  chan chan []byte // gets each stream's messages
 	release chan struct{}
 }
 
-func (d deaf) ClientStream(grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+func (d deaf) ClientStream(stream grpc.ClientStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+	d.unread <- stream.(*grpc.GenericServerStream[testpb.TestRequest, testpb.TestResponse]).ServerStream.(serverStream).messages
 	<-d.release
 	return status.Error(codes.Aborted, "not listening")
 }
 
 // Messages that a handler left unread do not disturb the next call.
 func TestUnreadMessagesAreDropped(t *testing.T) {
-	service := deaf{release: make(chan struct{})}
+	service := deaf{unread: make(chan chan []byte, 2), release: make(chan struct{})}
 	server := newServer(settings{})
 	testpb.RegisterTestServiceServer(server, service)
 	dialer := &conn.Dialer{}
@@ -125,7 +127,8 @@ func TestUnreadMessagesAreDropped(t *testing.T) {
 			_ = stream.Send(&testpb.TestRequest{Body: []byte("x")})
 		}
 		if turn == 0 {
-			time.Sleep(20 * time.Millisecond) // the server's reader waits for the handler by now
+			unread := <-service.unread
+			eventually(t, "the window is full", func() bool { return len(unread) == cap(unread) })
 			close(service.release)
 		}
 		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.Aborted {
