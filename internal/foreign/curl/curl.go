@@ -193,16 +193,9 @@ func misfitGlob(c *flags.Command) bool {
 
 // data returns the rule that keeps a piece of the body: its flag and its text.
 func data(flag string) flags.Rule {
-	page := flags.Code("-d")
-	switch flag {
-	case "-d", "--data-binary":
-		page += ", or " + flags.Code("-D FILE") + " for @FILE"
-	case "--json":
-		page += " with " + flags.Code("-T application/json")
-	case "--data-urlencode":
-		page += ", encoded"
-	}
-	return flags.By(page, func(c *flags.Command, value string) error {
+	file := ", or " + flags.Code("-D FILE") + " for @FILE"
+	page := map[string]string{"-d": file, "--data-binary": file, "--json": " with " + flags.Code("-T application/json"), "--data-urlencode": ", encoded"}
+	return flags.By(flags.Code("-d")+page[flag], func(c *flags.Command, value string) error {
 		c.Keep("data", flag+" "+value)
 		return nil
 	})

@@ -214,8 +214,11 @@ func (c *Command) PerClient(flag, each string) {
 	c.Note("%s %s is the rate of each client: with %d clients that is --rps %s", flag, each, c.clients(), total)
 }
 
-// Spread makes each client's connection carry several calls at once.
+// Spread makes each client's connection carry several calls at once, if each says how many.
 func (c *Command) Spread(flag, each string) error {
+	if each == "" {
+		return nil
+	}
 	n, err := strconv.Atoi(each)
 	clients := c.clients()
 	if err != nil || n < 1 || n > math.MaxInt32/clients {

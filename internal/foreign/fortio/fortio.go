@@ -114,10 +114,8 @@ func settle(c *flags.Command) error {
 		c.Note("-t %s is left out: with -n fortio ends by that alone", c.Get("-z"))
 		c.Unset("-z")
 	}
-	if streams := c.Last("-s"); streams != "" {
-		if err := c.Spread("-s", streams); err != nil {
-			return err
-		}
+	if err := c.Spread("-s", c.Last("-s")); err != nil {
+		return err
 	}
 	if len(c.Kept("-grpc"))+len(c.Kept("-ping")) > 0 {
 		return settleGRPC(c)

@@ -4,6 +4,7 @@ package ghz
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -223,12 +224,9 @@ func settleFormat(c *flags.Command) error {
 			return fmt.Errorf("-O %s -o %s of ghz: write --json > %s", format, flags.Excerpt(output), flags.Excerpt(output))
 		}
 		return nil
-	case "html":
-		return fmt.Errorf("-O html of ghz: run with -o DIR, then wirelab report DIR writes DIR/report.html")
-	case "csv":
-		return fmt.Errorf("-O csv of ghz: run with -o DIR, then wirelab export DIR --format csv")
 	}
-	return fmt.Errorf("-O %s of ghz: give --json, or --metrics :9090 to serve figures during the run", flags.Excerpt(format))
+	instead := map[string]string{"html": "run with -o DIR, then wirelab report DIR writes DIR/report.html", "csv": "run with -o DIR, then wirelab export DIR --format csv"}
+	return fmt.Errorf("-O %s of ghz: %s", flags.Excerpt(format), cmp.Or(instead[format], "give --json, or --metrics :9090 to serve figures during the run"))
 }
 
 var program = generator.Program{Name: "ghz", Package: "github.com/bojand/ghz/cmd/ghz", Version: "v0.93.0"}

@@ -125,16 +125,18 @@ func explain(err error, m proto.Message) error {
 	}
 	// encoding/json has no type for this error.
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return fmt.Errorf("unknown field %s; %s", quoted, spelling.Suggest(strings.Trim(quoted, `"`), fieldNames(m)))
+		return fmt.Errorf("unknown field %s; %s", quoted, spelling.Suggest(strings.Trim(quoted, `"`), fieldNames(m, func(protoreflect.FieldDescriptor) bool { return false })))
 	}
 	return err
 }
 
-func fieldNames(m proto.Message) []string {
+// fieldNames returns the names of the fields but for those that skip reports.
+func fieldNames(m proto.Message, skip func(protoreflect.FieldDescriptor) bool) (names []string) {
 	fields := m.ProtoReflect().Descriptor().Fields()
-	names := make([]string, fields.Len())
-	for i := range names {
-		names[i] = string(fields.Get(i).Name())
+	for i := range fields.Len() {
+		if !skip(fields.Get(i)) {
+			names = append(names, string(fields.Get(i).Name()))
+		}
 	}
 	return names
 }
@@ -198,7 +200,7 @@ func fill(r route.Route, request proto.Message, inPath func(string) string, quer
 	for name, values := range query {
 		field := fields.ByName(protoreflect.Name(name))
 		if field == nil || r.Takes(field) {
-			return fmt.Errorf("query: unknown field %q; %s", name, spelling.Suggest(name, queryNames(r, fields)))
+			return fmt.Errorf("query: unknown field %q; %s", name, spelling.Suggest(name, fieldNames(request, r.Takes)))
 		}
 		value, err := parseField(field, values)
 		if err != nil {
@@ -207,16 +209,6 @@ func fill(r route.Route, request proto.Message, inPath func(string) string, quer
 		message.Set(field, value)
 	}
 	return nil
-}
-
-func queryNames(r route.Route, fields protoreflect.FieldDescriptors) []string {
-	var names []string
-	for i := range fields.Len() {
-		if !r.Takes(fields.Get(i)) {
-			names = append(names, string(fields.Get(i).Name()))
-		}
-	}
-	return names
 }
 
 func parseField(field protoreflect.FieldDescriptor, values []string) (protoreflect.Value, error) {

@@ -61,7 +61,7 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 			{Key: routerKey, Values: []string{netHTTP, Gin}, Default: netHTTP, Help: "what finds the route of a request. std: net/http; gin: Gin, in programs built with the tag gin, as `make build` does"},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 	},
-	Plan: plan,
+	Plan:    plan,
 	Refuses: map[stack.Kind]error{stack.ClientStream: errStreams, stack.ServerStream: errStreams, stack.Bidi: errStreams},
 })}
 

@@ -57,7 +57,7 @@ func startCall(ctx context.Context, r *rig, stub testpb.TestServiceClient, long 
 		_, err := stub.Unary(ctx, &testpb.TestRequest{SleepNs: int64(long)})
 		ended <- err
 	}()
-	r.awaitRunning()
+	await(r.t, r.service.running, "the call did not reach the handler")
 	return ended
 }
 

@@ -87,12 +87,6 @@ func (r *rig) stub() testpb.TestServiceClient {
 	return testpb.NewTestServiceClient(r.dial())
 }
 
-// awaitRunning waits until a handler has begun to pause.
-func (r *rig) awaitRunning() {
-	r.t.Helper()
-	await(r.t, r.service.running, "the call did not reach the handler")
-}
-
 // awaitEnded waits until the context of a handler has ended early.
 func (r *rig) awaitEnded() {
 	r.t.Helper()
@@ -130,12 +124,10 @@ func (s Subject) target(t stack.Target) stack.Target {
 
 // bounded returns the context of a call that should end by itself, to stop a check that hangs.
 func bounded(t testing.TB) context.Context {
-	t.Helper()
 	return within(t, 2*patience)
 }
 
 func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
@@ -175,7 +167,6 @@ func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
 
 // eventually asks until the answer is yes, or until it has waited long enough.
 func eventually(t testing.TB, isSo func() bool) bool {
-	t.Helper()
 	const longest = 50 * time.Millisecond
 	begin := time.Now()
 	for wait := time.Millisecond; !isSo(); wait = min(2*wait, longest) {

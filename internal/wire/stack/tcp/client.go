@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	rpccall "wirelab.dev/rpc/call"
@@ -101,7 +102,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	if c.clock != nil {
 		raw = &firstByte{Conn: raw, clock: c.clock}
 	}
-	conn := newClientConn(raw, c.settings.pooled.client)
+	conn := newClientConn(raw, c.settings.pooledAt(tuning.Client))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if isClosed(c.closed) {
@@ -240,7 +241,7 @@ func (c *clientConn) reportFraming(dialer *conn.Dialer) {
 
 // callPlain makes a call in the plain framing.
 func (c *clientConn) callPlain(args, reply any, limit int) error {
-	frame, err := appendPlain(c.reader.buffers.get(), args)
+	frame, err := appendFrame(c.reader.buffers.get(), kindPlain, args)
 	if err != nil {
 		return err
 	}
@@ -272,7 +273,7 @@ func (c *clientConn) call(head callHead, args, reply any, opts callOptions) erro
 	if err != nil {
 		return err
 	}
-	if frame, err = appendMessage(frame, args); err != nil {
+	if frame, err = appendFrame(frame, kindMessage, args); err != nil {
 		return err
 	}
 	c.reusable = false

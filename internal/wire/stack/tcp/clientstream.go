@@ -87,7 +87,7 @@ func (s *clientStream) SendMsg(m any) error {
 	if begin == nil {
 		begin = s.conn.reader.buffers.get()
 	}
-	frame, err := appendMessage(begin, m)
+	frame, err := appendFrame(begin, kindMessage, m)
 	if err != nil {
 		return s.fail(err)
 	}

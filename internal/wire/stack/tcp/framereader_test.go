@@ -50,7 +50,7 @@ func TestFrameReaderJoinsPieces(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), firstClaimBytes/8)
 	want := &echopb.Payload{Data: body}
 	for _, pooled := range []bool{false, true} {
-		frame := must(appendPlain(nil, want))
+		frame := must(appendFrame(nil, kindPlain, want))
 		p := newServerParser()
 		in := newFrameReader(&slow{rest: append(frame, frame...)}, &p, pooled)
 		for range 2 {

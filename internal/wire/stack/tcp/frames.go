@@ -30,8 +30,9 @@ type frameReader struct {
 }
 
 func newFrameReader(conn io.Reader, p *parser, pooled bool) *frameReader {
-	r := &frameReader{source: conn, parser: p, buffers: newBufferPool(pooled)}
+	r := &frameReader{source: conn, parser: p}
 	if pooled {
+		r.buffers = make(bufferPool, pooledBuffers)
 		r.buffer()
 	}
 	return r
@@ -104,13 +105,6 @@ type bufferPool chan []byte
 // pooledBuffers is the most buffers that a connection uses at once: the stream's window, one being
 // read, one being written and one held by the handler.
 const pooledBuffers = streamWindow + 3
-
-func newBufferPool(pooled bool) bufferPool {
-	if !pooled {
-		return nil
-	}
-	return make(bufferPool, pooledBuffers)
-}
 
 // get returns an empty buffer, which may be nil.
 func (p bufferPool) get() []byte {

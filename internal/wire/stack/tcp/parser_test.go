@@ -59,10 +59,10 @@ func walk(t *testing.T, p *parser, data []byte, see func(event)) {
 // FuzzServer checks that the events of any input come in a valid order, and that a
 // head that can be parsed can be encoded again.
 func FuzzServer(f *testing.F) {
-	plain := must(appendPlain(nil, samplePayload))
+	plain := must(appendFrame(nil, kindPlain, samplePayload))
 	f.Add(append(plain, plain...))
 	call := must(appendCall(nil, sampleHead))
-	call = appendHalfClose(must(appendMessage(call, samplePayload)))
+	call = appendHalfClose(must(appendFrame(call, kindMessage, samplePayload)))
 	f.Add(call)
 	f.Add(append(call, plain...))
 	f.Add(appendHalfClose(must(appendCall(nil, callHead{method: "/a/B"}))))
@@ -113,10 +113,10 @@ func checkHeadRoundTrip(t *testing.T, body []byte) {
 // FuzzClient checks the same for answers. The first byte chooses the framing.
 func FuzzClient(f *testing.F) {
 	const inPlain, inFrames = 0, 1
-	f.Add(append([]byte{inPlain}, must(appendPlain(nil, samplePayload))...))
+	f.Add(append([]byte{inPlain}, must(appendFrame(nil, kindPlain, samplePayload))...))
 	f.Add(appendPlainFailure([]byte{inPlain}, sampleStatus))
 	answer := must(appendHead([]byte{inFrames}, sampleHead.metadata))
-	answer = must(appendMessage(answer, samplePayload))
+	answer = must(appendFrame(answer, kindMessage, samplePayload))
 	f.Add(appendEnd(answer, nil, sampleHead.metadata))
 	f.Add(appendEnd([]byte{inFrames}, sampleStatus, nil))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -72,7 +72,7 @@ func TestStalledPeersAreDisconnected(t *testing.T) {
 	deaf := dialRaw(t, address)
 	awaitConnections(t, s, 2)
 	// The answer fills every buffer on the way.
-	write(t, deaf, must(appendPlain(nil, &echopb.Payload{Data: make([]byte, 15<<20)})))
+	write(t, deaf, must(appendFrame(nil, kindPlain, &echopb.Payload{Data: make([]byte, 15<<20)})))
 	<-service.called
 	checkUntilOneIsLeft()
 
@@ -92,7 +92,7 @@ func TestSlowPeersAreServed(t *testing.T) {
 	}
 	s.conns.Mu.Unlock()
 	in := &echopb.Payload{Data: make([]byte, 60)}
-	frame := must(appendPlain(nil, in))
+	frame := must(appendFrame(nil, kindPlain, in))
 	for i, b := range frame[:len(frame)-1] {
 		before := served.readWait.number.Load()
 		write(t, conn, []byte{b})

@@ -138,7 +138,7 @@ func (k *call) answerUnary() {
 
 	frame, headErr := k.appendHead(buffers.get(), ifAny)
 	if err = cmp.Or(err, headErr); err == nil {
-		frame, err = appendMessage(frame, reply)
+		frame, err = appendFrame(frame, kindMessage, reply)
 	}
 	k.finish(frame, rpccall.StatusOf(err))
 }
@@ -202,7 +202,7 @@ func (s serverStream) SendMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	if frame, err = appendMessage(frame, m); err != nil {
+	if frame, err = appendFrame(frame, kindMessage, m); err != nil {
 		return err
 	}
 	return s.send(frame)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/wire/conn"
 	rpccall "wirelab.dev/rpc/call"
 )
@@ -60,7 +61,7 @@ type serverConn struct {
 
 func newServerConn(s *server, raw net.Conn) *serverConn {
 	c := &serverConn{server: s, raw: raw, parser: newServerParser(), done: make(chan struct{})}
-	c.reader = newFrameReader(raw, &c.parser, s.settings.pooled.server)
+	c.reader = newFrameReader(raw, &c.parser, s.settings.pooledAt(tuning.Server))
 	c.reader.wait = &c.readWait
 	ctx := peer.NewContext(s.ctx, &peer.Peer{Addr: raw.RemoteAddr(), LocalAddr: raw.LocalAddr()})
 	c.ctx, c.cancel = context.WithCancel(ctx)
@@ -192,7 +193,7 @@ func (c *serverConn) plainAnswer(frame []byte) []byte {
 	}
 	reply, err := only.Unary.Handler(only.Service, c.plainCtx, c.decode, nil)
 	if err == nil {
-		frame, err = appendPlain(frame, reply)
+		frame, err = appendFrame(frame, kindPlain, reply)
 	}
 	if err != nil {
 		return appendPlainFailure(frame, rpccall.StatusOf(err))

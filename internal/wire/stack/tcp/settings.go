@@ -30,21 +30,13 @@ const (
 // settings are a variant's options after parsing.
 type settings struct {
 	framing  string
-	pooled   struct{ client, server bool }
-	gate     int // calls at a time at the server; 0: any number
+	pooled   string // the ends that use the memory of frames again, as tuning names them
+	gate     int    // calls at a time at the server; 0: any number
 	security stack.Security
 }
 
-// pooledAt returns the ends at which the memory of frames is used again.
-func (s settings) pooledAt() (side string, pooled bool) {
-	switch {
-	case s.pooled.client && s.pooled.server:
-		return tuning.Both, true
-	case s.pooled.client:
-		return tuning.Client, true
-	}
-	return tuning.Server, s.pooled.server
-}
+// pooledAt reports whether an end, the server or the client, uses the memory of frames again.
+func (s settings) pooledAt(end string) bool { return s.pooled == end || s.pooled == tuning.Both }
 
 // An unsupportedError names what the plain framing lacks. Its gRPC status is Unimplemented.
 type unsupportedError struct{ reason string }

@@ -112,11 +112,11 @@ func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, e
 		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not stay for ever"},
 		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer must not look like one that has stopped reading"},
 	)
-	if side, pooled := set.pooledAt(); pooled {
-		all = append(all, tuning.Setting{Side: side, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: "the variant's option buffers"})
+	if set.pooled != "" {
+		all = append(all, tuning.Setting{Side: set.pooled, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: stack.WhyOption(buffersKey)})
 	}
 	if set.gate > 0 {
-		all = append(all, tuning.Setting{Side: tuning.Server, Name: "calls taken in at a time", Value: strconv.Itoa(set.gate), Default: "no limit", Why: "the variant's option gate"})
+		all = append(all, tuning.Setting{Side: tuning.Server, Name: "calls taken in at a time", Value: strconv.Itoa(set.gate), Default: "no limit", Why: stack.WhyOption(gateKey)})
 	}
 	return all, nil
 }
@@ -124,8 +124,6 @@ func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, e
 func (s Stack) settings(v scenario.Variant) (settings, error) {
 	o := stack.ReadOptions(s, v)
 	set := settings{framing: o.Text(framingKey), gate: scenario.Value[int](o, gateKey), security: stack.SecurityOf(o)}
-	buffers := o.Text(buffersKey)
-	set.pooled.client = buffers == buffersPooled || buffers == buffersPooledClient
-	set.pooled.server = buffers == buffersPooled || buffers == buffersPooledServer
+	set.pooled = map[string]string{buffersPooled: tuning.Both, buffersPooledClient: tuning.Client, buffersPooledServer: tuning.Server}[o.Text(buffersKey)]
 	return set, o.Err()
 }

@@ -27,6 +27,7 @@ const (
 	// failedBit in the length of a plain answer says that the answer is a status.
 	failedBit = 1 << 31
 
+	kindPlain   = 0 // of the plain framing, whose frames have no kind
 	kindHead    = 'H'
 	kindMessage = 'M'
 	kindEnd     = 'E'
@@ -38,15 +39,7 @@ const (
 
 var marshalling = proto.MarshalOptions{UseCachedSize: true}
 
-// appendPlain appends a message's frame in the plain framing. On an error dst holds nothing new.
-func appendPlain(dst []byte, message any) ([]byte, error) { return appendFrame(dst, 0, message) }
-
-// appendMessage appends a message's frame in the calls framing. On an error dst holds nothing new.
-func appendMessage(dst []byte, message any) ([]byte, error) {
-	return appendFrame(dst, kindMessage, message)
-}
-
-// appendFrame appends a message's frame. Kind 0 means the plain framing, whose frames have none.
+// appendFrame appends a message's frame of the kind. On an error dst holds nothing new.
 func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -57,7 +50,7 @@ func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 		return dst, status.Errorf(codes.ResourceExhausted, "message of %d bytes, the limit is %d", size, stack.MaxMessageBytes)
 	}
 	frame := slices.Grow(dst, frameHeadBytes+size)
-	if kind != 0 {
+	if kind != kindPlain {
 		frame = append(frame, kind)
 	}
 	frame = binary.BigEndian.AppendUint32(frame, uint32(size))
