@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // An Option is a flag of a tool, and what it becomes.
@@ -222,15 +224,12 @@ func isAt(value string) bool { return value == "@" }
 
 // same returns rows for flags that stay as they are.
 func same(value Shape, names string) []Option {
-	options := []Option{}
-	for name := range strings.FieldsSeq(names) {
-		rule := To(name)
+	return lists.Map(strings.Fields(names), func(name string) Option {
 		if value.takes == nothing {
-			rule = On(name)
+			return Option{name, value, On(name)}
 		}
-		options = append(options, Option{name, value, rule})
-	}
-	return options
+		return Option{name, value, To(name)}
+	})
 }
 
 // isBareGRPC reports whether the line calls gRPC at an address without a scheme.

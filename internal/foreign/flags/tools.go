@@ -26,6 +26,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // Tools lists the tools that are read. If several fit a line equally well, Typed takes the first,
@@ -33,13 +35,7 @@ import (
 type Tools []*Tool
 
 // Names returns the names of the tools.
-func (all Tools) Names() []string {
-	names := make([]string, len(all))
-	for i, t := range all {
-		names[i] = t.Name
-	}
-	return names
-}
+func (all Tools) Names() []string { return lists.Map(all, func(t *Tool) string { return t.Name }) }
 
 func (all Tools) named(name string) *Tool {
 	i := slices.IndexFunc(all, func(t *Tool) bool { return t.Name == name })

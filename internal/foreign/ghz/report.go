@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/foreign/summary"
@@ -92,11 +93,7 @@ func valueFlag(key string, value any) ([]string, error) {
 			text = time.Duration(v).String() // nanoseconds, in a report
 		}
 	case []any:
-		parts := []string{}
-		for _, part := range v {
-			parts = append(parts, fmt.Sprint(part))
-		}
-		text = strings.Join(parts, ",")
+		text = strings.Join(lists.Map(v, func(part any) string { return fmt.Sprint(part) }), ",")
 	default:
 		return nil, errors.New("an object is no value of a flag")
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/foreign/summary"
@@ -54,8 +55,8 @@ func readFile(text string) ([]string, error) {
 	}
 	words, urls := loadFlags(&report), []string{}
 	for _, name := range slices.Sorted(maps.Keys(report.Metrics)) {
-		if found := taggedURL.FindStringSubmatch(name); len(found) > 1 && !slices.Contains(urls, found[1]) {
-			urls = append(urls, found[1])
+		if found := taggedURL.FindStringSubmatch(name); len(found) > 1 {
+			urls = lists.AppendNew(urls, found[1])
 		}
 	}
 	if len(urls) == 1 {

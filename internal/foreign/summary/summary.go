@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 
 	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -94,10 +96,7 @@ func (all Formats) Read(data []byte) (*Result, error) {
 }
 
 func (all Formats) wanted() string {
-	texts := make([]string, len(all))
-	for i, format := range all {
-		texts[i] = fmt.Sprintf("%s (%s)", format.Tool, format.Makes)
-	}
+	texts := lists.Map(all, func(f Format) string { return fmt.Sprintf("%s (%s)", f.Tool, f.Makes) })
 	return "want the JSON summary of one of " + strings.Join(texts, ", ")
 }
 
@@ -115,11 +114,7 @@ func describe(data []byte, err error) string {
 
 func nameMembers(members Object) string {
 	const shown, longest = 5, 40
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, fmt.Sprintf("%q", excerpt.Start(name, longest)))
-	}
-	slices.Sort(names)
+	names := lists.Map(slices.Sorted(maps.Keys(members)), func(name string) string { return fmt.Sprintf("%q", excerpt.Start(name, longest)) })
 	switch more := len(names) - shown; {
 	case len(names) == 0:
 		return "no members"
@@ -277,9 +272,7 @@ func Manifest(records []record.Record) record.Manifest {
 		Trials: len(records), Scenario: nothing, Declarations: nothing, Host: nothing,
 	}
 	for _, r := range records {
-		if !slices.Contains(tools, r.Foreign.Tool) {
-			tools = append(tools, r.Foreign.Tool)
-		}
+		tools = lists.AppendNew(tools, r.Foreign.Tool)
 		if !r.Started.IsZero() && (started.IsZero() || r.Started.Before(started)) {
 			started = r.Started
 		}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/rpc/chanpool"
@@ -97,11 +98,7 @@ func (t *roundRobin) NewStream(ctx context.Context, desc *grpc.StreamDesc, metho
 }
 
 func (t *roundRobin) Close() error {
-	var errs []error
-	for _, one := range t.All {
-		errs = append(errs, one.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(t.All, Client.Close)...)
 }
 
 // FirstByte measures the time from a call's beginning until its answer begins: as a stats.Handler,

@@ -1,22 +1,18 @@
-// Package stack defines the interface between a service and the wire that carries
-// its calls, and holds what several stacks share.
+// Package stack defines the interface between a service and the wire that carries its calls, and
+// holds what several stacks share.
 //
-// A service is an ordinary generated gRPC service. A stack's server is the
-// grpc.ServiceRegistrar that the service is registered with; its client is the
-// grpc.ClientConnInterface of the generated stubs. A workload is therefore written
-// once and runs over every stack. Two measured cells differ only by what their
-// variants' names say.
+// A service is an ordinary generated gRPC service. A stack's server is the grpc.ServiceRegistrar
+// that it is registered with; its client is the grpc.ClientConnInterface of the generated stubs.
+// A workload is therefore written once and runs over every stack. Two measured cells differ only
+// by what their variants' names say.
 //
-// A call is set up in these steps:
-//
-//  1. A Variant (the stack's name and its options) is checked against the options
-//     of the stack's Info.
+//  1. A Variant (the stack's name and its options) is checked against the stack's Info.
 //  2. NewServer and NewClient turn the variant into the two ends.
 //  3. The server's process registers the services, listens and serves.
 //  4. The client's process dials and makes calls.
 //
-// This package and its adapters must not know when calls are sent (package load),
-// what the messages mean (package workload), or that anything is measured.
+// This package and its adapters must not know when calls are sent (package load), what the
+// messages mean (package workload), or that anything is measured.
 package stack
 
 import (

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/conn"
@@ -78,14 +79,12 @@ func Common() []scenario.Option {
 
 // Find returns the stack with the name.
 func Find(name string) (stack.Stack, error) {
-	var names []string
 	for _, s := range Stacks() {
-		own := s.Info().Name
-		if own == name {
+		if s.Info().Name == name {
 			return s, nil
 		}
-		names = append(names, own)
 	}
+	names := lists.Map(Stacks(), func(s stack.Stack) string { return s.Info().Name })
 	return nil, fmt.Errorf("stack %q: %s", name, spelling.Suggest(name, names))
 }
 

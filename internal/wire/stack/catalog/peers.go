@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/wire/stack"
@@ -57,18 +58,13 @@ func optionsOfPeers(stack string) []scenario.Option {
 	for _, p := range peer.All() {
 		wire, _ := p.Speaks(stack, 0)
 		for _, o := range wire.Options {
-			i := slices.IndexFunc(all, func(of scenario.Option) bool { return of.Key == o.Key })
-			if i < 0 {
-				i = len(all)
-				all = append(all, scenario.Option{Key: o.Key, Default: o.Default, Help: p.Name + ": " + o.Help})
-				if o.Values == nil {
-					all[i].Parse = scenario.Count
-				}
+			first := scenario.Option{Key: o.Key, Default: o.Default, Help: p.Name + ": " + o.Help}
+			if o.Values == nil {
+				first.Parse = scenario.Count
 			}
+			one := lists.FindOrAdd(&all, first, func(of scenario.Option) bool { return of.Key == o.Key })
 			for _, value := range o.Values {
-				if !slices.Contains(all[i].Values, value) {
-					all[i].Values = append(all[i].Values, value)
-				}
+				one.Values = lists.AppendNew(one.Values, value)
 			}
 		}
 	}

@@ -1,18 +1,14 @@
-// Package connectstack is two stacks on connect-go: `connect`, the Connect
-// protocol over HTTP/2, and `grpc-h3`, the gRPC protocol over HTTP/3.
+// Package connectstack is two stacks on connect-go: `connect`, the Connect protocol over
+// HTTP/2, and `grpc-h3`, the gRPC protocol over HTTP/3. They differ in one option of
+// connect-go's client and in the version of HTTP (package httpwire).
 //
-// connect-go is written for generated code that knows every message's type. These stacks
-// carry any registered service: a unary message passes through connect-go in an envelope
-// (codec.go), a stream's message is given to connect-go's connection. Both stacks run the
-// same code; they differ in one option of connect-go's client and in the version of HTTP
-// (package httpwire).
+// connect-go is written for generated code that knows every message's type. These stacks carry
+// any registered service: a unary message passes through connect-go in an envelope (codec.go), a
+// stream's message is given to connect-go's connection.
 //
-// A call passes through these stages:
-//
-//  1. The client puts deadline and metadata into an HTTP request (codec.go), and
-//     POSTs it to the operation's full name.
-//  2. The server finds the operation's handler by the path (server.go), and runs the
-//     registered implementation.
+//  1. The client puts deadline and metadata into an HTTP request, and POSTs it to the
+//     operation's full name.
+//  2. The server finds the operation's handler by the path, and runs the implementation.
 //  3. The server turns the implementation's error into one of connect-go's.
 //
 // The package must not know what the messages mean or that it is measured.

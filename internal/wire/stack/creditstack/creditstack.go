@@ -1,9 +1,6 @@
 // Package creditstack is the stack `creditrpc`: the library wirelab.dev/rpc/creditrpc at both
-// ends, over TCP, with or without TLS.
-//
-// The library runs on its defaults; only the message limit is raised, to the limit of all
-// stacks. Reflection and health checks are served as by the other gRPC libraries, though
-// only a client of this library can ask for them.
+// ends, over TCP, with or without TLS, on its defaults but for the message limit. Only a client
+// of this library can ask for its reflection and health checks.
 package creditstack
 
 import (

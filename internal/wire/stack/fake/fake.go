@@ -1,18 +1,16 @@
-// Package fake is the stack `fake`. It has no wire: the client answers calls itself,
-// as a script says.
-//
-// It is the known truth that tests hold wirelab against. A trial must find the delay,
-// stall or fault that the variant sets. With an empty script a call costs next to
-// nothing, so that a trial measures wirelab itself.
+// Package fake is the stack `fake`. It has no wire: the client answers calls itself, as a script
+// says. It is the known truth that tests hold wirelab against: a trial must find the delay, stall
+// or fault that the variant sets. With an empty script a call costs next to nothing, so that a
+// trial measures wirelab itself.
 //
 //  1. The variant's options are a script.
-//  2. The client answers each call in its own process, with the request as the
-//     response, after what the script does to it.
+//  2. The client answers each call in its own process, with the request as the response,
+//     after what the script does to it.
 //  3. The server only accepts the connections that clients open and never use, so that
 //     worker processes, addresses, connection modes and counts work as with any stack.
 //
-// The package must not know what the messages mean. It cannot answer a method whose
-// response has another type than its request.
+// The package must not know what the messages mean. It cannot answer a method whose response has
+// another type than its request.
 package fake
 
 import (

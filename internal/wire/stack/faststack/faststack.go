@@ -1,13 +1,9 @@
-// Package faststack is the stack `fastgrpc`: the library wirelab.dev/rpc/fastgrpc at one
-// end or at both, over HTTP/2, with or without TLS.
+// Package faststack is the stack `fastgrpc`: the library wirelab.dev/rpc/fastgrpc at one end or
+// at both, over HTTP/2, with or without TLS. It runs on its defaults, but for the message limit.
 //
-// The wire is gRPC's own, byte for byte what the stack `grpc` understands, so that
-// either end may be grpc-go instead. This separates the cost of one end from the cost
-// of its peer. The library runs on its defaults; only the message limit is raised, to
-// the limit of all stacks. Reflection and health checks are served as by `grpc`.
-//
-// The package must not know how the other library is used: it gets that stack, which
-// makes the other end.
+// The wire is gRPC's own, so that either end may be grpc-go instead. This separates the cost of
+// one end from the cost of its peer. The package must not know how the other library is used: it
+// gets that stack, which makes the other end.
 package faststack
 
 import (

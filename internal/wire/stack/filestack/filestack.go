@@ -1,17 +1,12 @@
-// Package filestack is the stack `file`: the answer to a server stream as a file that an
-// HTTP/2 file server sends. It shows how cheaply bytes can be sent, and carries only
-// server streams.
-//
-// A call passes through these stages:
+// Package filestack is the stack `file`: the answer to a server stream as a file that an HTTP/2
+// file server sends. It shows how cheaply bytes can be sent, and carries only server streams.
 //
 //  1. The client GETs /SERVICE/METHOD/x followed by its encoded request in hexadecimal.
 //  2. If the file does not exist, it is made (folder.go): the registered handler answers
 //     once, and its messages are stored in gRPC's framing.
-//  3. The file server sends the file. From the second call on no handler runs.
+//  3. The file server, Go's own or Caddy in a process of its own (caddy.go), sends the
+//     file. From the second call on no handler runs.
 //  4. The client reads the messages from the answer's body.
-//
-// The file server is Go's own, in the worker's process, or Caddy as a process of its
-// own (caddy.go), in a pinned version.
 //
 // The package must not know what the messages mean or that it is measured.
 package filestack

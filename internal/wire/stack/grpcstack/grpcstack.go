@@ -1,10 +1,6 @@
-// Package grpcstack is the stack `grpc`: grpc-go over HTTP/2, with or without TLS, used as
-// its manual shows.
-//
-// The package adds little on purpose: the server is a grpc.Server, the client a
-// grpc.ClientConn, and the stack measures grpc-go's defaults. Only the message limit is
-// raised, to the limit of all stacks. Reflection and health checks are served beside the
-// registered services, so that grpcurl and probes work.
+// Package grpcstack is the stack `grpc`: grpc-go over HTTP/2, with or without TLS, used as its
+// manual shows, on its defaults but for the message limit. Reflection and health checks are
+// served beside the registered services, so that grpcurl and probes work.
 //
 // The package must not tune by itself: each change of a default is a named option.
 package grpcstack

@@ -1,26 +1,18 @@
-// Package rest carries a service over HTTP the way most services on the web are
-// written: net/http at both ends, one POST per call, a path that names the
-// operation, a body that is the message. Its stacks differ only in the
-// version of HTTP, which package httpwire carries.
-//
-// A call passes through these stages:
+// Package rest carries a service over HTTP the way most services on the web are written:
+// net/http at both ends, one POST per call, a path that names the operation, a body that is the
+// message. Its stacks differ only in the version of HTTP, which package httpwire carries.
 //
 //  1. The client marshals the request and POSTs it on a connection.
-//  2. The server finds the operation by its path and reads the whole body.
-//  3. The server runs the registered handler.
-//  4. The server answers 200 with a message, or another HTTP status with a
-//     google.rpc.Status.
-//  5. The client reads the whole answer.
+//  2. The server finds the operation by its path, reads the whole body and runs the handler.
+//  3. The server answers 200 with a message, or another HTTP status with a google.rpc.Status.
+//  4. The client reads the whole answer.
 //
-// A request or answer that is one message is a plain body with its Content-Length; a
-// stream is a body of frames. Messages are binary protobuf or JSON
-// (both in codec.go). docs/wire-http.md says what curl must send.
+// A request or answer that is one message is a plain body with its Content-Length; a stream is
+// a body of frames, in binary protobuf or JSON. docs/wire-http.md says what curl must send.
 //
-// The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing
-// between calls, because the published studies measured such code. Anything that
-// makes it cheaper is an option, visible in the variant's name.
-//
-// The package must not know what the messages mean or that it is measured.
+// The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing between
+// calls, because the published studies measured such code. Anything that makes it cheaper is an
+// option. The package must not know what the messages mean or that it is measured.
 package rest
 
 import (

@@ -1,8 +1,6 @@
-// Package restjson is the stack `rest-json`: REST as most people write it, with
-// resources for paths, JSON for bodies and HTTP's own status codes.
-//
-// A service says in its .proto how its operations are called (package route):
-// GET /users/{id}, POST /users. A call passes through these stages:
+// Package restjson is the stack `rest-json`: REST as most people write it, with resources for
+// paths, JSON for bodies and HTTP's own status codes. A service says in its .proto how its
+// operations are called (package route): GET /users/{id}, POST /users.
 //
 //  1. The client puts the request's fields into the path, the query or a JSON body
 //     (codec.go), and sends an HTTP request.
@@ -12,10 +10,8 @@
 //  4. The server runs the handler, and answers with its message as JSON, or with its
 //     error as a status code and a JSON body that has code, message and details.
 //
-// Gin is used without its logger, which would write a line for each request. Metadata
-// and deadlines are not carried: REST as people write it has no place for them.
-//
-// The package must not know what the messages mean or that it is measured.
+// Metadata and deadlines are not carried: REST as people write it has no place for them. The
+// package must not know what the messages mean or that it is measured.
 package restjson
 
 import (

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/wire/route"
 	"wirelab.dev/internal/wire/stack"
 	rpccall "wirelab.dev/rpc/call"
@@ -33,7 +34,7 @@ func newIndex(methods []*stack.Method, c codec) (index, error) {
 		if err != nil {
 			return nil, err
 		}
-		line := r.Verb + " " + r.Template("{", "}")
+		line := lineOf(r)
 		if slices.Contains(lines, line) { // routers panic
 			return nil, fmt.Errorf("two operations have the route %s; %s is the second", line, method.FullName)
 		}
@@ -43,12 +44,11 @@ func newIndex(methods []*stack.Method, c codec) (index, error) {
 	return all, nil
 }
 
+func lineOf(r route.Route) string { return r.Verb + " " + r.Template("{", "}") }
+
 // notFound answers a request whose path is no resource.
 func (x index) notFound(w http.ResponseWriter, request *http.Request) {
-	lines := make([]string, len(x))
-	for i, r := range x {
-		lines[i] = r.route.Verb + " " + r.route.Template("{", "}")
-	}
+	lines := lists.Map(x, func(r *resource) string { return lineOf(r.route) })
 	refuse(w, http.StatusNotFound, status.Newf(codes.Unimplemented, "%s %s: no such resource; this server has %s", request.Method, request.URL.Path, strings.Join(lines, ", ")))
 }
 

@@ -1,6 +1,5 @@
-// Package stacktest is the suite that every stack must pass before it may be
-// measured: a wire that loses an error or mixes up two answers is wrong, however
-// fast it is.
+// Package stacktest is the suite that every stack must pass before it may be measured: a wire
+// that loses an error or mixes up two answers is wrong, however fast it is.
 //
 //  1. A test of a stack passes a Subject to Run, RunSecurity and RunLeaks.
 //  2. Each check starts a server of the stack on loopback, with a scripted service
@@ -9,8 +8,8 @@
 //     proxy stands between the two, or the check sends raw bytes.
 //  4. At the end it fails if a goroutine was left behind.
 //
-// The suite must not know how any stack frames its bytes. Bytes that are wrong on
-// one wire only come with the Subject.
+// The suite must not know how any stack frames its bytes. Bytes that are wrong on one wire only
+// come with the Subject.
 package stacktest
 
 import (

@@ -1,23 +1,15 @@
-// Package tcp carries calls in length-prefixed protobuf over TCP connections,
-// with or without TLS. It adds the least of all stacks to the messages, so the
-// other stacks are compared with it.
+// Package tcp carries calls in length-prefixed protobuf over TCP connections, with or without
+// TLS. It adds the least of all stacks to the messages, so the others are compared with it.
 //
-// There are two framings, specified in docs/wire-tcp.md. In the plain framing a
-// call is a length and a message each way; it carries only unary calls, to a
-// server with exactly one unary operation. The calls framing adds the operation's
-// name, the deadline, metadata and streams. The first four bytes of each call
+// There are two framings (docs/wire-tcp.md). In the plain framing a call is a length and a
+// message each way, unary, to a server with exactly one unary operation. The calls framing adds
+// the operation's name, the deadline, metadata and streams. The first four bytes of each call
 // select the framing, so every connection can carry both, one call at a time.
 //
-// Data passes through these stages:
-//
 //  1. wire.go turns messages into bytes.
-//  2. frames.go reads as many bytes from a connection as the parser wants, and the
-//     parser turns them into events. Like wire.go the parser uses no socket.
-//  3. client*.go and server*.go are the two ends: they send frames and act on
-//     events.
-//
-// The option buffers selects a bufferPool (frames.go), which decides whether
-// the memory of a frame is used again.
+//  2. frames.go reads as many bytes from a connection as the parser wants, and the parser
+//     turns them into events. Like wire.go the parser uses no socket.
+//  3. client*.go and server*.go are the two ends: they send frames and act on events.
 //
 // This package must not know what the messages mean, nor when they are sent.
 package tcp
