@@ -194,13 +194,11 @@ func (c *Command) Last(key string) string {
 	return values[len(values)-1]
 }
 
-const usualClients = 10
-
 func (c *Command) clients() int {
 	if n, err := strconv.Atoi(c.Get("-c")); err == nil && n > 0 {
 		return n
 	}
-	return usualClients
+	return 10 // wirelab load's default
 }
 
 // PerClient sets the total rate from the rate of each client.

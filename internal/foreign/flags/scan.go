@@ -49,6 +49,7 @@ func (s *scanner) short(argument string) {
 		s.long(argument, argument)
 		return
 	}
+	const mostLetters = 20
 	for letters, count := argument[1:], 0; letters != ""; count++ {
 		if count == mostLetters {
 			s.add(found{written: Excerpt(argument), misfit: "too many letters in one"})
@@ -70,8 +71,6 @@ func (s *scanner) short(argument string) {
 		return
 	}
 }
-
-const mostLetters = 20
 
 // An attached holds a value that is in the same argument as its flag.
 type attached struct {

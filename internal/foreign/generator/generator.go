@@ -133,13 +133,11 @@ func (g Generator) Read(output string, call Call) (Counts, error) {
 		err = fmt.Errorf("it reports %d failed calls of %d", counts.Failed, counts.Requests)
 	}
 	if err != nil {
+		const mostQuoted = 4 << 10 // bytes
 		return Counts{}, fmt.Errorf("%s: %w; it printed:\n%s", g.Name, err, output[:min(len(output), mostQuoted)])
 	}
 	return counts, nil
 }
-
-// mostQuoted limits the bytes of a program's output that an error quotes.
-const mostQuoted = 4 << 10
 
 // RequestFile is the name of the file that a program reads the request from.
 const RequestFile = "request"
@@ -235,9 +233,6 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	return os.Rename(filepath.Join(beside, p.Name), path)
 }
 
-// progressEvery is the time between two lines of progress.
-const progressEvery = 5 * time.Second
-
 // install runs `go install`, which prints a line per module that it loads and package it compiles.
 func (p Program) install(ctx context.Context, golang, into string, progress io.Writer) error {
 	command := exec.CommandContext(ctx, golang, "install", "-v", p.Package+"@"+p.Version)
@@ -263,7 +258,7 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 		default:
 			compiled++
 		}
-		if time.Since(printed) > progressEvery {
+		if time.Since(printed) > 5*time.Second {
 			printed = time.Now()
 			fmt.Fprintf(progress, "%s: %d modules downloaded, %d packages compiled\n", p, downloaded, compiled)
 		}

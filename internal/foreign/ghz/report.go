@@ -17,8 +17,8 @@ import (
 )
 
 func isFile(object map[string]json.RawMessage) bool {
-	has := func(name string) bool { _, is := object[name]; return is }
-	return has("host") && has("call") || has("options") && has("statusCodeDistribution")
+	o := summary.Object(object)
+	return o.Has("host", "call") || o.Has("options", "statusCodeDistribution")
 }
 
 // readFile returns the flags in ghz's configuration, or under options in its report.

@@ -24,8 +24,8 @@ import (
 var Flags = &flags.Tool{
 	Name: "k6", OnlyFiles: true, ReadFile: readFile,
 	IsFile: func(object map[string]json.RawMessage) bool {
-		has := func(name string) bool { _, is := object[name]; return is }
-		return has("metrics") && (has("root_group") || has("state"))
+		o := summary.Object(object)
+		return o.Has("metrics", "root_group") || o.Has("metrics", "state")
 	},
 	Options: []flags.Option{
 		flags.Flag("-c", flags.Number, flags.To("-c")),

@@ -119,7 +119,10 @@ func (s GRPCStack[S, C]) Settings(v scenario.Variant, _ Target) ([]tuning.Settin
 	}
 	all := append(plan.Ends.Server.Settings(), plan.Ends.Client.Settings()...)
 	if own := s.adapter.Handshake; plan.security.On && own.Name != "" {
-		all = append(all, handshakeSetting(own.Name, own.Default))
+		all = append(all, tuning.Setting{
+			Side: tuning.Server, Name: own.Name, Value: conn.HandshakeTimeout.String(), Default: own.Default,
+			Why: "a silent peer is disconnected after the same time on every stack",
+		})
 	}
 	return append(all, plan.Settings...), nil
 }
@@ -191,14 +194,9 @@ type grpcServer[S, C any] struct {
 	ctx    context.Context // of handshakes
 	cancel context.CancelFunc
 
-	methods  Methods // reports registration errors, at which libraries panic or exit
-	services []grpcService
+	methods  Methods             // reports registration errors, at which libraries panic or exit
+	services []func(GRPCLibrary) // register with the library
 	listener Listener
-}
-
-type grpcService struct {
-	desc           *grpc.ServiceDesc
-	implementation any
 }
 
 var _ TLSServer = (*grpcServer[any, any])(nil)
@@ -208,7 +206,7 @@ const HTTP2 = "h2"
 
 func (s *grpcServer[S, C]) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 	s.methods.RegisterService(desc, implementation)
-	s.services = append(s.services, grpcService{desc, implementation})
+	s.services = append(s.services, func(l GRPCLibrary) { l.RegisterService(desc, implementation) })
 }
 
 func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr, error) {
@@ -224,8 +222,8 @@ func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr
 		options = append(options, s.adapter.ServerCredentials(conn.ServerCredentials(s.ctx, s.listener.TLS)))
 	}
 	s.library = s.plan.NewServer(options...)
-	for _, each := range s.services {
-		s.library.RegisterService(each.desc, each.implementation)
+	for _, register := range s.services {
+		register(s.library)
 	}
 	RegisterHealthAndReflection(s.library)
 	return s.listener.Addr(), nil

@@ -16,7 +16,6 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
 )
 
@@ -143,7 +142,7 @@ func (s HTTPStack) NewClient(ctx context.Context, v scenario.Variant, target Tar
 		}
 	}
 	c := &HTTPClient{Base: wire.Scheme() + "://" + target.Address, name: plan.name}
-	if c.wire, err = httpwire.NewClient(ctx, wire); err != nil {
+	if c.Client, err = httpwire.NewClient(ctx, wire); err != nil {
 		return nil, fmt.Errorf("%s client: %w", plan.name, err)
 	}
 	c.life, c.endLife = context.WithCancel(context.Background())
@@ -154,28 +153,23 @@ func (s HTTPStack) NewClient(ctx context.Context, v scenario.Variant, target Tar
 type HTTPClient struct {
 	Base string // "http://HOST:PORT"
 
+	*httpwire.Client // sends the requests
+
 	name    string
-	wire    *httpwire.Client
 	life    context.Context // ends with Close
 	endLife context.CancelFunc
 }
 
 var _ TrafficReporter = (*HTTPClient)(nil)
 
-// Do makes a request.
-func (c *HTTPClient) Do(request *http.Request) (*http.Response, error) { return c.wire.Do(request) }
-
 // Close implements Client. Running calls fail.
 func (c *HTTPClient) Close() error {
 	c.endLife()
-	return c.wire.Close()
+	return c.Client.Close()
 }
 
 // AfterClose calls f when the client is closed, unless stop is called before.
 func (c *HTTPClient) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(c.life, f) }
-
-// Traffic implements TrafficReporter.
-func (c *HTTPClient) Traffic() (conn.Traffic, bool) { return c.wire.Traffic() }
 
 // Fail returns the error of a call whose request or answer failed. A gRPC status is kept.
 func (c *HTTPClient) Fail(ctx context.Context, err error) error {
@@ -198,10 +192,7 @@ type httpServer struct {
 	wire    httpwire.Server // nil until Listen
 }
 
-var (
-	_ Server    = (*httpServer)(nil)
-	_ TLSServer = (*httpServer)(nil)
-)
+var _ TLSServer = (*httpServer)(nil)
 
 func (s *httpServer) RootPEM() []byte { return s.rootPEM }
 

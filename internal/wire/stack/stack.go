@@ -265,11 +265,6 @@ func (s Security) settings(t Target) []tuning.Setting {
 	return append(all, t.Trust.Settings()...)
 }
 
-// handshakeSetting returns the timeout of handshakes, which conn.ServerHandshake does for the library.
-func handshakeSetting(name, library string) tuning.Setting {
-	return tuning.Setting{Side: tuning.Server, Name: name, Value: conn.HandshakeTimeout.String(), Default: library, Why: "a silent peer is disconnected after the same time on every stack"}
-}
-
 // WhyLimit is the reason of each stack's message limit.
 const WhyLimit = "one message limit for all stacks"
 

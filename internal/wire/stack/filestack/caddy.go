@@ -15,9 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"wirelab.dev/internal/data/scenario"
-
 	"wirelab.dev/internal/base/tuning"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/internal/wire/stack"
 )
@@ -35,10 +34,7 @@ type caddy struct {
 	running context.Context // ends with the process, whose error is the cause
 }
 
-var (
-	_ stack.Server         = (*caddy)(nil)
-	_ stack.ExternalServer = (*caddy)(nil)
-)
+var _ stack.ExternalServer = (*caddy)(nil)
 
 // Caddy is the program that is measured.
 var Caddy = generator.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
@@ -191,20 +187,17 @@ func (c *caddy) Close() error {
 	return errors.Join(err, os.RemoveAll(c.home)) // which does nothing for an empty path
 }
 
-// tail keeps the end of a process's output. Any goroutine may use it.
+// tail keeps the last KiB of a process's output. Any goroutine may use it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// tailBytes is enough for an error message.
-const tailBytes = 1 << 10
-
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, p...)
-	t.text = t.text[max(0, len(t.text)-tailBytes):]
+	t.text = t.text[max(0, len(t.text)-1024):] // enough for an error message
 	return len(p), nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
+	rpccall "wirelab.dev/rpc/call"
 )
 
 type peer struct {
@@ -65,16 +66,8 @@ func checkPeerNeverAnswers(t testing.TB, s Subject) {
 	address := rawPeer(t, s, nil).address
 	promptly(t, "a call to a peer that never answers", func() {
 		err := callOnce(within(t, 100*time.Millisecond), s, s.target(stack.Target{Address: address}))
-		expectCode(t, asStatus(err), codes.DeadlineExceeded)
+		expectCode(t, rpccall.StatusOf(err).Err(), codes.DeadlineExceeded)
 	})
-}
-
-// asStatus converts an error of NewClient to the status that a call would have.
-func asStatus(err error) error {
-	if _, is := status.FromError(err); is {
-		return err
-	}
-	return status.FromContextError(err).Err()
 }
 
 func checkPeerFallsSilent(t testing.TB, s Subject) {

@@ -14,8 +14,6 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-const operations = 4
-
 // rig is a server under test and its service.
 type rig struct {
 	t       testing.TB
@@ -116,7 +114,7 @@ func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.Tes
 // target adds what every client of the subject needs. It trusts any certificate: the security suite
 // checks them, and a server that restarts has a new one.
 func (s Subject) target(t stack.Target) stack.Target {
-	t.Operations = operations
+	t.Operations = 4 // of testpb.TestService
 	t.Lifecycle = s.Lifecycle
 	t.Trust = secure.Trust{SkipVerify: true}
 	return t

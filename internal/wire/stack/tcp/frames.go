@@ -51,11 +51,11 @@ func (r *frameReader) next() (event, error) {
 	for {
 		var b []byte
 		var err error
-		want := r.parser.want()
-		if want.body {
-			b, err = r.readBody(want.bytes)
+		sizeBytes, isBody := r.parser.want()
+		if isBody {
+			b, err = r.readBody(sizeBytes)
 		} else {
-			b = r.small[:want.bytes]
+			b = r.small[:sizeBytes]
 			_, err = io.ReadFull(r.source, b)
 		}
 		if err != nil {
@@ -124,13 +124,6 @@ func (p bufferPool) put(b []byte) {
 	}
 }
 
-// want is the input that a parser needs next.
-type want struct {
-	bytes int
-	// body says that the bytes are a frame's body, of the length that the peer has announced.
-	body bool
-}
-
 // event is one thing that the peer sent. Its body aliases the bytes that were given to take.
 type event struct {
 	kind eventKind
@@ -179,14 +172,16 @@ func newServerParser() parser { return parser{server: true, limit: stack.MaxMess
 // expect prepares for the answer to a plain call (atStart), or to one with a preamble (atFrame).
 func (p *parser) expect(first stage, limit int) { *p = parser{stage: first, limit: limit} }
 
-func (p *parser) want() want {
+// want returns the size of the input that the parser needs next, and whether it is a frame's body, of
+// the length that the peer has announced.
+func (p *parser) want() (sizeBytes int, isBody bool) {
 	switch p.stage {
 	case atStart:
-		return want{bytes: lengthBytes}
+		return lengthBytes, false
 	case atFrame:
-		return want{bytes: frameHeadBytes}
+		return frameHeadBytes, false
 	default:
-		return want{bytes: p.length, body: true}
+		return p.length, true
 	}
 }
 

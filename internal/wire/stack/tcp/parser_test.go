@@ -35,21 +35,21 @@ func must(frame []byte, err error) []byte {
 func walk(t *testing.T, p *parser, data []byte, see func(event)) {
 	t.Helper()
 	for {
-		want := p.want()
-		if limit := stack.MaxMessageBytes; want.bytes < 0 || want.bytes > limit || !want.body && want.bytes > frameHeadBytes {
-			t.Fatalf("the parser wants %+v", want)
+		sizeBytes, isBody := p.want()
+		if limit := stack.MaxMessageBytes; sizeBytes < 0 || sizeBytes > limit || !isBody && sizeBytes > frameHeadBytes {
+			t.Fatalf("the parser wants %d bytes, of a body: %v", sizeBytes, isBody)
 		}
-		if want.bytes > len(data) {
+		if sizeBytes > len(data) {
 			return
 		}
-		ev, err := p.take(data[:want.bytes])
+		ev, err := p.take(data[:sizeBytes])
 		if err != nil {
 			if code := status.Code(err); code != codes.Internal && code != codes.ResourceExhausted {
 				t.Fatalf("the parser fails with %v", err)
 			}
 			return
 		}
-		data = data[want.bytes:]
+		data = data[sizeBytes:]
 		if ev.kind != noEvent {
 			see(ev)
 		}

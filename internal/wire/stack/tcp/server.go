@@ -10,9 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"wirelab.dev/internal/wire/stack"
 	rpccall "wirelab.dev/rpc/call"
 )
@@ -192,10 +189,4 @@ func (s *server) closeStalled() {
 			_ = c.raw.Close()
 		}
 	}
-}
-
-// ambiguousCall is the answer to a plain call that could mean several operations.
-func (s *server) ambiguousCall() *status.Status {
-	return status.Newf(codes.Unimplemented, "a plain call does not name its operation, and this server serves %d: "+
-		"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(s.All()))
 }

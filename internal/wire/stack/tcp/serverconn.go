@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -189,7 +190,8 @@ func (c *serverConn) answerPlain(request []byte) bool {
 func (c *serverConn) plainAnswer(frame []byte) []byte {
 	only := c.server.only
 	if only == nil {
-		return appendPlainFailure(frame, c.server.ambiguousCall())
+		return appendPlainFailure(frame, status.Newf(codes.Unimplemented, "a plain call does not name its operation, and this server serves %d: "+
+			"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(c.server.All())))
 	}
 	reply, err := only.Unary.Handler(only.Service, c.plainCtx, c.decode, nil)
 	if err == nil {

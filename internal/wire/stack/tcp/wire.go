@@ -7,12 +7,11 @@ import (
 	"strings"
 	"time"
 
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 
 	"wirelab.dev/internal/wire/stack"
 )
