@@ -3,8 +3,12 @@ package conn
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,45 +19,6 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/wire/congestion"
 )
-
-// Counts holds the numbers of connections that a Dialer opened. It counts them as they
-// happen, and does not compute them from what was requested.
-type Counts struct {
-	Opened int64 `json:"opened"` // since the dialer was made
-	Failed int64 `json:"failed"` // attempts that did not become a connection
-	Open   int64 `json:"open"`   // now
-
-	Full          int64 `json:"full,omitempty"`           // TLS handshakes with a certificate
-	Resumed       int64 `json:"resumed,omitempty"`        // TLS handshakes that resumed a session
-	Early         int64 `json:"early,omitempty"`          // of those, with early data that the server accepted
-	EarlyRefused  int64 `json:"early_refused,omitempty"`  // with early data that the server rejected
-	HandshakeFail int64 `json:"handshake_fail,omitempty"` // connections whose handshake failed
-}
-
-// Since returns the difference to an earlier count. Open stays the current value.
-func (c Counts) Since(earlier Counts) Counts {
-	c.Opened -= earlier.Opened
-	c.Failed -= earlier.Failed
-	c.Full -= earlier.Full
-	c.Resumed -= earlier.Resumed
-	c.Early -= earlier.Early
-	c.EarlyRefused -= earlier.EarlyRefused
-	c.HandshakeFail -= earlier.HandshakeFail
-	return c
-}
-
-// Plus returns the counts of both.
-func (c Counts) Plus(other Counts) Counts {
-	c.Opened += other.Opened
-	c.Failed += other.Failed
-	c.Open += other.Open
-	c.Full += other.Full
-	c.Resumed += other.Resumed
-	c.Early += other.Early
-	c.EarlyRefused += other.EarlyRefused
-	c.HandshakeFail += other.HandshakeFail
-	return c
-}
 
 // Dialer opens connections, counts them, and times connect, handshake and first
 // byte. All clients' connections come from a Dialer, so that the counts mean the
@@ -86,23 +51,6 @@ type Dialer struct {
 	traffic dialTraffic
 }
 
-// Times holds the distributions of the times that opening connections took. A nil
-// recorder has no samples. The caller of TakeTimes calls Close.
-type Times struct {
-	Connect   *latency.Recorder // TCP: from the SYN to the established connection
-	Handshake *latency.Recorder // TLS or QUIC: until it was done at the client
-	FirstByte *latency.Recorder // from the beginning of a call with its own connection to its answer's first byte
-}
-
-// Close frees the recorders' memory.
-func (t Times) Close() {
-	for _, r := range []*latency.Recorder{t.Connect, t.Handshake, t.FirstByte} {
-		if r != nil {
-			r.Close()
-		}
-	}
-}
-
 // DialContext opens a TCP connection. It has the signature that net/http and grpc-go
 // require.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -119,7 +67,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if resetOnClose {
 		_ = conn.(*net.TCPConn).SetLinger(0) // on an error it closes as usual
 	}
-	d.observe(func(t *Times) **latency.Recorder { return &t.Connect }, time.Since(begin))
+	d.observe(&d.times.Connect, time.Since(begin))
 	d.usedCongestion(congestion.Of(conn.(*net.TCPConn)))
 	counted := &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened(), traffic: &d.traffic}
 	d.traffic.add(counted)
@@ -204,22 +152,21 @@ func (d *Dialer) Handshake(h Handshake) {
 			c.EarlyRefused++
 		}
 	})
-	d.observe(func(t *Times) **latency.Recorder { return &t.Handshake }, h.Took)
+	d.observe(&d.times.Handshake, h.Took)
 }
 
 // FirstByte records the time to first byte of a call with its own connection.
 func (d *Dialer) FirstByte(took time.Duration) {
-	d.observe(func(t *Times) **latency.Recorder { return &t.FirstByte }, took)
+	d.observe(&d.times.FirstByte, took)
 }
 
-func (d *Dialer) observe(which func(*Times) **latency.Recorder, took time.Duration) {
+func (d *Dialer) observe(in **latency.Recorder, took time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := which(&d.times)
-	if *h == nil {
-		*h = latency.NewRecorder()
+	if *in == nil {
+		*in = latency.NewRecorder()
 	}
-	(*h).Record(int64(took))
+	(*in).Record(int64(took))
 }
 
 // Counts returns the counts so far.
@@ -273,4 +220,102 @@ func (d *Dialer) Settings(address string) []tuning.Setting {
 		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "connections in TIME_WAIT would use up the ports"}}
 	}
 	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(d.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "the connections need more ports than one address has"}}
+}
+
+// Sources computes the number of source addresses that connections need so that they do
+// not run out of ports. The zero value needs one.
+type Sources struct {
+	// Connections is the number of connections that hold a port at the same time: open
+	// ones, and ones in TIME_WAIT.
+	Connections int
+	// Ports is the number of ports of one address.
+	Ports int
+}
+
+// Count returns the number of addresses. It leaves half of an address's ports free: the
+// kernel looks for a free one from a random place on (connect(2) of a
+// socket without a port, inet_hash_connect), and the fuller the range, the
+// longer it looks.
+func (s Sources) Count() int {
+	share := max(1, s.Ports/2)
+	return max(1, (s.Connections+share-1)/share)
+}
+
+// sourceOf returns the nth source address for connections to the given address, and
+// whether it has a choice: all of 127.0.0.0/8 is this machine (RFC 1122,
+// section 3.2.1.3). Other destinations have no such block.
+func sourceOf(n uint32, address string) (net.IP, bool) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {
+		return nil, false
+	}
+	var ip [4]byte
+	// The first and the last address of the block are not a host's.
+	const hosts = 1<<24 - 2
+	binary.BigEndian.PutUint32(ip[:], 127<<24+1+n%hosts)
+	return net.IP(ip[:]), true
+}
+
+// QUICCongestion is the congestion control of quic-go, NewReno (RFC 9002, section 7). The
+// library offers no other and does not report it; a test checks that it still is.
+const QUICCongestion = "reno"
+
+// UsedProtocol records the protocol in which a peer has answered.
+func (d *Dialer) UsedProtocol(protocol string) {
+	d.mu.Lock()
+	addWord(&d.negotiated.Protocol, protocol)
+	d.mu.Unlock()
+	if protocol == "h3" {
+		d.usedCongestion(QUICCongestion)
+	}
+}
+
+// usedCongestion records the congestion control of a connection.
+func (d *Dialer) usedCongestion(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addWord(&d.negotiated.ClientCongestion, name)
+}
+
+// addWord adds a word to a list that is separated by commas, unless the list has it.
+func addWord(words *string, word string) {
+	switch {
+	case *words == "":
+		*words = word
+	case *words != word && word != "" && !slices.Contains(strings.Split(*words, ","), word):
+		*words += "," + word
+	}
+}
+
+// countSession counts a session under its kind. There are only a few kinds, because the
+// client's offer bounds them.
+func (d *Dialer) countSession(state tls.ConnectionState) {
+	kind := record.Session{
+		Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),
+		ALPN: state.NegotiatedProtocol, Resumed: state.DidResume,
+	}
+	if state.CurveID != 0 {
+		kind.Group = state.CurveID.String()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.IndexFunc(d.negotiated.Sessions, func(known record.Session) bool {
+		known.Connections = 0
+		return known == kind
+	})
+	if i < 0 {
+		i = len(d.negotiated.Sessions)
+		d.negotiated.Sessions = append(d.negotiated.Sessions, kind)
+	}
+	d.negotiated.Sessions[i].Connections++
+}
+
+// Negotiated returns what the connections have negotiated so far, as they report it; the
+// variant is not asked.
+func (d *Dialer) Negotiated() record.Negotiated {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.negotiated
+	n.Sessions = slices.Clone(n.Sessions)
+	return n
 }

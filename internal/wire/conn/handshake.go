@@ -4,9 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"wirelab.dev/internal/base/failure"
 )
@@ -130,6 +134,14 @@ type CleartextConn struct {
 
 var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client was told to use cleartext"))
 
+// CheckCleartext returns an error if a peer's first bytes are a TLS alert.
+func CheckCleartext(first []byte) error {
+	if len(first) > 1 && first[0] == recordAlert && first[1] == recordMajor {
+		return errPeerSpeaksTLS
+	}
+	return nil
+}
+
 // Socket returns the connection below, which may be used for writes and, after the
 // first read, for reads.
 func (c *CleartextConn) Socket() net.Conn { return c.Conn }
@@ -141,8 +153,144 @@ func (c *CleartextConn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.started = true
-	if n > 1 && p[0] == recordAlert && p[1] == recordMajor {
-		return 0, errPeerSpeaksTLS
+	if err := CheckCleartext(p[:n]); err != nil {
+		return 0, err
 	}
 	return n, err
+}
+
+func authInfo(conn *tls.Conn) credentials.TLSInfo {
+	return credentials.TLSInfo{
+		State:          conn.ConnectionState(),
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+	}
+}
+
+// Credentials returns the credentials of a gRPC library that gets its connections from
+// Open. Over TLS they expect that the handshake is done: the Dialer counts and times
+// handshakes in the same way for every stack.
+func (o *Opener) Credentials() credentials.TransportCredentials {
+	if o.TLS == nil {
+		return insecure.NewCredentials()
+	}
+	return clientCredentials{overTLS}
+}
+
+// overTLS has the methods that do no handshake. It names no server, so that grpc-go takes
+// no authority from it.
+var overTLS = credentials.NewTLS(nil)
+
+// clientCredentials accept connections whose handshake is done.
+type clientCredentials struct {
+	credentials.TransportCredentials
+}
+
+func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, ok := unwrap[*tls.Conn](raw)
+	if !ok {
+		return nil, nil, errors.New("the connection is not TLS")
+	}
+	return raw, authInfo(conn), nil
+}
+
+func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
+
+// ServerCredentials returns credentials that do the handshake on the connection's own
+// goroutine, unless Admit has done it. The end of ctx aborts handshakes in progress,
+// because gRPC's libraries would wait for a silent peer.
+func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
+	return serverCredentials{TransportCredentials: overTLS, ctx: ctx, config: config}
+}
+
+type serverCredentials struct {
+	credentials.TransportCredentials
+	ctx    context.Context
+	config *tls.Config
+}
+
+func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, ok := raw.(*tls.Conn)
+	if !ok {
+		conn = tls.Server(raw, s.config)
+	}
+	if err := ServerHandshake(s.ctx, conn); err != nil {
+		return nil, nil, err
+	}
+	return conn, authInfo(conn), nil
+}
+
+func (s serverCredentials) Clone() credentials.TransportCredentials { return s }
+
+// SessionCache holds the newest TLS session of one server, and signals when it has
+// the first one.
+type SessionCache struct {
+	filled chan struct{}
+	first  sync.Once
+
+	mu     sync.Mutex
+	newest *tls.ClientSessionState
+}
+
+// NewSessionCache makes an empty cache.
+func NewSessionCache() *SessionCache { return &SessionCache{filled: make(chan struct{})} }
+
+// Await waits for the first session. The server sends it after the handshake (RFC 8446,
+// section 4.6.1), so the connection must stay open; life ends with the connection. Await
+// gives up after HandshakeTimeout.
+func (s *SessionCache) Await(ctx, life context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
+	defer cancel()
+	var err error
+	select {
+	case <-s.filled:
+		return nil
+	case <-life.Done():
+		err = context.Cause(life)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if _, has := s.Get(""); has { // both happened
+		return nil
+	}
+	return fmt.Errorf("the server sent no TLS session ticket, so no session can be resumed: %w", err)
+}
+
+// Get implements tls.ClientSessionCache.
+func (s *SessionCache) Get(string) (*tls.ClientSessionState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest, s.newest != nil
+}
+
+// Put implements tls.ClientSessionCache. A nil session empties the cache.
+func (s *SessionCache) Put(_ string, session *tls.ClientSessionState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newest = session
+	if session != nil {
+		s.first.Do(func() { close(s.filled) })
+	}
+}
+
+// Prime puts a TLS session into the configuration's cache. It opens a connection and
+// closes it when the server's ticket has arrived. Later connections resume the session,
+// and store its newer tickets.
+func (o *Opener) Prime(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
+	defer cancel()
+	sessions := NewSessionCache()
+	o.TLS.ClientSessionCache = sessions
+	conn, err := o.Open(ctx)
+	if err != nil {
+		return err
+	}
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer func() { _ = conn.Close() }()
+	life, end := context.WithCancelCause(context.Background())
+	reading.Go(func() { // ends with the connection
+		_, err := conn.Read(make([]byte, 1)) // crypto/tls handles a ticket only during Read
+		end(err)
+	})
+	return sessions.Await(ctx, life)
 }

@@ -1,3 +1,27 @@
+// Package conn opens client connections and counts what they do. It is the only package
+// of the laboratory that dials a server which is measured.
+//
+//  1. A Dialer opens TCP connections and does TLS handshakes on them. It counts and times
+//     both, sums the connections' traffic, and collects what they negotiated.
+//  2. An Opener holds the server's address, the TLS configuration and the protocol that
+//     the server must agree to. It opens connections through a Dialer.
+//  3. Ahead gives connections that were opened before to a library that dials by itself;
+//     Credentials tell a gRPC library that their handshake is done.
+//  4. Turns distributes calls over kept connections. The other lifecycles open a
+//     connection for each call.
+//
+// The server's half is in handshake.go: Admit bounds the handshakes that a server does at
+// once.
+//
+// Glossary:
+//
+//	opened    TCP or QUIC is connected; TLS may still fail
+//	source    the address that a connection comes from
+//	session   what a client keeps of a TLS connection to resume it later
+//	traffic   bytes and packets as the kernel or QUIC counts them
+//	record    a TLS record; counting them costs time, so only untimed calls are counted
+//
+// This package must not know what is sent over the connections, nor when.
 package conn
 
 import (
@@ -7,10 +31,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // An Opener opens connections to one server. Goroutines may use it concurrently.
@@ -49,17 +75,9 @@ func (o *Opener) Open(ctx context.Context) (net.Conn, error) {
 	}
 	if agreed := conn.ConnectionState().NegotiatedProtocol; o.Protocol != "" && agreed != o.Protocol {
 		return nil, failure.As(failure.WrongProtocol, errors.Join(fmt.Errorf(
-			"the server at %s does not speak %s: it chose the protocol %q", o.Address, protocolName(o.Protocol), agreed), conn.Close()))
+			"the server at %s does not speak %s: it chose the protocol %q", o.Address, cmp.Or(map[string]string{"h2": "HTTP/2"}[o.Protocol], o.Protocol), agreed), conn.Close()))
 	}
 	return conn, nil
-}
-
-// protocolName returns the name of a protocol in messages.
-func protocolName(alpn string) string {
-	if alpn == "h2" {
-		return "HTTP/2"
-	}
-	return alpn
 }
 
 // OpenEach calls open with the numbers from 0 to n-1, up to 64 calls at the same time, so
@@ -119,3 +137,29 @@ func (a *Ahead) Close() {
 		}
 	}
 }
+
+// A Lifecycle says whether connections outlive calls, and how a new one begins.
+type Lifecycle int
+
+// The lifecycles.
+const (
+	Kept    Lifecycle = iota // opened once, used by call after call
+	Fresh                    // one per call, with TLS after a full handshake
+	Resumed                  // one per call, resuming a TLS session that the client got before its first call
+	Early                    // the same, with the request as QUIC's early data (RFC 9001, section 4.6)
+)
+
+// LifecycleOf returns the lifecycle of a connection mode.
+func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
+	return map[scenario.ConnectionMode]Lifecycle{scenario.New: Fresh, scenario.Resumed: Resumed, scenario.Early: Early}[mode]
+}
+
+// Turns holds clients or connections that calls use in turns. Goroutines may
+// call Next concurrently, once All is set.
+type Turns[T any] struct {
+	All  []T
+	turn atomic.Uint64
+}
+
+// Next returns the element whose turn it is.
+func (t *Turns[T]) Next() T { return t.All[t.turn.Add(1)%uint64(len(t.All))] }
