@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service/prepared/http1"
 	"wirelab.dev/rpc/batchio"
 )
@@ -245,11 +246,10 @@ const sendGrace = 10 * time.Millisecond
 
 // explain returns the error of a call without a whole answer.
 func (c *h1Conn) explain() error {
-	seen := c.buf[:c.to]
-	const tlsAlert = "\x15\x03" // start of a TLS record with an alert (RFC 8446, section 5.1)
+	if err := conn.CheckCleartext(c.buf[:c.to]); err != nil {
+		return err
+	}
 	switch {
-	case len(seen) >= len(tlsAlert) && string(seen[:len(tlsAlert)]) == tlsAlert:
-		return failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client cleartext"))
 	case errors.Is(c.err, http1.ErrMalformed):
 		return failure.As(failure.WrongProtocol, c.err)
 	case errors.Is(c.err, io.EOF):

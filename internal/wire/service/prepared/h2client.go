@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -18,7 +17,6 @@ import (
 type h2Client struct {
 	*dialer
 	requests requests[h2Request]
-	watch    *watch
 	slots    []*h2Slot
 	next     atomic.Uint32 // the slot of the next caller
 	running  sync.WaitGroup
@@ -31,29 +29,23 @@ type h2Caller struct {
 	slot   *h2Slot
 }
 
-func openHTTP2(ctx context.Context, plan service.Plan, d *dialer) (service.Client, error) {
-	c := &h2Client{dialer: d, watch: newWatch(plan.Timeout)}
+func newH2Client(d *dialer) (*h2Client, error) {
+	c := &h2Client{dialer: d}
+	for range d.places() {
+		c.slots = append(c.slots, &h2Slot{client: c})
+	}
 	encode := encodeHTTP2
-	if plan.Wire == service.GRPC {
+	if d.Wire == service.GRPC {
 		encode = encodeGRPC
 	}
 	var err error
-	if c.requests, err = encodeAll(plan.Definition, encode); err != nil {
-		return nil, err
-	}
-	for range max(plan.Connections, 1) {
-		c.slots = append(c.slots, &h2Slot{client: c})
-	}
-	err = conn.OpenEach(ctx, len(c.slots), func(ctx context.Context, i int) error {
-		_, err := c.slots[i].get(ctx)
-		return err
-	})
-	c.watch.start(c.look)
-	if err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
+	c.requests, err = encodeAll(d.Definition, encode)
+	return c, err
+}
+
+func (c *h2Client) open(ctx context.Context, slot int) error {
+	_, err := c.slots[slot].get(ctx)
+	return err
 }
 
 // Call implements service.Client.
@@ -84,10 +76,9 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 			return c.watch.err(ctx, late)
 		case !errors.Is(err, errNotSent):
 			return err
-		case c.watch.isLate(caller.began, c.watch.now.Load()):
-			return c.watch.err(ctx, late)
-		case ctx.Err() != nil:
-			return c.watch.err(ctx, cancelled)
+		}
+		if why := c.watch.judge(ctx, caller.began, c.watch.now.Load()); why != idle {
+			return c.watch.err(ctx, why)
 		}
 	}
 }
@@ -99,7 +90,6 @@ func (c *h2Client) isServersDeadline(err error) bool {
 	return is && reset.Code == http2.ErrCodeCancel && c.Wire == service.GRPC && c.watch.timeout > 0
 }
 
-// look ends the calls that are late or cancelled.
 func (c *h2Client) look(now int64) {
 	for _, s := range c.slots {
 		if conn := s.conn.Load(); conn != nil {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/h2"
 )
@@ -43,6 +44,7 @@ type fedMachine struct {
 var (
 	_ batchio.Machine = fedMachine{}
 	_ batchio.Role    = (*h2Conn)(nil)
+	_ h2.Handler      = (*h2Conn)(nil)
 )
 
 const (
@@ -97,9 +99,10 @@ func (f fedMachine) Feed(now time.Duration, buf []byte, maxFrames int) (int, err
 
 // checkFirst returns an error if the server does not speak HTTP/2 at all.
 func checkFirst(buf []byte) error {
+	if err := conn.CheckCleartext(buf); err != nil {
+		return err
+	}
 	switch {
-	case bytes.HasPrefix(buf, []byte("\x15\x03")): // a TLS record with an alert (RFC 8446, section 5.1)
-		return failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client cleartext"))
 	case len(buf) < h2.FrameHeaderLen:
 		return nil
 	case bytes.HasPrefix(buf, []byte("HTTP/")):
@@ -175,7 +178,7 @@ func (c *h2Conn) send(s *h2Stream) {
 
 // StreamsChanged implements batchio.Role.
 func (c *h2Conn) StreamsChanged() {
-	if !c.isSettled && c.machine.SettingsReceived() {
+	if c.machine.SettingsReceived() {
 		c.settle()
 	}
 	for len(c.waiting) > 0 && c.machine.Slots() > 0 {
@@ -195,9 +198,6 @@ func (c *h2Conn) StreamsChanged() {
 
 // dropWaiting leaves the calls that were not sent to another connection.
 func (c *h2Conn) dropWaiting() {
-	if len(c.waiting) == 0 {
-		return
-	}
 	for _, s := range c.waiting {
 		c.end(s, errNotSent)
 	}
@@ -206,8 +206,10 @@ func (c *h2Conn) dropWaiting() {
 }
 
 func (c *h2Conn) settle() {
-	c.isSettled = true
-	close(c.settled)
+	if !c.isSettled {
+		c.isSettled = true
+		close(c.settled)
+	}
 }
 
 // errDrained ends a connection that the server wants to end and that carries no call.
@@ -224,9 +226,7 @@ func (c *h2Conn) ConnLost(err error) {
 	}
 	c.machine.DropStreams(func(stream *h2.Stream) { c.end(stream.Owner.(*h2Stream), err) })
 	c.dropWaiting()
-	if !c.isSettled {
-		c.settle()
-	}
+	c.settle()
 	c.wake()
 }
 
@@ -288,4 +288,76 @@ func (c *h2Conn) awaitSettings(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// OnOpen is never called: servers open no streams.
+func (c *h2Conn) OnOpen() *h2.Stream { return new(h2.Stream) }
+
+// OnHeaders implements h2.Handler.
+func (c *h2Conn) OnHeaders(stream *h2.Stream, block *h2.Block, end bool) {
+	s := stream.Owner.(*h2Stream)
+	if block.TooLarge {
+		c.breakOff(s, fmt.Errorf("a header of more than %d bytes", maxHeaderList))
+		return
+	}
+	head := readHead(block, &c.head)
+	if err := s.onHead(head); err != nil {
+		c.breakOff(s, err)
+	} else if end {
+		c.end(s, s.complete(head))
+	}
+}
+
+// OnData implements h2.Handler.
+func (c *h2Conn) OnData(stream *h2.Stream, data []byte, end bool) {
+	c.machine.Consume(stream, len(data))
+	s := stream.Owner.(*h2Stream)
+	if err := s.onData(data); err != nil {
+		c.breakOff(s, err)
+	} else if end {
+		c.end(s, s.complete(nil))
+	}
+}
+
+// breakOff ends a call whose answer is malformed.
+func (c *h2Conn) breakOff(s *h2Stream, err error) {
+	c.machine.Reset(&s.stream, http2.ErrCodeProtocol)
+	c.end(s, malformedAnswer(err))
+}
+
+// OnReset implements h2.Handler.
+func (c *h2Conn) OnReset(stream *h2.Stream, why h2.Reset) {
+	s := stream.Owner.(*h2Stream)
+	code := http2.StreamError{StreamID: stream.ID(), Code: why.Code}
+	switch {
+	case why.Reason == "":
+		c.end(s, fmt.Errorf("the server reset the call: %w", code))
+	case why.Unprocessed:
+		c.end(s, failure.As(failure.StreamRefused, fmt.Errorf(
+			"the server did not take the call, because it ends the connection%s: %w", c.goAway, code)))
+	default:
+		c.end(s, malformedAnswer(errors.New(why.Reason)))
+	}
+}
+
+// OnDrained does nothing: nobody waits for a request to be sent.
+func (c *h2Conn) OnDrained(*h2.Stream) {}
+
+// OnGoAway keeps the server's reason for the errors of calls.
+func (c *h2Conn) OnGoAway(code http2.ErrCode, debug []byte) {
+	const maxQuoted = 200
+	c.goAway = fmt.Sprintf(" with GOAWAY %s", code)
+	if len(debug) > 0 {
+		c.goAway += fmt.Sprintf(" %q", debug[:min(len(debug), maxQuoted)])
+	}
+}
+
+// OnPing does nothing: the machine has answered.
+func (c *h2Conn) OnPing(time.Duration) *h2.ConnError { return nil }
+
+// OnPong does nothing: this end sends no pings.
+func (c *h2Conn) OnPong([8]byte) {}
+
+func malformedAnswer(err error) error {
+	return failure.As(failure.WrongProtocol, fmt.Errorf("the server's answer is malformed: %w", err))
 }

@@ -64,13 +64,10 @@ func (w *watch) close() {
 	w.done.Wait()
 }
 
-// isLate reports whether a call that began at a tick has taken too long.
-func (w *watch) isLate(began, now int64) bool { return w.limit > 0 && now-began > w.limit }
-
 // judge returns whether a call that began at a tick is late or cancelled, or else idle.
 func (w *watch) judge(ctx context.Context, began, now int64) verdict {
 	switch {
-	case w.isLate(began, now):
+	case w.limit > 0 && now-began > w.limit:
 		return late
 	case ctx.Err() != nil:
 		return cancelled

@@ -1,0 +1,162 @@
+package prepared
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2/hpack"
+
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/prepared/http1"
+	"wirelab.dev/rpc/call/wire"
+	"wirelab.dev/rpc/h2"
+)
+
+// An h1Request holds the bytes of a request of HTTP/1.1.
+type h1Request struct {
+	bytes   []byte
+	content http1.Content
+	// repeatable means that the request may be sent a second time if a kept connection
+	// turns out to be closed (RFC 9110, section 9.2.2).
+	repeatable bool
+	close      bool // the connection is not used again
+}
+
+func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) {
+	if err := checkRequest(d, r); err != nil {
+		return nil, err
+	}
+	encoded := &h1Request{}
+	switch r.Method {
+	case http.MethodHead:
+		encoded.content, encoded.repeatable = http1.NoBody, true
+	case http.MethodGet, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		encoded.repeatable = true
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.Path, d.Authority)
+	for _, f := range fieldsOf(d, r, "host", "content-length", "transfer-encoding") {
+		if strings.EqualFold(f.Name, "connection") && httpguts.HeaderValuesContainsToken([]string{f.Value}, "close") {
+			encoded.close = true
+		}
+		fmt.Fprintf(&b, "%s: %s\r\n", f.Name, f.Value)
+	}
+	b.WriteString("\r\n")
+	b.Write(r.Body)
+	encoded.bytes = b.Bytes()
+	return encoded, nil
+}
+
+// fieldsOf returns a request's fields without some that this package sets or cannot send, and
+// with the user agent and, over HTTP, the body's length.
+func fieldsOf(d *service.Definition, r *service.Request, without ...string) []service.Field {
+	fields := slices.DeleteFunc(slices.Clone(r.Header), func(f service.Field) bool { return slices.Contains(without, strings.ToLower(f.Name)) })
+	if !slices.ContainsFunc(fields, func(f service.Field) bool { return strings.EqualFold(f.Name, "user-agent") }) {
+		fields = append(fields, service.Field{Name: "User-Agent", Value: service.UserAgent})
+	}
+	if d.Wire != service.GRPC && saysLength(r) {
+		fields = append(fields, service.Field{Name: "Content-Length", Value: strconv.Itoa(len(r.Body))})
+	}
+	return fields
+}
+
+// saysLength reports whether a request announces the length of its body: if it has one, or
+// if its method usually has one (RFC 9110, section 8.6).
+func saysLength(r *service.Request) bool {
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		return true
+	}
+	return len(r.Body) > 0
+}
+
+// checkRequest refuses a request whose bytes would be another request on the wire.
+func checkRequest(d *service.Definition, r *service.Request) error {
+	switch {
+	case !httpguts.ValidHeaderFieldName(r.Method):
+		return fmt.Errorf("%q is not a method", r.Method)
+	case r.Path != "*" && !strings.HasPrefix(r.Path, "/"):
+		return fmt.Errorf("the path %q does not begin with /", r.Path)
+	case strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+		return fmt.Errorf("the path %q contains a space or a control character: write it as %%20", r.Path)
+	case !httpguts.ValidHostHeader(d.Authority):
+		return fmt.Errorf("%q is not a host", d.Authority)
+	}
+	for _, f := range r.Header {
+		if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
+			return fmt.Errorf("the header %q: %q cannot be sent", f.Name, f.Value)
+		}
+	}
+	return nil
+}
+
+// An h2Request is a request as HTTP/2 carries it.
+type h2Request struct {
+	fields *h2.FixedFields
+	body   []byte
+	grpc   bool
+	head   bool // the answer has no body
+}
+
+func encodeHTTP2(d *service.Definition, r *service.Request) (*h2Request, error) {
+	if err := checkRequest(d, r); err != nil {
+		return nil, err
+	}
+	fields := pseudoFields(d, r)
+	for _, f := range fieldsOf(d, r, "host", "content-length",
+		"connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade") { // RFC 9113, section 8.2.2
+		fields = append(fields, hpack.HeaderField{Name: strings.ToLower(f.Name), Value: f.Value})
+	}
+	return &h2Request{fields: h2.NewFixedFields(fields...), body: r.Body, head: r.Method == http.MethodHead}, nil
+}
+
+func pseudoFields(d *service.Definition, r *service.Request) []hpack.HeaderField {
+	scheme := "http"
+	if d.TLS != nil {
+		scheme = "https"
+	}
+	return []hpack.HeaderField{
+		{Name: ":method", Value: r.Method},
+		{Name: ":scheme", Value: scheme},
+		{Name: ":path", Value: r.Path},
+		{Name: ":authority", Value: d.Authority},
+	}
+}
+
+// serverLater is added to the timeout that the server gets, beside a sixteenth of it. The
+// server then gives up after this end does, so that late calls fail in one way.
+const serverLater = 10 * time.Millisecond
+
+// encodeGRPC encodes a unary call (grpc/grpc, doc/PROTOCOL-HTTP2.md).
+func encodeGRPC(d *service.Definition, r *service.Request) (*h2Request, error) {
+	post := *r
+	post.Method = http.MethodPost
+	if err := checkRequest(d, &post); err != nil {
+		return nil, err
+	}
+	fields := append(pseudoFields(d, &post), hpack.HeaderField{Name: wire.FieldContentType, Value: wire.ContentType}, hpack.HeaderField{Name: "te", Value: "trailers"})
+	if d.Timeout > 0 {
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldTimeout, Value: wire.EncodeTimeout(d.Timeout + d.Timeout/16 + serverLater)})
+	}
+	for _, f := range fieldsOf(d, r, "te", wire.FieldContentType, "host", "connection", "content-length", wire.FieldTimeout) {
+		name, value := strings.ToLower(f.Name), f.Value
+		switch {
+		case strings.HasPrefix(name, "grpc-"):
+			return nil, fmt.Errorf("the metadata %q: names with grpc- are gRPC's own", f.Name)
+		case strings.HasSuffix(name, wire.BinarySuffix):
+			value = wire.EncodeBinary(value)
+		}
+		fields = append(fields, hpack.HeaderField{Name: name, Value: value})
+	}
+	var message []byte
+	if len(r.Messages) > 0 {
+		message = r.Messages[0]
+	}
+	return &h2Request{fields: h2.NewFixedFields(fields...), body: wire.AppendMessage(nil, message), grpc: true}, nil
+}
