@@ -6,8 +6,10 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
@@ -35,7 +37,7 @@ type h3Client struct {
 	mu       sync.Mutex
 	attempts map[*context.CancelCauseFunc]struct{} // connections being opened
 	open     map[*h3Conn]struct{}
-	closed   quicSums // of closed connections
+	closed   conn.Traffic // of closed connections
 }
 
 func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
@@ -139,11 +141,17 @@ func (c *h3Client) Close() error {
 func (c *h3Client) Traffic() conn.Traffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sums := c.closed
+	t := c.closed
 	for opened := range c.open {
-		sums.add(opened.quic)
+		addQUIC(&t, opened.quic)
 	}
-	return sums.total(c.socket, c.remote.IP.To4() == nil)
+	t.Transport, t.HeaderBytes = "udp", conn.DatagramHeaderBytes(c.remote.IP.To4() == nil)
+	if n := t.OpenRTT.Count; n > 0 { // one mean of all: quic-go's ends with its connection
+		t.OpenRTT = conn.MeanRTT{Sum: t.OpenRTT.Sum / time.Duration(n), Count: 1}
+	}
+	t.SendCalls, t.ReceiveCalls = c.socket.SendCalls.Load(), c.socket.ReceiveCalls.Load()
+	t.SentPackets, t.ReceivedPackets = c.socket.Sent.Load(), c.socket.Received.Load()
+	return t
 }
 
 // quicSessions returns a copy of the session to each caller: quic-go modifies it.
@@ -159,4 +167,82 @@ func (s quicSessions) Get(key string) (*tls.ClientSessionState, bool) {
 	own := *state
 	session, err := tls.NewResumptionState(ticket, &own)
 	return session, err == nil
+}
+
+// h3Conn is a client's connection.
+type h3Conn struct {
+	quic *quic.Conn
+	http *http3.ClientConn // nil with early data: exchange speaks HTTP/3
+	gone chan struct{}     // closed when the connection has ended and is counted
+	// handshake is closed when the handshake is done and counted. Only for
+	// connections with early data.
+	handshake chan struct{}
+}
+
+// track adds a connection to those that Close closes, and counts it.
+func (c *h3Client) track(dialed *quic.Conn) *h3Conn {
+	opened := &h3Conn{quic: dialed, gone: make(chan struct{})}
+	closed := c.plan.Dialer.Opened()
+	c.mu.Lock()
+	c.open[opened] = struct{}{}
+	c.workers.Add(1) // safe beside Wait: the attempt holds the count above zero
+	c.mu.Unlock()
+	context.AfterFunc(dialed.Context(), func() {
+		defer c.workers.Done()
+		defer close(opened.gone)
+		closed()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, opened)
+		addQUIC(&c.closed, dialed)
+	})
+	if c.life.Err() != nil { // Close may have read c.open already
+		_ = opened.Close()
+	}
+	return opened
+}
+
+// isClosed reports whether the channel is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *h3Conn) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.http.RoundTrip(request)
+	if err != nil {
+		return failRequest(request, err)
+	}
+	return response, nil
+}
+
+// Close closes the connection and waits for its end.
+func (c *h3Conn) Close() error {
+	closeQUIC(c.quic)
+	<-c.gone
+	return nil
+}
+
+// Err reports the end of the connection.
+func (c *h3Conn) Err() error { return c.quic.Context().Err() }
+
+// addQUIC adds the counts of a connection.
+func addQUIC(to *conn.Traffic, one *quic.Conn) {
+	stats := one.ConnectionStats()
+	to.SentBytes += int64(stats.BytesSent)
+	to.ReceivedBytes += int64(stats.BytesReceived)
+	to.Retransmits += int64(stats.PacketsLost)
+	to.GSO = to.GSO || one.ConnectionState().GSO
+	if stats.PacketsReceived == 0 || stats.SmoothedRTT == 0 {
+		return
+	}
+	to.OpenRTT.Count++
+	to.OpenRTT.Sum += stats.SmoothedRTT
+	if to.MinRTT == 0 || stats.MinRTT < to.MinRTT {
+		to.MinRTT = stats.MinRTT
+	}
 }

@@ -38,26 +38,12 @@ const (
 
 // String returns the version's name.
 func (v Version) String() string {
-	switch v {
-	case HTTP2:
-		return "HTTP/2"
-	case HTTP3:
-		return "HTTP/3"
-	default:
-		return "HTTP/1.1"
-	}
+	return map[Version]string{HTTP1: "HTTP/1.1", HTTP2: "HTTP/2", HTTP3: "HTTP/3"}[v]
 }
 
 // Protocols returns the version's ALPN names (RFC 7301).
 func (v Version) Protocols() []string {
-	switch v {
-	case HTTP2:
-		return []string{"h2"}
-	case HTTP3:
-		return []string{"h3"}
-	default:
-		return []string{"http/1.1"}
-	}
+	return []string{map[Version]string{HTTP1: "http/1.1", HTTP2: "h2", HTTP3: "h3"}[v]}
 }
 
 // ClientPlan describes a client.
@@ -98,13 +84,6 @@ type Server interface {
 	Shutdown(ctx context.Context) error
 	// Close closes all connections. It waits for the server's goroutines, except
 	// handlers.
-	io.Closer
-}
-
-// carrier is the part of a Client that differs between versions and lifecycles.
-type carrier interface {
-	http.RoundTripper
-	// Close ends the requests that are running, and every connection.
 	io.Closer
 }
 

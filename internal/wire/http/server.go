@@ -1,10 +1,12 @@
 package httpwire
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
 )
@@ -175,4 +178,70 @@ func (c *openConns) wait() {
 	for c.count.Load() > 0 {
 		<-c.empty
 	}
+}
+
+// boundedLog writes only the first lines, so that an error of every request
+// cannot fill a disk. Failed handshakes have their own, lower limit: clients that
+// disconnect early are normal, and must not use up the lines for panics.
+type boundedLog struct {
+	to         io.Writer
+	handshakes atomic.Int64
+	others     atomic.Int64
+}
+
+// The number of lines of each kind.
+const (
+	maxHandshakeLines = 5
+	maxOtherLines     = 100
+)
+
+func (l *boundedLog) Write(line []byte) (int, error) {
+	count, limit := &l.others, int64(maxOtherLines)
+	if bytes.Contains(line, []byte("TLS handshake error")) {
+		count, limit = &l.handshakes, maxHandshakeLines
+	}
+	switch n := count.Add(1); {
+	case n < limit:
+		return l.to.Write(line)
+	case n == limit:
+		return fmt.Fprintf(l.to, "%shttp: that was line %d of this kind; no more will be shown\n", line, n)
+	default:
+		return len(line), nil
+	}
+}
+
+// explainDialError replaces the error of cleartext HTTP/2 to a TLS server, which
+// net/http reports only as a closed connection. It sends an HTTP/1.1 request,
+// which such a server answers with a TLS alert or an error message.
+func (p ClientPlan) explainDialError(ctx context.Context, err error) error {
+	if p.Version != HTTP2 || p.TLS != nil || ctx.Err() != nil {
+		return err
+	}
+	opener := conn.Opener{Dialer: p.Dialer, Network: p.Network, Address: p.Address}
+	opened, failed := opener.Open(ctx)
+	if failed != nil {
+		return err
+	}
+	defer func() { _ = opened.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = opened.Close() })()
+	const maxBytes = 1 << 10
+	_, _ = io.WriteString(opened, "OPTIONS * HTTP/1.1\r\nHost: "+p.Host()+"\r\nConnection: close\r\n\r\n")
+	answer, failed := io.ReadAll(io.LimitReader(opened, maxBytes)) // a partial answer is enough
+	if failure.Of(failed) == failure.PlaintextPeer || bytes.Contains(answer, []byte("to an HTTPS server")) {
+		return failure.As(failure.PlaintextPeer, fmt.Errorf("the server speaks TLS, but this client uses cleartext: %w", err))
+	}
+	return err
+}
+
+// refuseHTTP1 answers HTTP/1.1 requests with an error. The server must accept
+// HTTP/1.1 because net/http explains the mistake to TLS clients only then.
+func refuseHTTP1(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		http.Error(w, "This server speaks only HTTP/2, and the request used HTTP/1.1: try curl --http2-prior-knowledge", http.StatusHTTPVersionNotSupported)
+	})
 }

@@ -5,7 +5,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"wirelab.dev/internal/wire/conn"
 )
@@ -154,4 +158,73 @@ func (c *tcpConn) Close() error {
 	delete(c.client.open, c)
 	c.client.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// newTCPCarrier opens the connections that carry the client's requests.
+func newTCPCarrier(ctx context.Context, client *tcpClient) (http.RoundTripper, error) {
+	switch plan := client.plan; {
+	case plan.Lifecycle != conn.Kept:
+		return newSingleUse(ctx, plan, client)
+	case plan.Version == HTTP2 && !plan.Silent:
+		return openPool(ctx, plan, client)
+	}
+	// net/http's own pool does not dial: if ctx ended, net/http would report only that, and
+	// not the error of the dial.
+	size := max(client.plan.Connections, 1)
+	ahead, err := conn.OpenAhead(ctx, size, client.dial)
+	if err != nil {
+		return nil, err
+	}
+	if client.plan.Version == HTTP2 {
+		return newH2Transports(client, ahead, size), nil
+	}
+	client.transport = client.newTransport(ahead.Dial)
+	if client.plan.Silent { // the first requests take them
+		return client.transport, nil
+	}
+	return client.transport, client.handOver(ctx, size)
+}
+
+// handOver moves the n connections of HTTP/1.1 into net/http's pool with one request on each.
+// No request is sent before every request has its connection, so that none
+// reuses the connection of one that is finished.
+func (c *tcpClient) handOver(ctx context.Context, n int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	var missing atomic.Int64
+	missing.Store(int64(n))
+	complete := make(chan struct{})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) {
+			if missing.Add(-1) == 0 {
+				close(complete)
+			}
+			select {
+			case <-complete:
+			case <-ctx.Done():
+			}
+		},
+	})
+	for range n {
+		group.Go(func() error { return c.plan.ping(ctx, c.transport) })
+	}
+	return group.Wait()
+}
+
+// h2Transports has a pool of net/http's own for each connection. Unlike pool it sends a
+// request again if the server ended the connection before it began the request. Some
+// proxies end their connections after some number of requests.
+type h2Transports struct{ all conn.Turns[*http.Transport] }
+
+func newH2Transports(client *tcpClient, ahead *conn.Ahead, size int) *h2Transports {
+	p := &h2Transports{}
+	for range size {
+		one := client.newTransport(ahead.Dial) // clones would share memory
+		one.MaxConnsPerHost = 1
+		p.all.All = append(p.all.All, one)
+	}
+	return p
+}
+
+func (p *h2Transports) RoundTrip(request *http.Request) (*http.Response, error) {
+	return p.all.Next().RoundTrip(request)
 }
