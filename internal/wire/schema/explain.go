@@ -1,14 +1,10 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -50,7 +46,7 @@ func explain(types resolver, text []byte, f fault) error {
 		}
 		d = held
 	}
-	for _, m := range membersOf(text, f.stretch) {
+	for _, m := range partsOf(text, f.stretch) {
 		if m.name == "@type" && f.descriptor != d {
 			continue
 		}
@@ -80,19 +76,14 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 	}
 	parts := []fault{f}
 	switch {
-	case field.IsList() && first == '[':
-		elements, err := elementsOf(text, f.stretch)
-		if err != nil {
-			return err
-		}
+	case field.IsList() && first == '[', field.IsMap() && first == '{':
 		parts = parts[:0]
-		for i, e := range elements {
-			parts = append(parts, fault{stretch: e, path: fmt.Sprintf("%s[%d]", f.path, i)})
-		}
-	case field.IsMap() && first == '{':
-		parts = parts[:0]
-		for _, m := range membersOf(text, f.stretch) {
-			parts = append(parts, fault{stretch: m.value, path: fmt.Sprintf("%s[%q]", f.path, m.name)})
+		for i, p := range partsOf(text, f.stretch) {
+			at := fmt.Sprintf("%s[%d]", f.path, i)
+			if field.IsMap() {
+				at = fmt.Sprintf("%s[%q]", f.path, p.name)
+			}
+			parts = append(parts, fault{stretch: p.value, path: at})
 		}
 	case field.IsList() || field.IsMap():
 		return wrong()
@@ -134,7 +125,7 @@ func fits(types resolver, field protoreflect.FieldDescriptor, value []byte) bool
 
 // anyHolds returns the type in a google.protobuf.Any, or nil if it does not say.
 func anyHolds(types resolver, text []byte, f fault) (protoreflect.MessageDescriptor, error) {
-	for _, m := range membersOf(text, f.stretch) {
+	for _, m := range partsOf(text, f.stretch) {
 		var url string
 		if m.name != "@type" || json.Unmarshal(text[m.value.from:m.value.to], &url) != nil {
 			continue
@@ -210,90 +201,6 @@ func nearest(d protoreflect.MessageDescriptor, name string) string {
 		return "it has none"
 	}
 	return "want one of " + list(names)
-}
-
-// A member is a member of a JSON object.
-type member struct {
-	name       string
-	key, value stretch
-}
-
-// membersOf finds the members of an object that is known to be right.
-func membersOf(text []byte, object stretch) []member {
-	var members []member
-	decoder := json.NewDecoder(bytes.NewReader(text[object.from:object.to]))
-	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
-		return nil
-	}
-	for decoder.More() {
-		from := object.from + int(decoder.InputOffset())
-		key, err := decoder.Token()
-		if err != nil {
-			return members
-		}
-		to := object.from + int(decoder.InputOffset())
-		from += bytes.IndexByte(text[from:to], '"')
-		var value json.RawMessage
-		if decoder.Decode(&value) != nil {
-			return members
-		}
-		end := object.from + int(decoder.InputOffset())
-		members = append(members, member{key.(string), stretch{from, to}, stretch{end - len(value), end}}) //nolint:forcetypeassert // keys are strings
-	}
-	return members
-}
-
-// checkSyntax finds what is no JSON.
-func checkSyntax(text []byte, s stretch) error {
-	for at := s.from; at < s.to; {
-		r, size := utf8.DecodeRune(text[at:s.to])
-		if r == utf8.RuneError && size == 1 {
-			return fmt.Errorf("%s: invalid UTF-8: found the byte %#x", place(text, at), text[at])
-		}
-		at += size
-	}
-	var value json.RawMessage
-	if err := json.Unmarshal(text[s.from:s.to], &value); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			syntax.Offset += int64(s.from)
-		}
-		return syntaxError(text[:s.to], err)
-	}
-	return nil
-}
-
-// syntaxError returns an error with the place where a text stops being JSON.
-func syntaxError(text []byte, err error) error {
-	var syntax *json.SyntaxError
-	at := len(text)
-	if errors.As(err, &syntax) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		at = max(int(syntax.Offset)-1, 0)
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("it ends too soon")
-	}
-	return fmt.Errorf("%s: this is not JSON: %w", place(text, at), err)
-}
-
-// place formats a line and a column, from 1, for people.
-func place(text []byte, at int) string {
-	before := text[:min(at, len(text))]
-	line := bytes.Count(before, []byte("\n"))
-	return fmt.Sprintf("line %d, column %d", line+1, len(before)-bytes.LastIndexByte(before, '\n'))
-}
-
-// offsetOf returns the offset of a line and a column.
-func offsetOf(text []byte, line, column int) int {
-	at := 0
-	for ; line > 1; line-- {
-		next := bytes.IndexByte(text[at:], '\n')
-		if next < 0 {
-			break
-		}
-		at += next + 1
-	}
-	return at + column - 1
 }
 
 func path(before, name string) string {

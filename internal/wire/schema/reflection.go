@@ -50,9 +50,9 @@ func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSe
 	}
 	var err error
 	for _, path := range reflectionPaths {
-		r := &reflector{ctx: ctx, conn: s.Reflection, path: path, files: map[string]*descriptorpb.FileDescriptorProto{}}
+		r := &reflector{ctx: ctx, conn: s.Reflection, path: path, known: map[string]bool{}}
 		if err = r.gather(s); err == nil {
-			return r.set(), nil
+			return &r.set, nil
 		}
 		if status.Code(err) != codes.Unimplemented {
 			break
@@ -78,18 +78,10 @@ type reflector struct {
 	conn    grpc.ClientConnInterface
 	path    string
 	stream  grpc.ClientStream // nil before the first question
-	files   map[string]*descriptorpb.FileDescriptorProto
-	order   []string // of files
+	set     descriptorpb.FileDescriptorSet
+	known   map[string]bool // the names of its files
 	bytes   int
 	answers int
-}
-
-func (r *reflector) set() *descriptorpb.FileDescriptorSet {
-	set := &descriptorpb.FileDescriptorSet{}
-	for _, name := range r.order {
-		set.File = append(set.File, r.files[name])
-	}
-	return set
 }
 
 func (r *reflector) gather(s Source) error {
@@ -154,17 +146,18 @@ func (r *reflector) symbol(name string) error {
 
 // imports asks for the files that the known ones import, and so on.
 func (r *reflector) imports() error {
-	for i := 0; i < len(r.order); i++ { //nolint:intrange // it grows meanwhile
-		for _, name := range r.files[r.order[i]].Dependency {
-			if r.files[name] != nil || standard(name) {
+	for i := 0; i < len(r.set.File); i++ { //nolint:intrange // it grows meanwhile
+		importing := r.set.File[i]
+		for _, name := range importing.Dependency {
+			if r.known[name] || standard(name) {
 				continue
 			}
 			err := r.fetch(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileByFilename{FileByFilename: name}})
 			if err != nil {
-				return fmt.Errorf("%s, which %s imports: %w", name, r.order[i], err)
+				return fmt.Errorf("%s, which %s imports: %w", name, importing.GetName(), err)
 			}
-			if r.files[name] == nil {
-				return fmt.Errorf("the server does not describe %s, which %s imports: name the .proto with --proto or --protoset", name, r.order[i])
+			if !r.known[name] {
+				return fmt.Errorf("the server does not describe %s, which %s imports: name the .proto with --proto or --protoset", name, importing.GetName())
 			}
 		}
 	}
@@ -182,14 +175,14 @@ func (r *reflector) fetch(question *reflectionpb.ServerReflectionRequest) error 
 		if err := proto.Unmarshal(encoded, &file); err != nil {
 			return fmt.Errorf("a file of the server's: %w", err)
 		}
-		if r.files[file.GetName()] != nil {
+		if r.known[file.GetName()] {
 			continue
 		}
-		if r.bytes += len(encoded); r.bytes > maxReflectedBytes || len(r.order) == maxReflectedFiles {
+		if r.bytes += len(encoded); r.bytes > maxReflectedBytes || len(r.set.File) == maxReflectedFiles {
 			return fmt.Errorf("the server's description has more than %d MiB or %d files: name the .proto with --proto or --protoset", maxReflectedBytes>>20, maxReflectedFiles)
 		}
-		r.files[file.GetName()] = &file
-		r.order = append(r.order, file.GetName())
+		r.known[file.GetName()] = true
+		r.set.File = append(r.set.File, &file)
 	}
 	return nil
 }

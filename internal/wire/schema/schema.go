@@ -15,16 +15,21 @@
 package schema
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/bufbuild/protocompile"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 )
@@ -72,15 +77,7 @@ func Find(ctx context.Context, s Source) (*Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := link(set)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
-	}
-	method, err := choose(files, s.Call)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
-	}
-	return newMethod(files, method), nil
+	return methodOf(set, from, s.Call)
 }
 
 // Load finds a method in what Files returned.
@@ -89,111 +86,108 @@ func Load(set []byte, call string) (*Method, error) {
 	if err := proto.Unmarshal(set, &decoded); err != nil {
 		return nil, fmt.Errorf("the descriptors of %s: %w", call, err)
 	}
-	files, err := link(&decoded)
+	return methodOf(&decoded, "the descriptors of "+call, call)
+}
+
+// methodOf finds a method in a set of files. The errors name their origin.
+func methodOf(set *descriptorpb.FileDescriptorSet, from, call string) (*Method, error) {
+	files, err := link(set)
 	if err != nil {
-		return nil, fmt.Errorf("the descriptors of %s: %w", call, err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	method, err := choose(files, call)
+	d, err := choose(files, call)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	return newMethod(files, method), nil
-}
-
-// A Method is a method of gRPC. Its methods may be called concurrently.
-type Method struct {
-	Path   string // /pkg.Service/Method
-	Stream Stream
-
-	Descriptor protoreflect.MethodDescriptor
-
-	files *protoregistry.Files
-	types resolver
-}
-
-// A Stream is a kind of method. The zero value is unary.
-type Stream struct {
-	Client bool // sends any number of messages
-	Server bool // answers with any number of messages
-}
-
-func newMethod(files *protoregistry.Files, d protoreflect.MethodDescriptor) *Method {
 	return &Method{
 		Path:       "/" + callName(d),
 		Stream:     Stream{Client: d.IsStreamingClient(), Server: d.IsStreamingServer()},
 		Descriptor: d,
 		files:      files,
 		types:      resolver{dynamicpb.NewTypes(files)},
-	}
+	}, nil
 }
 
-// callName returns pkg.Service/Method.
-func callName(d protoreflect.MethodDescriptor) string {
-	return fmt.Sprintf("%s/%s", d.Parent().FullName(), d.Name())
-}
-
-// maxSetBytes limits the size of a set that is handed on whole. From a larger one, which is an image
-// of a whole company's files, only the service and its imports are taken.
-const maxSetBytes = 4 << 20
-
-// Files encodes the descriptors, as a FileDescriptorSet, for Load.
-func (m *Method) Files() ([]byte, error) {
-	var collected fileSet
-	collected.add(m.Descriptor.ParentFile())
-	needed := len(collected.files)
-	for _, file := range sorted(m.files) {
-		collected.add(file)
-	}
-	set, err := collected.encode(len(collected.files))
-	if err == nil && len(set) > maxSetBytes {
-		set, err = collected.encode(needed)
-	}
+// compile reads .proto files.
+func compile(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, error) {
+	name, paths := importName(s)
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: paths})}
+	files, err := compiler.Compile(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("encode the descriptors of %s: %w", m.Path, err)
+		hint := ""
+		if errors.Is(err, os.ErrNotExist) {
+			hint = fmt.Sprintf("; imports are looked for in %s: name others with --import-path", strings.Join(paths, ", "))
+		}
+		return nil, fmt.Errorf("compile %s: %w%s", s.Proto, err, hint)
+	}
+	var collected fileSet
+	collected.add(files[0])
+	return &descriptorpb.FileDescriptorSet{File: collected.files}, nil
+}
+
+// importName returns the name by which other files would import a source's file, and the
+// folders that such names start from. A user may name the file from the working folder or
+// from an import path.
+func importName(s Source) (name string, paths []string) {
+	for _, path := range s.ImportPaths {
+		if _, err := os.Stat(filepath.Join(path, s.Proto)); err == nil {
+			return filepath.ToSlash(s.Proto), s.ImportPaths
+		}
+		if below, err := filepath.Rel(path, s.Proto); err == nil && filepath.IsLocal(below) {
+			return filepath.ToSlash(below), s.ImportPaths
+		}
+	}
+	return filepath.Base(s.Proto), append([]string{filepath.Dir(s.Proto)}, s.ImportPaths...)
+}
+
+// maxImageBytes bounds a file of descriptors, decompressed.
+const maxImageBytes = 64 << 20
+
+func readImage(path string) (*descriptorpb.FileDescriptorSet, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	set, err := parseImage(file, maxImageBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return set, nil
 }
 
-// Describe describes in a few lines the method's request and answer.
-func (m *Method) Describe() string {
-	var text strings.Builder
-	kind := func(stream bool) string {
-		if stream {
-			return "stream "
+// parseImage reads a FileDescriptorSet. A Buf image is one with more fields, which are
+// ignored.
+func parseImage(from io.Reader, limit int64) (*descriptorpb.FileDescriptorSet, error) {
+	data, err := readBounded(from, limit)
+	if err == nil && bytes.HasPrefix(data, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
+		var plain *gzip.Reader
+		if plain, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
+			data, err = readBounded(plain, limit)
 		}
-		return ""
 	}
-	d := m.Descriptor
-	fmt.Fprintf(&text, "%s(%s%s) returns (%s%s)\n", callName(d),
-		kind(m.Stream.Client), d.Input().FullName(), kind(m.Stream.Server), d.Output().FullName())
-	fields := d.Input().Fields()
-	if fields.Len() == 0 {
-		fmt.Fprintf(&text, "  %s has no fields\n", d.Input().FullName())
+	if err != nil {
+		return nil, err
 	}
-	for i := range fields.Len() {
-		fmt.Fprintf(&text, "  %q: %s\n", fields.Get(i).JSONName(), typeName(fields.Get(i)))
+	var set descriptorpb.FileDescriptorSet
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, &set)
+	} else {
+		err = proto.Unmarshal(data, &set)
 	}
-	return text.String()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("want descriptors, as protoc --descriptor_set_out or buf build -o writes them: %w", err)
+	case len(set.File) == 0:
+		return nil, errors.New("it has no files: want descriptors, as protoc --descriptor_set_out or buf build -o writes them")
+	}
+	return &set, nil
 }
 
-// typeName returns the type of a field as a .proto file has it.
-func typeName(f protoreflect.FieldDescriptor) string {
-	switch {
-	case f.IsMap():
-		return fmt.Sprintf("map<%s, %s>", f.MapKey().Kind(), typeName(f.MapValue()))
-	case f.IsList():
-		return "repeated " + elementName(f)
+func readBounded(from io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d bytes of descriptors: leave out what the call does not need", limit)
 	}
-	return elementName(f)
-}
-
-// elementName returns the type of one value of a field.
-func elementName(f protoreflect.FieldDescriptor) string {
-	switch {
-	case f.Message() != nil:
-		return string(f.Message().FullName())
-	case f.Enum() != nil:
-		return string(f.Enum().FullName())
-	}
-	return f.Kind().String()
+	return data, err
 }

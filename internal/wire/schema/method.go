@@ -5,12 +5,75 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 )
+
+// A Method is a method of gRPC. Its methods may be called concurrently.
+type Method struct {
+	Path   string // /pkg.Service/Method
+	Stream Stream
+
+	Descriptor protoreflect.MethodDescriptor
+
+	files *protoregistry.Files
+	types resolver
+}
+
+// A Stream is a kind of method. The zero value is unary.
+type Stream struct {
+	Client bool // sends any number of messages
+	Server bool // answers with any number of messages
+}
+
+// maxSetBytes limits the size of a set that is handed on whole. From a larger one, which is an image
+// of a whole company's files, only the service and its imports are taken.
+const maxSetBytes = 4 << 20
+
+// Files encodes the descriptors, as a FileDescriptorSet, for Load.
+func (m *Method) Files() ([]byte, error) {
+	var collected fileSet
+	collected.add(m.Descriptor.ParentFile())
+	needed := len(collected.files)
+	for _, file := range sorted(m.files) {
+		collected.add(file)
+	}
+	set, err := collected.encode(len(collected.files))
+	if err == nil && len(set) > maxSetBytes {
+		set, err = collected.encode(needed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode the descriptors of %s: %w", m.Path, err)
+	}
+	return set, nil
+}
+
+// Describe describes in a few lines the method's request and answer.
+func (m *Method) Describe() string {
+	var text strings.Builder
+	kind := func(stream bool) string {
+		if stream {
+			return "stream "
+		}
+		return ""
+	}
+	d := m.Descriptor
+	fmt.Fprintf(&text, "%s(%s%s) returns (%s%s)\n", callName(d),
+		kind(m.Stream.Client), d.Input().FullName(), kind(m.Stream.Server), d.Output().FullName())
+	fields := d.Input().Fields()
+	if fields.Len() == 0 {
+		fmt.Fprintf(&text, "  %s has no fields\n", d.Input().FullName())
+	}
+	for i := range fields.Len() {
+		fmt.Fprintf(&text, "  %q: %s\n", fields.Get(i).JSONName(), typeName(fields.Get(i)))
+	}
+	return text.String()
+}
 
 // Encode encodes JSON: an object is one message, an array is several, and several texts one
 // after the other are several too. Without any text there is one empty message. If the
@@ -33,8 +96,6 @@ func (m *Method) Encode(text []byte) ([][]byte, error) {
 	}
 	return messages, nil
 }
-
-var deterministic = proto.MarshalOptions{Deterministic: true}
 
 // Calls encodes JSON as Encode does, and returns the messages call by call.
 func (m *Method) Calls(text []byte) ([][][]byte, error) {
@@ -89,13 +150,6 @@ func (m *Method) message(d protoreflect.MessageDescriptor, text []byte, s stretc
 	return message, nil
 }
 
-// A stretch is a part of a text: a value, without the white space around it.
-type stretch struct{ from, to int }
-
-func whole(text []byte) stretch {
-	return stretch{len(text) - len(bytes.TrimLeft(text, " \t\r\n")), len(text)}
-}
-
 // arrayTypes are messages whose own JSON may be an array.
 var arrayTypes = map[protoreflect.FullName]bool{
 	"google.protobuf.ListValue": true,
@@ -114,45 +168,13 @@ func (m *Method) split(text []byte) ([]stretch, error) {
 	if len(values) != 1 || text[values[0].from] != '[' || arrayTypes[m.Descriptor.Input().FullName()] {
 		return values, nil
 	}
-	elements, err := elementsOf(text, values[0])
-	if err == nil && len(elements) == 0 && !m.Stream.Client {
-		err = errors.New("the array of requests is empty: each element is a call, so want at least one")
+	parts := partsOf(text, values[0])
+	if len(parts) == 0 && !m.Stream.Client {
+		return nil, errors.New("the array of requests is empty: each element is a call, so want at least one")
 	}
-	return elements, err
-}
-
-// topValues finds the values that stand one after the other.
-func topValues(text []byte) ([]stretch, error) {
-	var values []stretch
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var value json.RawMessage
-		switch err := decoder.Decode(&value); {
-		case err == nil:
-			end := int(decoder.InputOffset())
-			values = append(values, stretch{end - len(value), end})
-		case len(bytes.TrimSpace(text[decoder.InputOffset():])) == 0:
-			return values, nil
-		default:
-			return nil, syntaxError(text, err)
-		}
-	}
-}
-
-// elementsOf finds the elements of an array that is known to be right.
-func elementsOf(text []byte, array stretch) ([]stretch, error) {
-	var elements []stretch
-	decoder := json.NewDecoder(bytes.NewReader(text[array.from:array.to]))
-	if _, err := decoder.Token(); err != nil { // the bracket
-		return nil, syntaxError(text, err)
-	}
-	for decoder.More() {
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return nil, syntaxError(text, err)
-		}
-		end := array.from + int(decoder.InputOffset())
-		elements = append(elements, stretch{end - len(value), end})
+	elements := make([]stretch, len(parts))
+	for i, p := range parts {
+		elements[i] = p.value
 	}
 	return elements, nil
 }

@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
-
-	// The files that everybody imports, and few include in what they hand out.
 	_ "google.golang.org/protobuf/types/known/anypb"
 	_ "google.golang.org/protobuf/types/known/apipb"
 	_ "google.golang.org/protobuf/types/known/durationpb"
@@ -24,6 +23,8 @@ import (
 	_ "google.golang.org/protobuf/types/known/timestamppb"
 	_ "google.golang.org/protobuf/types/known/typepb"
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
+
+	"wirelab.dev/internal/base/spelling"
 )
 
 // standard reports whether a file belongs to Protocol Buffers.
@@ -88,6 +89,8 @@ func (s *fileSet) add(file protoreflect.FileDescriptor) {
 	s.files = append(s.files, protodesc.ToFileDescriptorProto(file))
 }
 
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
 // encode encodes the first n files.
 func (s *fileSet) encode(n int) ([]byte, error) {
 	return deterministic.Marshal(&descriptorpb.FileDescriptorSet{File: s.files[:n]})
@@ -122,4 +125,114 @@ func (r resolver) FindMessageByName(name protoreflect.FullName) (protoreflect.Me
 // FindMessageByURL finds a type by the address that an Any has.
 func (r resolver) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	return r.FindMessageByName(protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:]))
+}
+
+// splitCall takes pkg.Service/Method apart. A dot may stand for the slash.
+func splitCall(call string) (service, method string) {
+	call = strings.TrimPrefix(call, "/")
+	at := strings.LastIndexByte(call, '/')
+	if at < 0 {
+		at = strings.LastIndexByte(call, '.')
+	}
+	if at < 0 {
+		return call, ""
+	}
+	return call[:at], call[at+1:]
+}
+
+// choose returns the method that a call names, or an error that suggests existing ones.
+func choose(files *protoregistry.Files, call string) (protoreflect.MethodDescriptor, error) {
+	service, method := splitCall(call)
+	methods := map[string]protoreflect.MethodDescriptor{}
+	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		services := file.Services()
+		for i := range services.Len() {
+			for j := range services.Get(i).Methods().Len() {
+				d := services.Get(i).Methods().Get(j)
+				methods[callName(d)] = d
+			}
+		}
+		return true
+	})
+	if found := methods[service+"/"+method]; found != nil {
+		return found, nil
+	}
+	var calls []string
+	for name := range methods {
+		calls = append(calls, name)
+	}
+	slices.Sort(calls)
+	return nil, unknownCall(call, calls)
+}
+
+// unknownCall returns the error about a call that is none of these.
+func unknownCall(call string, calls []string) error {
+	service, method := splitCall(call)
+	switch {
+	case len(calls) == 0 && call == "":
+		return errors.New("it has no service")
+	case len(calls) == 0:
+		return fmt.Errorf("call %q: it has no service", call)
+	case call == "":
+		return fmt.Errorf("which method? Name it with --call: %s", list(calls))
+	}
+	var siblings, alike []string // of the same service; with another package, or another service
+	for _, c := range calls {
+		s, m := splitCall(c)
+		if s == service {
+			siblings = append(siblings, c)
+		}
+		if m == method && (strings.HasSuffix(s, "."+service) || s[strings.LastIndexByte(s, '.')+1:] == service[strings.LastIndexByte(service, '.')+1:]) {
+			alike = append(alike, c)
+		}
+	}
+	meant, found := spelling.Meant(service+"/"+method, calls)
+	switch {
+	case len(alike) == 1:
+		return fmt.Errorf("call %q: there is no service %s; did you mean %s?", call, service, alike[0])
+	case found:
+		return fmt.Errorf("call %q: did you mean %s?", call, meant)
+	case len(siblings) > 0 && method == "":
+		return fmt.Errorf("call %q names no method: want one of %s", call, list(siblings))
+	case len(siblings) > 0:
+		return fmt.Errorf("call %q: %s has no method %s: want one of %s", call, service, method, list(siblings))
+	}
+	return fmt.Errorf("call %q: want one of %s", call, list(calls))
+}
+
+// maxListed limits the names that an error shows.
+const maxListed = 20
+
+func list(names []string) string {
+	if len(names) <= maxListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+}
+
+// callName returns pkg.Service/Method.
+func callName(d protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("%s/%s", d.Parent().FullName(), d.Name())
+}
+
+// typeName returns the type of a field as a .proto file has it.
+func typeName(f protoreflect.FieldDescriptor) string {
+	switch {
+	case f.IsMap():
+		return fmt.Sprintf("map<%s, %s>", f.MapKey().Kind(), typeName(f.MapValue()))
+	case f.IsList():
+		return "repeated " + elementName(f)
+	}
+	return elementName(f)
+}
+
+// elementName returns the type of one value of a field.
+func elementName(f protoreflect.FieldDescriptor) string {
+	switch {
+	case f.Message() != nil:
+		return string(f.Message().FullName())
+	case f.Enum() != nil:
+		return string(f.Enum().FullName())
+	}
+	return f.Kind().String()
 }

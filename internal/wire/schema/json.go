@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// A stretch is a part of a text: a value, without the white space around it.
+type stretch struct{ from, to int }
+
+func whole(text []byte) stretch {
+	return stretch{len(text) - len(bytes.TrimLeft(text, " \t\r\n")), len(text)}
+}
+
+// topValues finds the values that stand one after the other.
+func topValues(text []byte) ([]stretch, error) {
+	var values []stretch
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var value json.RawMessage
+		switch err := decoder.Decode(&value); {
+		case err == nil:
+			end := int(decoder.InputOffset())
+			values = append(values, stretch{end - len(value), end})
+		case len(bytes.TrimSpace(text[decoder.InputOffset():])) == 0:
+			return values, nil
+		default:
+			return nil, syntaxError(text, err)
+		}
+	}
+}
+
+// A part is an element of a JSON array, or a member of an object.
+type part struct {
+	name       string // of a member
+	key, value stretch
+}
+
+// partsOf finds the parts of an array or object that is known to be right.
+func partsOf(text []byte, whole stretch) []part {
+	var parts []part
+	decoder := json.NewDecoder(bytes.NewReader(text[whole.from:whole.to]))
+	at := func() int { return whole.from + int(decoder.InputOffset()) }
+	first, err := decoder.Token()
+	for err == nil && decoder.More() {
+		var p part
+		if first == json.Delim('{') {
+			from := at()
+			var key json.Token
+			if key, err = decoder.Token(); err != nil {
+				break
+			}
+			p.name, _ = key.(string) // keys are strings
+			p.key = stretch{from + bytes.IndexByte(text[from:at()], '"'), at()}
+		}
+		var value json.RawMessage
+		if err = decoder.Decode(&value); err == nil {
+			p.value = stretch{at() - len(value), at()}
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// checkSyntax finds what is no JSON.
+func checkSyntax(text []byte, s stretch) error {
+	for at := s.from; at < s.to; {
+		r, size := utf8.DecodeRune(text[at:s.to])
+		if r == utf8.RuneError && size == 1 {
+			return fmt.Errorf("%s: invalid UTF-8: found the byte %#x", place(text, at), text[at])
+		}
+		at += size
+	}
+	var value json.RawMessage
+	if err := json.Unmarshal(text[s.from:s.to], &value); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			syntax.Offset += int64(s.from)
+		}
+		return syntaxError(text[:s.to], err)
+	}
+	return nil
+}
+
+// syntaxError returns an error with the place where a text stops being JSON.
+func syntaxError(text []byte, err error) error {
+	var syntax *json.SyntaxError
+	at := len(text)
+	if errors.As(err, &syntax) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		at = max(int(syntax.Offset)-1, 0)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("it ends too soon")
+	}
+	return fmt.Errorf("%s: this is not JSON: %w", place(text, at), err)
+}
+
+// place formats a line and a column, from 1, for people.
+func place(text []byte, at int) string {
+	before := text[:min(at, len(text))]
+	line := bytes.Count(before, []byte("\n"))
+	return fmt.Sprintf("line %d, column %d", line+1, len(before)-bytes.LastIndexByte(before, '\n'))
+}
+
+// offsetOf returns the offset of a line and a column.
+func offsetOf(text []byte, line, column int) int {
+	at := 0
+	for ; line > 1; line-- {
+		next := bytes.IndexByte(text[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return at + column - 1
+}
