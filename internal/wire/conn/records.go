@@ -33,15 +33,6 @@ type RecordCounts struct {
 // type and the AEAD's tag (RFC 8446, section 5.2). crypto/tls does not pad.
 const RecordBytes = 5 + 1 + 16
 
-// Frames returns the counter for the frames of an HTTP/3 client, or nil if frames are not
-// counted.
-func (d *Dialer) Frames() *Frames {
-	if d.Records == nil {
-		return nil
-	}
-	return &d.Records.frames
-}
-
 // Counts returns the counts so far.
 func (r *Records) Counts() RecordCounts {
 	r.mu.Lock()

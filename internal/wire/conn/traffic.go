@@ -162,20 +162,6 @@ type dialTraffic struct {
 	closed Traffic // of closed connections
 }
 
-// Traffic returns the traffic of all TCP connections so far. It costs some 2 µs for
-// each open connection.
-func (d *Dialer) Traffic() Traffic {
-	d.traffic.mu.Lock()
-	defer d.traffic.mu.Unlock()
-	sum := d.traffic.closed
-	for conn := range d.traffic.open {
-		if one, known := tcpTraffic(conn.TCPConn); known {
-			sum = sum.Plus(one)
-		}
-	}
-	return sum
-}
-
 func (t *dialTraffic) add(conn *countedConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,6 +183,20 @@ func (t *dialTraffic) remove(conn *countedConn) {
 		one.ClosedRTT, one.OpenRTT = one.OpenRTT, MeanRTT{}
 		t.closed = t.closed.Plus(one)
 	}
+}
+
+// countedConn embeds the concrete type, so that writev, sendfile and SyscallConn
+// keep working.
+type countedConn struct {
+	*net.TCPConn
+	closed  func()
+	traffic *dialTraffic
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	c.traffic.remove(c)
+	return c.TCPConn.Close()
 }
 
 // countHandshake counts all traffic of a connection so far as its TLS handshake.

@@ -7,12 +7,31 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
 	"wirelab.dev/internal/wire/http/quicsocket"
 )
+
+// Tests set more, so that a busy machine does not break them.
+var (
+	// serverHandshakeTimeout is the idle timeout of handshakes, as with TCP.
+	serverHandshakeTimeout = readHeaderTimeout
+	// maxHandshakeTime limits the time for which a new connection keeps others waiting. It is
+	// shorter than the timeout of handshakes, so that lost connections do not hold up a burst
+	// of new ones.
+	maxHandshakeTime = 5 * time.Second
+)
+
+func h3ServerConfig() *quic.Config {
+	return &quic.Config{
+		MaxIncomingStreams:   maxStreams,
+		HandshakeIdleTimeout: serverHandshakeTimeout,
+		Allow0RTT:            true,
+	}
+}
 
 // h3Server is an http3.Server with its own UDP socket.
 type h3Server struct {

@@ -26,7 +26,7 @@ const (
 	maxHeaderBytes    = 64 << 10
 )
 
-// maxStreams is the limit of requests in flight on one HTTP/2 connection.
+// maxStreams is the limit of requests in flight on one connection of HTTP/2 or HTTP/3.
 const maxStreams = 10_000
 
 // NewServer makes a server. It does not listen yet.

@@ -62,7 +62,7 @@ func (c *h1Client) Call(ctx context.Context, request *service.Request, answer *s
 	if err != nil {
 		return err
 	}
-	err = s.carry(ctx, c, call{h1Request: r, began: began}, answer)
+	err = s.carry(ctx, c, h1Call{h1Request: r, began: began}, answer)
 	c.release(s)
 	return err
 }
@@ -184,8 +184,8 @@ type h1Slot struct {
 	closed bool
 }
 
-// A call is a request and the tick at which its call began.
-type call struct {
+// An h1Call is a request and the tick at which its call began.
+type h1Call struct {
 	*h1Request
 	began int64
 }
@@ -195,7 +195,7 @@ type call struct {
 const sequenceBits = 20
 
 // carry makes a call on the slot's connection, which it opens if needed.
-func (s *h1Slot) carry(ctx context.Context, c *h1Client, call call, answer *service.Answer) error {
+func (s *h1Slot) carry(ctx context.Context, c *h1Client, call h1Call, answer *service.Answer) error {
 	again := call.repeatable
 	for {
 		if s.conn == nil {

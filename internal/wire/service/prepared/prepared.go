@@ -29,10 +29,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"net"
 	"net/http"
-	"sync"
 
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
@@ -104,107 +101,3 @@ type engine interface {
 	// look ends the calls that are late or cancelled.
 	look(now int64)
 }
-
-// requests holds the encoded form of a definition's requests.
-type requests[T any] struct {
-	first *service.Request // most definitions have one
-	only  *T
-	all   map[*service.Request]*T
-}
-
-func encodeAll[T any](d *service.Definition, encode func(*service.Definition, *service.Request) (*T, error)) (requests[T], error) {
-	r := requests[T]{all: map[*service.Request]*T{}}
-	for i := range d.Requests {
-		one := &d.Requests[i]
-		encoded, err := encode(d, one)
-		if err != nil {
-			return r, fmt.Errorf("request %d of %d (%s %s): %w", i+1, len(d.Requests), one.Method, one.Path, err)
-		}
-		if r.all[one] = encoded; r.first == nil {
-			r.first, r.only = one, encoded
-		}
-	}
-	return r, nil
-}
-
-func (r *requests[T]) find(request *service.Request) (*T, error) {
-	if request == r.first {
-		return r.only, nil
-	}
-	if encoded, found := r.all[request]; found {
-		return encoded, nil
-	}
-	return nil, errors.New("the request is not in the definition: only the definition's requests are prepared")
-}
-
-// errClosed is the error of calls after Close.
-var errClosed = errors.New("the client is closed")
-
-// dialer opens the connections of a client, until that is closed.
-type dialer struct {
-	service.Plan
-	opener conn.Opener
-	watch  *watch
-
-	life    context.Context // ends with Close
-	endLife context.CancelFunc
-	told    sync.Once
-}
-
-func newDialer(plan service.Plan) (*dialer, error) {
-	d := &dialer{Plan: plan, watch: newWatch(plan.Timeout), opener: conn.Opener{Dialer: plan.Dialer, Network: plan.Network, Address: plan.Address}}
-	if plan.Wire != service.HTTP1 { // a server without ALPN chooses no protocol, and speaks HTTP/1.1
-		d.opener.Protocol = "h2"
-	}
-	var err error
-	if d.opener.TLS, err = plan.TLSConfig(); err != nil {
-		return nil, err
-	}
-	if d.opener.TLS == nil {
-		d.opener.Wrap = func(raw net.Conn) net.Conn { return plainSocket{raw} }
-	}
-	d.life, d.endLife = context.WithCancel(context.Background())
-	return d, nil
-}
-
-// places returns the number of places for connections.
-func (d *dialer) places() int { return max(d.Connections, 1) }
-
-// dial opens a connection, within a call's timeout.
-func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := d.within(ctx)
-	defer cancel()
-	nc, err := d.opener.Open(ctx)
-	return nc, d.ifClosed(err)
-}
-
-// within bounds what opens a connection by a call's timeout and the client's life.
-func (d *dialer) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := d.Timeout
-	if limit <= 0 {
-		limit = math.MaxInt64
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	stop := context.AfterFunc(d.life, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
-// ifClosed says instead of an error that the client was closed, if that is why.
-func (d *dialer) ifClosed(err error) error {
-	if err != nil && d.life.Err() != nil {
-		return errClosed
-	}
-	return err
-}
-
-// answered reports the protocol of the first answer.
-func (d *dialer) answered(protocol string) {
-	d.told.Do(func() { d.Dialer.UsedProtocol(protocol) })
-}
-
-// A plainSocket is a socket that the plan's dialer opened. The dialer may count its bytes but
-// does not change them.
-type plainSocket struct{ net.Conn }
-
-// Socket implements batchio.Transparent.
-func (s plainSocket) Socket() net.Conn { return s.Conn }

@@ -2,6 +2,7 @@ package prepared
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,6 +18,38 @@ import (
 	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/h2"
 )
+
+// requests holds the encoded form of a definition's requests.
+type requests[T any] struct {
+	first *service.Request // most definitions have one
+	only  *T
+	all   map[*service.Request]*T
+}
+
+func encodeAll[T any](d *service.Definition, encode func(*service.Definition, *service.Request) (*T, error)) (requests[T], error) {
+	r := requests[T]{all: map[*service.Request]*T{}}
+	for i := range d.Requests {
+		one := &d.Requests[i]
+		encoded, err := encode(d, one)
+		if err != nil {
+			return r, fmt.Errorf("request %d of %d (%s %s): %w", i+1, len(d.Requests), one.Method, one.Path, err)
+		}
+		if r.all[one] = encoded; r.first == nil {
+			r.first, r.only = one, encoded
+		}
+	}
+	return r, nil
+}
+
+func (r *requests[T]) find(request *service.Request) (*T, error) {
+	if request == r.first {
+		return r.only, nil
+	}
+	if encoded, found := r.all[request]; found {
+		return encoded, nil
+	}
+	return nil, errors.New("the request is not in the definition: only the definition's requests are prepared")
+}
 
 // An h1Request holds the bytes of a request of HTTP/1.1.
 type h1Request struct {
