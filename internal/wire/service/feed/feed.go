@@ -16,12 +16,10 @@
 package feed
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"wirelab.dev/internal/base/excerpt"
@@ -39,10 +37,7 @@ type Feed struct {
 
 // A request holds one of the plan's requests, parsed.
 type request struct {
-	fixed  service.Request // what is the same in every call
-	path   template.Text
-	header []template.Text
-	body   template.Text
+	form   template.Form
 	method *schema.Method // nil: HTTP
 	// messages holds the encoded messages of gRPC if the body has no template.
 	messages [][]byte
@@ -82,15 +77,15 @@ func named(r *service.Request, err error) error {
 }
 
 func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, error) {
-	p := &request{fixed: *r}
+	p := &request{form: template.Form{Fixed: *r}}
 	known := template.Names{Columns: f.rows.Columns, NoRows: "name it with --rows"}
 	var err error
 	if len(plan.Descriptors) > 0 {
 		if p.method, err = schema.Load(plan.Descriptors, r.Path); err != nil {
 			return nil, err
 		}
-		p.fixed.Body, p.fixed.Path, p.fixed.Stream = nil, p.method.Path, service.Stream(p.method.Stream)
-	} else if p.path, err = template.Parse("the path", r.Path, known); err != nil {
+		p.form.Fixed.Body, p.form.Fixed.Path, p.form.Fixed.Stream = nil, p.method.Path, service.Stream(p.method.Stream)
+	} else if p.form.Path, err = template.Parse("the path", r.Path, known); err != nil {
 		return nil, err
 	}
 	for _, field := range r.Header {
@@ -98,15 +93,15 @@ func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, e
 		if err != nil {
 			return nil, err
 		}
-		p.header = append(p.header, value)
+		p.form.Header = append(p.form.Header, value)
 		if strings.EqualFold(field.Name, "content-type") && strings.Contains(strings.ToLower(field.Value), "json") {
 			p.isJSON = true
 		}
 	}
-	if p.body, err = template.Parse("the body", string(r.Body), known); err != nil {
+	if p.form.Body, err = template.Parse("the body", string(r.Body), known); err != nil {
 		return nil, err
 	}
-	if p.method != nil && p.body.Fixed() {
+	if p.method != nil && p.form.Body.Fixed() {
 		p.messages, err = p.encode(r.Body)
 	}
 	return p, err
@@ -153,7 +148,7 @@ func Check(plan *service.Feed) error {
 			if len(f.rows.Values) > 0 {
 				err = fmt.Errorf("with row %d of the data: %w", i/len(f.requests)+1, err)
 			}
-			return named(&p.fixed, err)
+			return named(&p.form.Fixed, err)
 		}
 	}
 	return nil
@@ -186,7 +181,7 @@ type Source struct {
 	feed   *Feed
 	client Client
 	number int // of the call, from 1, over all clients
-	texts  [][]template.Text
+	forms  []template.Form
 	call   *template.Call
 	random *rand.Rand
 }
@@ -197,18 +192,12 @@ func (f *Feed) Source(c Client) *Source {
 	s.call = template.NewCall(c.Number, s.random)
 	s.call.Row = make(map[string]string, len(f.rows.Columns))
 	for i := range f.requests {
-		p := &f.requests[i]
-		texts := append(slices.Clone(p.header), p.path, p.body)
-		for j := range texts {
-			texts[j] = s.call.Bind(texts[j])
-		}
-		s.texts = append(s.texts, texts)
+		s.forms = append(s.forms, s.call.Bind(f.requests[i].form, nil))
 	}
 	return s
 }
 
-// Next makes the next request. It stays as it is when others are made; the parts that are
-// the same in every call are shared, and must not be written to.
+// Next makes the next request.
 func (s *Source) Next() (*service.Request, error) {
 	s.number += max(s.client.Of, 1)
 	f := s.feed
@@ -219,7 +208,7 @@ func (s *Source) Next() (*service.Request, error) {
 	}
 	made, err := s.make(which, row)
 	if err != nil {
-		return nil, named(&f.requests[which].fixed, fmt.Errorf("call %d: %w", s.number, err))
+		return nil, named(&f.requests[which].form.Fixed, fmt.Errorf("call %d: %w", s.number, err))
 	}
 	return made, nil
 }
@@ -233,72 +222,18 @@ func (s *Source) make(which, row int) (*service.Request, error) {
 			s.call.Row[column] = rows[row%len(rows)][i]
 		}
 	}
-	made := p.fixed
-	texts := s.texts[which]
-	path, body := &texts[len(p.header)], &texts[len(p.header)+1]
-	own := false // the header is this request's
-	for i := range p.header {
-		if texts[i].Fixed() {
-			continue
-		}
-		if !own {
-			made.Header, own = slices.Clone(made.Header), true
-		}
-		value, err := s.call.Render(&texts[i])
-		if err != nil {
-			return nil, err
-		}
-		if at := bytes.IndexAny(value, "\r\n\x00"); at >= 0 {
-			return nil, fmt.Errorf("%s became a value with a line break in it: %q", texts[i].Name, value)
-		}
-		made.Header[i].Value = string(value)
+	made, err := s.call.Fill(&s.forms[which])
+	if err != nil || p.method == nil {
+		return made, err
 	}
-	if !path.Fixed() {
-		value, err := s.call.Render(path)
-		if err != nil {
+	messages := p.messages
+	if !p.form.Body.Fixed() {
+		if messages, err = p.encode(made.Body); err != nil {
 			return nil, err
 		}
-		if err := checkPath(value); err != nil {
-			return nil, err
-		}
-		made.Path = string(value)
+		made.Body = nil
 	}
-	return &made, s.fill(&made, p, body)
-}
-
-// fill sets the body, or the messages of gRPC.
-func (s *Source) fill(made *service.Request, p *request, body *template.Text) error {
 	turn := (s.number - 1) / len(s.feed.requests)
-	if body.Fixed() {
-		if p.method != nil {
-			made.Messages = p.ofTurn(p.messages, turn)
-		}
-		return nil
-	}
-	value, err := s.call.Render(body)
-	if err != nil {
-		return err
-	}
-	if p.method == nil {
-		made.Body = bytes.Clone(value)
-		return nil
-	}
-	messages, err := p.encode(value)
-	if err != nil {
-		return err
-	}
 	made.Messages = p.ofTurn(messages, turn)
-	return nil
-}
-
-func checkPath(path []byte) error {
-	if len(path) == 0 || path[0] != '/' {
-		return fmt.Errorf("the path became %q: want a slash at its beginning", path)
-	}
-	for _, c := range path {
-		if c <= ' ' || c == 0x7f {
-			return fmt.Errorf("the path became %q, which has a space or a control character: {{urlquery .Row.name}} escapes a value", path)
-		}
-	}
-	return nil
+	return made, nil
 }

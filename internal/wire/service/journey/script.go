@@ -1,17 +1,40 @@
+// Package journey makes the requests of users who do one thing after the other: who log in,
+// look, think, and buy what they saw.
+//
+//	shop.yaml ── Parse ──> Script ── Sources ──> Next() → Request ──> answer
+//	(goes to a worker)    (shared)  (one per user) ▲                     │
+//	                                               └── Follow: expect, take
+//
+// A file is read strictly, and all in it is compiled when it is read: templates, conditions,
+// and the names that they use.
+//
+// Glossary:
+//
+//	user    a client of the load: of one kind for its whole life, shared out by weight
+//	step    one call
+//	round   the steps of a user, from the first to the last, or to one that fails
+//	think   the time from an answer to the user's next step
+//	taken   a value out of an answer, for the steps after it in the same round
+//
+// This package must not know how requests are carried, nor when they are sent.
 package journey
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/template"
 )
 
@@ -33,19 +56,10 @@ type kind struct {
 
 // An action is a compiled step.
 type action struct {
-	name   string
-	method string
-	path   template.Text
-	header []header
-	body   template.Text
+	form   template.Form
 	expect *expect.Condition // nil: none beside the usual one
 	take   []taking
 	think  Think
-}
-
-type header struct {
-	name  string
-	value template.Text
 }
 
 type taking struct {
@@ -96,7 +110,7 @@ func (r *reading) all() error {
 		if err != nil {
 			return err
 		}
-		login.name = "login"
+		login.form.Fixed.Name = "login"
 		r.script.login, r.known = login, known
 	}
 	if len(r.file.Users) == 0 || len(r.file.Users) > mostKinds {
@@ -152,9 +166,10 @@ func (r *reading) kind(u *user, at []any) error {
 		if one, known, err = r.action(&u.Steps[i], known, append(here("steps"), i)); err != nil {
 			return err
 		}
-		one.name = u.Name + ": " + one.name
-		if slices.ContainsFunc(k.steps, func(other action) bool { return other.name == one.name }) {
-			return r.document.Errorf(append(here("steps"), i), "a second step %q: give it another `name`", one.name)
+		name := u.Name + ": " + one.form.Fixed.Name
+		one.form.Fixed.Name = name
+		if slices.ContainsFunc(k.steps, func(other action) bool { return other.form.Fixed.Name == name }) {
+			return r.document.Errorf(append(here("steps"), i), "a second step %q: give it another `name`", name)
 		}
 		if !r.document.Has(append(here("steps"), i, "think")...) {
 			one.think = u.Think
@@ -172,25 +187,23 @@ func (r *reading) action(s *step, known template.Names, at []any) (*action, temp
 	if len(given) != 1 {
 		return nil, known, r.document.Errorf(at, "found %d methods: want one of get, post, put, patch, delete and head, with its path", len(given))
 	}
-	a := &action{name: s.Name, think: s.Think}
+	a := &action{think: s.Think}
+	f := &a.form
 	var err error
 	for method, path := range given {
 		key := strings.ToLower(method)
-		a.method = method
-		if a.path, err = template.Parse(key, path, known); err == nil && path[0] != '/' {
+		f.Fixed = service.Request{Name: cmp.Or(s.Name, method+" "+path), Method: method, Path: path, Body: []byte(s.Body)}
+		if f.Path, err = template.Parse(key, path, known); err == nil && path[0] != '/' {
 			err = fmt.Errorf("%s: found %q: want a path, which begins with a slash", key, path)
 		}
 		if err != nil {
 			return nil, known, r.document.Errorf(here(key), "%v", err)
 		}
-		if a.name == "" {
-			a.name = method + " " + path
-		}
 	}
-	if a.body, err = template.Parse("body", s.Body, known); err != nil {
+	if f.Body, err = template.Parse("body", s.Body, known); err != nil {
 		return nil, known, r.document.Errorf(here("body"), "%v", err)
 	}
-	if a.header, err = r.headers(s, known, at); err != nil {
+	if err = r.headers(f, s, known, at); err != nil {
 		return nil, known, err
 	}
 	if s.Expect != "" {
@@ -229,10 +242,11 @@ func (r *reading) taking(name, text string) (*expect.Value, error) {
 	return expect.ParseValue(text, expect.HTTP)
 }
 
-// headers returns the fields of the file, replaced by a step's own fields of the same name. The
+// headers adds the fields of the file, replaced by a step's own fields of the same name. The
 // login has only its own: the file's may use values that the login takes.
-func (r *reading) headers(s *step, known template.Names, at []any) ([]header, error) {
-	all := map[string]header{}
+func (r *reading) headers(f *template.Form, s *step, known template.Names, at []any) error {
+	all := map[string]template.Text{}
+	sources := map[string]string{}
 	for _, list := range []struct {
 		fields map[string]string
 		path   []any
@@ -242,19 +256,101 @@ func (r *reading) headers(s *step, known template.Names, at []any) ([]header, er
 		}
 		for _, name := range slices.Sorted(maps.Keys(list.fields)) {
 			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(list.fields[name]) {
-				return nil, r.document.Errorf(append(list.path, name), "found the field %q with the value %q: want a name and a value of HTTP", name, list.fields[name])
+				return r.document.Errorf(append(list.path, name), "found the field %q with the value %q: want a name and a value of HTTP", name, list.fields[name])
 			}
 			value, err := template.Parse(name, list.fields[name], known)
 			if err != nil {
-				return nil, r.document.Errorf(append(list.path, name), "%v", err)
+				return r.document.Errorf(append(list.path, name), "%v", err)
 			}
-			name = http.CanonicalHeaderKey(name)
-			all[name] = header{name, value}
+			all[http.CanonicalHeaderKey(name)], sources[http.CanonicalHeaderKey(name)] = value, list.fields[name]
 		}
 	}
-	var fields []header
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fields = append(fields, all[name])
+		f.Fixed.Header = append(f.Fixed.Header, service.Field{Name: name, Value: sources[name]})
+		f.Header = append(f.Header, all[name])
 	}
-	return fields, nil
+	return nil
+}
+
+// A file holds a journey as it is written.
+type file struct {
+	Version int                 `json:"version"`
+	Target  string              `json:"target"` // as of `wirelab load`, without a path
+	Login   step                `json:"login"`  // once a user, before the load, not measured
+	Headers map[string]string   `json:"headers"`
+	Rows    []map[string]string `json:"rows"` // data: each user has one of them
+	Users   []user              `json:"users"`
+}
+
+// A user is a kind of users.
+type user struct {
+	Name   string `json:"name"`
+	Weight int    `json:"weight"` // its share of the users, beside the others' weights; 1 if left out
+	Think  Think  `json:"think"`  // after each step
+	Steps  []step `json:"steps"`
+}
+
+// A step is one call. Exactly one of the methods has a path.
+type step struct {
+	Name    string            `json:"name"` // in reports; the method and the path if left out
+	Get     string            `json:"get"`
+	Post    string            `json:"post"`
+	Put     string            `json:"put"`
+	Patch   string            `json:"patch"`
+	Delete  string            `json:"delete"`
+	Head    string            `json:"head"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+	Expect  string            `json:"expect"`
+	Take    map[string]string `json:"take"` // names of values, and where in the answer they are
+	Think   Think             `json:"think"`
+}
+
+// methods returns the paths of a step by their methods.
+func (s *step) methods() map[string]string {
+	given := map[string]string{}
+	for method, path := range map[string]string{
+		http.MethodGet: s.Get, http.MethodPost: s.Post, http.MethodPut: s.Put,
+		http.MethodPatch: s.Patch, http.MethodDelete: s.Delete, http.MethodHead: s.Head,
+	} {
+		if path != "" {
+			given[method] = path
+		}
+	}
+	return given
+}
+
+// A Think is a time, or a range of times.
+type Think struct{ least, most time.Duration }
+
+// longestThink limits the time. A longer one is surely a mistake.
+const longestThink = time.Hour
+
+// UnmarshalText reads 100ms or 50ms..200ms.
+func (t *Think) UnmarshalText(text []byte) error {
+	least, most, isRange := strings.Cut(string(text), "..")
+	if !isRange {
+		most = least
+	}
+	for _, end := range []struct {
+		text string
+		into *time.Duration
+	}{{least, &t.least}, {most, &t.most}} {
+		var d scenario.Duration
+		if err := d.UnmarshalText([]byte(strings.TrimSpace(end.text))); err != nil {
+			return fmt.Errorf("%w; two times with .. between them are the least and the most", err)
+		}
+		*end.into = time.Duration(d)
+	}
+	if t.least < 0 || t.least > t.most || t.most > longestThink {
+		return fmt.Errorf("found %s: want a time, or two in order, up to %v", text, longestThink)
+	}
+	return nil
+}
+
+func (t Think) pick(random *rand.Rand) time.Duration {
+	if t.most == t.least {
+		return t.least
+	}
+	return t.least + time.Duration(random.Int64N(int64(t.most-t.least)+1))
 }

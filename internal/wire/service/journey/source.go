@@ -1,16 +1,12 @@
 package journey
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/wire/service"
@@ -108,26 +104,17 @@ func (s *Script) Source(u User) *Source {
 	random := rand.New(rand.NewPCG(u.Seed, uint64(u.Client))) //nolint:gosec // a client's number is not negative
 	made := &Source{script: s, user: u, random: random, number: u.Client + 1 - u.Clients, logged: map[string]any{}}
 	made.call = template.NewCall(u.Client, random)
-	bind := func(a action) action {
-		a.path, a.body = made.call.Bind(a.path), made.call.Bind(a.body)
-		header := make([]header, len(a.header))
-		for i, h := range a.header {
-			header[i] = h
-			header[i].value = made.call.Bind(h.value)
-		}
-		a.header = header
-		return a
-	}
 	if s.login != nil {
-		made.login = new(bind(*s.login))
+		login := *s.login
+		login.form = made.call.Bind(login.form, u.Header)
+		made.login = &login
 	}
 	for _, k := range s.kinds {
-		own := k
-		own.steps = nil
-		for _, a := range k.steps {
-			own.steps = append(own.steps, bind(a))
+		k.steps = slices.Clone(k.steps)
+		for i := range k.steps {
+			k.steps[i].form = made.call.Bind(k.steps[i].form, u.Header)
 		}
-		made.kinds = append(made.kinds, own)
+		made.kinds = append(made.kinds, k)
 	}
 	made.kind = &made.kinds[u.Kind]
 	if len(s.rows) > 0 {
@@ -143,7 +130,7 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 		return nil
 	}
 	s.call.Begin(s.user.Client + 1)
-	request, err := s.request(s.login)
+	request, err := s.call.Fill(&s.login.form)
 	if err != nil {
 		return fmt.Errorf("login: %w", err)
 	}
@@ -175,7 +162,7 @@ func (s *Source) Next() (*service.Request, error) {
 	s.passed = false
 	s.number += s.user.Clients
 	s.call.Begin(s.number)
-	return s.request(s.last)
+	return s.call.Fill(&s.last.form)
 }
 
 // RoundEnded reports whether the last request was the last of a round, and nothing failed.
@@ -241,29 +228,4 @@ func (a *action) follow(look *expect.Look, values map[string]any) error {
 		values[t.name] = value
 	}
 	return nil
-}
-
-func (s *Source) request(a *action) (*service.Request, error) {
-	request := &service.Request{Name: a.name, Method: a.method, Header: s.user.Header[:len(s.user.Header):len(s.user.Header)]}
-	path, err := s.call.Render(&a.path)
-	if err != nil {
-		return request, err
-	}
-	request.Path = string(path)
-	if strings.ContainsFunc(request.Path, func(c rune) bool { return c <= ' ' || c == 0x7f }) || !strings.HasPrefix(request.Path, "/") {
-		return request, fmt.Errorf("the path became %q: want one that begins with a slash and has no space; {{urlquery .name}} escapes a value", request.Path)
-	}
-	for _, h := range a.header {
-		value, err := s.call.Render(&h.value)
-		if err != nil {
-			return request, err
-		}
-		if !httpguts.ValidHeaderFieldValue(string(value)) {
-			return request, errors.New("the header " + h.name + " became a value that HTTP does not carry")
-		}
-		request.Header = append(request.Header, service.Field{Name: h.name, Value: string(value)})
-	}
-	body, err := s.call.Render(&a.body)
-	request.Body = bytes.Clone(body)
-	return request, err
 }
