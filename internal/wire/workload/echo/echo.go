@@ -35,8 +35,6 @@ const (
 // Workload is echo. The zero value is ready.
 type Workload struct{}
 
-var _ workload.Workload = Workload{}
-
 // Info describes echo. A size is the size of a payload.
 func (Workload) Info() workload.Info {
 	return workload.Info{
@@ -68,11 +66,11 @@ func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 
 // NewCaller makes one client with its own payload.
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
-	c := newCaller(conn, job)
-	if c.copies = scenario.Value[int](workload.ReadOptions(w, job.Parameters), copyKey); c.copies > 0 {
+	c, o := newCaller(conn, job), workload.ReadOptions(w, job.Parameters)
+	if c.copies = scenario.Value[int](o, copyKey); c.copies > 0 {
 		c.from, c.to = make([]byte, copiedAtOnce), make([]byte, copiedAtOnce)
 	}
-	if size := scenario.Value[int](workload.ReadOptions(w, job.Parameters), besideKey); size > 0 && job.Client == 0 {
+	if size := scenario.Value[int](o, besideKey); size > 0 && job.Client == 0 {
 		job.RequestBytes, job.ResponseBytes = size, size
 		return &besideLong{caller: c, long: newCaller(conn, job)}
 	}
@@ -122,19 +120,12 @@ const (
 	copiedAtOnce = 4 << 20 // more than a CPU's own caches hold
 )
 
-// compute keeps its CPU busy.
-func compute(until time.Time) {
-	for time.Now().Before(until) {
-	}
-}
-
 // Echo answers with the request itself, which the handler owns.
 func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload, error) {
 	if err := h.stall.Hold(ctx); err != nil {
 		return nil, err
 	}
-	if h.compute > 0 {
-		compute(time.Now().Add(h.compute))
+	for until := time.Now().Add(h.compute); h.compute > 0 && time.Now().Before(until); { // keeps its CPU busy
 	}
 	data, err := workload.Answer(in.Id, in.Data, in.AnswerBytes)
 	if err != nil {
