@@ -7,6 +7,7 @@ package peer
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,11 +20,10 @@ import (
 
 // A Peer is a worker in another language.
 type Peer struct {
-	Name     string
-	Language string
-	// Libraries names the libraries that carry its wires.
-	Libraries string
-	Wires     []Wire
+	Name      string `json:"name"`
+	Language  string `json:"language"`
+	Libraries string `json:"libraries"` // that carry its wires
+	Wires     []Wire `json:"wires"`
 	// tools are the programs that it is built with, each with what brings it.
 	tools []tool
 	// steps build it in a copy of its sources, and leave the program there.
@@ -34,12 +34,21 @@ type Peer struct {
 
 // A Wire is a stack that a peer speaks.
 type Wire struct {
-	Stack     string
-	Ends      End
-	Workloads []string // without options
-	Options   []Option
-	// Connections are the modes of its client, without numbers.
-	Connections []string
+	Stack       string   `json:"stack"`
+	Ends        End      `json:"ends"`
+	Workloads   []string `json:"workloads"` // without options
+	Options     []Option `json:"options,omitempty"`
+	Connections []string `json:"connections,omitempty"` // modes of its client, without numbers
+}
+
+// MarshalJSON lists the ends.
+func (w Wire) MarshalJSON() ([]byte, error) {
+	type plain Wire
+	return json.Marshal(struct {
+		Stack string   `json:"stack"`
+		Ends  []string `json:"ends"`
+		plain
+	}{w.Stack, w.Ends.Names(), plain(w)})
 }
 
 // An End is a side of a wire, or both.
@@ -67,16 +76,18 @@ func (e End) Names() []string {
 	return names
 }
 
+// MarshalText writes the ends in one text.
+func (e End) MarshalText() ([]byte, error) { return []byte(strings.Join(e.Names(), ", ")), nil }
+
 // An Option is an option that only a peer has. Its values are a list, or whole numbers from 1 if the
 // list is empty.
 type Option struct {
-	Key     string
-	End     End
-	Values  []string
-	Default string
-	// Alone says that each value can be combined with any other option.
-	Alone bool
-	Help  string
+	Key     string   `json:"key"`
+	End     End      `json:"end"`
+	Values  []string `json:"values,omitempty"`
+	Default string   `json:"default"`
+	Alone   bool     `json:"-"` // each value can be combined with any other option
+	Help    string   `json:"help"`
 }
 
 // Speaks returns the peer's wire of that stack, if it plays the ends.
@@ -162,4 +173,30 @@ func (p Peer) each(visit func(path string, content []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// A Listed is a peer and its state on this machine.
+type Listed struct {
+	Peer
+	Program string `json:"program,omitempty"` // where it is built
+	Missing string `json:"missing,omitempty"` // what it cannot be built without
+}
+
+// List returns all peers.
+func List() ([]Listed, error) {
+	var all []Listed
+	for _, p := range All() {
+		path, err := p.Path()
+		if err != nil {
+			return nil, err
+		}
+		l := Listed{Peer: p}
+		if _, err := os.Stat(path); err == nil {
+			l.Program = path
+		} else {
+			l.Missing = p.Missing()
+		}
+		all = append(all, l)
+	}
+	return all, nil
 }
