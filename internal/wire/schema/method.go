@@ -27,8 +27,8 @@ type Method struct {
 
 // A Stream is a kind of method. The zero value is unary.
 type Stream struct {
-	Client bool // sends any number of messages
-	Server bool // answers with any number of messages
+	Client bool `json:"client,omitempty"` // sends any number of messages
+	Server bool `json:"server,omitempty"` // answers with any number of messages
 }
 
 // maxSetBytes limits the size of a set that is handed on whole. From a larger one, which is an image

@@ -84,7 +84,7 @@ func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, e
 		if p.method, err = schema.Load(plan.Descriptors, r.Path); err != nil {
 			return nil, err
 		}
-		p.form.Fixed.Body, p.form.Fixed.Path, p.form.Fixed.Stream = nil, p.method.Path, service.Stream(p.method.Stream)
+		p.form.Fixed.Body, p.form.Fixed.Path, p.form.Fixed.Stream = nil, p.method.Path, p.method.Stream
 	} else if p.form.Path, err = template.Parse("the path", r.Path, known); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 		return fmt.Errorf("--messages %d: a call of %s sends one message", m.Messages, method.Path)
 	}
 	request.Method, request.Path = http.MethodPost, method.Path
-	request.Stream, request.Pace = service.Stream{Client: method.Stream.Client, Server: method.Stream.Server}, m.Pace
+	request.Stream, request.Pace = method.Stream, m.Pace
 	switch {
 	case m.Pace != 0 && !method.Stream.Client:
 		return fmt.Errorf("--pace %v: a call of %s sends one message", m.Pace, method.Path)

@@ -1,11 +1,61 @@
 package service
 
 import (
+	"context"
 	crypto "crypto/rand"
 	"encoding/hex"
 	"math"
 	"math/rand/v2"
+	"time"
+
+	"wirelab.dev/internal/base/expect"
 )
+
+// Source makes the requests of one client.
+type Source interface {
+	// Next returns the next request. It may use the memory of the one before.
+	Next() (*Request, error)
+}
+
+// A Follower is a source whose requests depend on the answers before.
+type Follower interface {
+	Source
+	// Begin makes what calls are needed before the others.
+	Begin(context.Context, Client) error
+	// Uses says what is looked at of the answer to the last request.
+	Uses() expect.Uses
+	// Follow looks at the answer to the last request, and says what is wrong with it. A
+	// request that is not followed by it has failed.
+	Follow(*expect.Look) error
+	// Think returns how long the user waits before the next request.
+	Think() time.Duration
+}
+
+// Fixed returns the source of one client's requests where all are known before.
+func (d *Definition) Fixed(client int, seed uint64) Source {
+	f := &fixed{requests: d.Requests, next: client % len(d.Requests)}
+	if d.Random && len(d.Requests) > 1 {
+		f.random = rand.New(rand.NewPCG(seed, uint64(client)))
+	}
+	return f
+}
+
+type fixed struct {
+	requests []Request
+	next     int
+	random   *rand.Rand // nil: in turn
+}
+
+func (f *fixed) Next() (*Request, error) {
+	request := &f.requests[f.next]
+	switch {
+	case f.random != nil:
+		f.next = f.random.IntN(len(f.requests))
+	case len(f.requests) > 1:
+		f.next = (f.next + 1) % len(f.requests)
+	}
+	return request, nil
+}
 
 // Trace says which requests carry a traceparent, so that a tracing system follows them
 // (W3C Trace Context, https://www.w3.org/TR/trace-context/).
