@@ -14,9 +14,8 @@ import (
 	"wirelab.dev/internal/base/unsupported"
 )
 
-// Control returns a function that sets a socket's congestion control before it connects or
-// listens, for the field Control of net.Dialer and net.ListenConfig. If name is empty, it
-// returns nil.
+// Control returns a function for the field Control of net.Dialer and net.ListenConfig that sets
+// a socket's congestion control. If name is empty, it returns nil.
 func Control(name string) func(network, address string, socket syscall.RawConn) error {
 	if name == "" {
 		return nil
@@ -56,8 +55,7 @@ func Listen(ctx context.Context, network, address string) (net.Listener, error) 
 	return config.Listen(ctx, network, address)
 }
 
-// Of returns the congestion control of a TCP socket, or "" if the machine does not report
-// it.
+// Of returns the congestion control of a TCP socket, or "" if the machine does not report it.
 func Of(socket syscall.Conn) string {
 	raw, err := socket.SyscallConn()
 	if err != nil {

@@ -20,22 +20,19 @@ import (
 	"wirelab.dev/internal/wire/congestion"
 )
 
-// Dialer opens connections, counts them, and times connect, handshake and first
-// byte. All clients' connections come from a Dialer, so that the counts mean the
-// same for every stack. Any goroutine may use it; the zero value is ready.
+// Dialer opens, counts and times connections. All clients' connections come from one, so that
+// the counts mean the same for every stack. Any goroutine may use it; the zero value is ready.
 //
-// The end that closes a connection first keeps its address and port in TIME_WAIT
-// for a minute. That is the client here, as in most programs. One address has only
-// some 28,000 ports, so a client that opens many connections runs out of them.
-// Sources avoids that.
+// The end that closes a connection first keeps its address and port in TIME_WAIT for a minute:
+// here the client, as in most programs. One address has only some 28,000 ports. Sources adds
+// addresses.
 type Dialer struct {
-	// Sources is the number of source addresses that the connections use in turns, if
-	// the destination is on IPv4 loopback. For other destinations that is impossible;
-	// with more than one source, connections then end with a reset, which leaves
-	// no TIME_WAIT. 0 and 1 do neither. Set it before the first connection.
+	// Sources is the number of source addresses that connections to IPv4 loopback use in turns.
+	// Connections elsewhere then end with a reset, which leaves no TIME_WAIT. 0 and 1 do
+	// neither. Set it before the first connection.
 	Sources int
-	// Congestion is the congestion control of TCP connections; empty: the machine's.
-	// Set it before the first connection.
+	// Congestion is the congestion control of TCP; empty: the machine's. Set it before the first
+	// connection.
 	Congestion string
 	// Records counts the TLS records of every connection; all connections must
 	// then use TLS. Nil counts nothing. Set it before the first connection.
@@ -51,8 +48,7 @@ type Dialer struct {
 	traffic dialTraffic
 }
 
-// DialContext opens a TCP connection. It has the signature that net/http and grpc-go
-// require.
+// DialContext opens a TCP connection, with the signature that net/http and grpc-go require.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer, resetOnClose := d.dialerTo(address)
 	begin := time.Now()
@@ -92,9 +88,8 @@ func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool)
 	return dialer, false
 }
 
-// HandshakeTLS does the TLS handshake on a connection from DialContext. A wrapper
-// around that connection must have a method NetConn, as tls.Conn has. If the
-// handshake fails, it closes the connection.
+// HandshakeTLS does the TLS handshake on a connection from DialContext, whose wrappers must have
+// a method NetConn, as tls.Conn has. If the handshake fails, it closes the connection.
 func (d *Dialer) HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	conn := tls.Client(raw, config)
 	begin := time.Now()
@@ -190,8 +185,7 @@ func (d *Dialer) Traffic() Traffic {
 	return sum
 }
 
-// Frames returns the counter for the frames of an HTTP/3 client, or nil if frames are not
-// counted.
+// Frames returns the counter for the frames of an HTTP/3 client, or nil if they are not counted.
 func (d *Dialer) Frames() *Frames {
 	if d.Records == nil {
 		return nil
@@ -219,8 +213,7 @@ func (c *unixConn) Close() error {
 	return c.UnixConn.Close()
 }
 
-// Settings lists the dialer's settings for connections to the address that are not the
-// kernel's default.
+// Settings lists the settings of connections to the address that are not the kernel's default.
 func (d *Dialer) Settings(address string) []tuning.Setting {
 	if d == nil || d.Sources <= 1 {
 		return nil
@@ -234,25 +227,22 @@ func (d *Dialer) Settings(address string) []tuning.Setting {
 // Sources computes the number of source addresses that connections need so that they do
 // not run out of ports. The zero value needs one.
 type Sources struct {
-	// Connections is the number of connections that hold a port at the same time: open
-	// ones, and ones in TIME_WAIT.
+	// Connections is the number that hold a port at once: open ones, and ones in TIME_WAIT.
 	Connections int
 	// Ports is the number of ports of one address.
 	Ports int
 }
 
-// Count returns the number of addresses. It leaves half of an address's ports free: the
-// kernel looks for a free one from a random place on (connect(2) of a
-// socket without a port, inet_hash_connect), and the fuller the range, the
-// longer it looks.
+// Count returns the number of addresses. It leaves half of an address's ports free: the kernel
+// looks for a free one from a random place on (inet_hash_connect), the longer the fuller the
+// range.
 func (s Sources) Count() int {
 	share := max(1, s.Ports/2)
 	return max(1, (s.Connections+share-1)/share)
 }
 
-// sourceOf returns the nth source address for connections to the given address, and
-// whether it has a choice: all of 127.0.0.0/8 is this machine (RFC 1122,
-// section 3.2.1.3). Other destinations have no such block.
+// sourceOf returns the nth source address for connections to an address, and whether there is a
+// choice: all of 127.0.0.0/8 is this machine (RFC 1122, section 3.2.1.3).
 func sourceOf(n uint32, address string) (net.IP, bool) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {
@@ -296,8 +286,7 @@ func addWord(words *string, word string) {
 	}
 }
 
-// countSession counts a session under its kind. There are only a few kinds, because the
-// client's offer bounds them.
+// countSession counts a session under its kind. The client's offer bounds the kinds.
 func (d *Dialer) countSession(state tls.ConnectionState) {
 	kind := record.Session{
 		Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),
@@ -319,8 +308,7 @@ func (d *Dialer) countSession(state tls.ConnectionState) {
 	d.negotiated.Sessions[i].Connections++
 }
 
-// Negotiated returns what the connections have negotiated so far, as they report it; the
-// variant is not asked.
+// Negotiated returns what the connections have negotiated so far, as they report it.
 func (d *Dialer) Negotiated() record.Negotiated {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,10 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bindWithoutPort makes bind(2) bind only the address (ip(7),
-// IP_BIND_ADDRESS_NO_PORT). The kernel then chooses the port in connect(2), and it
-// need be unique only for that destination. A port chosen by bind would be taken
-// for all destinations.
+// bindWithoutPort makes bind(2) bind only the address (ip(7), IP_BIND_ADDRESS_NO_PORT). The port
+// that connect(2) then chooses need be unique only for that destination.
 func bindWithoutPort(_, _ string, conn syscall.RawConn) error {
 	var refused error
 	err := conn.Control(func(fd uintptr) {

@@ -19,11 +19,9 @@ import (
 // net/http's Transport.
 const HandshakeTimeout = 10 * time.Second
 
-// Admit returns a listener whose TLS connections have finished the handshake. At
-// most bound handshakes run at the same time. Further connections wait in the
-// kernel's accept queue, where they cost this process nothing. A burst of new
-// connections is thus served in order; without the bound, thousands of handshakes
-// would run at once and all take as long as the slowest.
+// Admit returns a listener whose TLS connections have finished the handshake. Beyond bound
+// handshakes at once, connections wait in the kernel's accept queue, where they cost nothing and
+// are served in order; thousands at once would all take as long as the slowest.
 func Admit(listener net.Listener, config *tls.Config, bound int) net.Listener {
 	a := &admission{Listener: listener, config: config, arrivals: make(chan arrival)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
@@ -92,9 +90,9 @@ func (a *admission) Close() error {
 	return err
 }
 
-// ServerHandshake does the server's side of a TLS handshake, within
-// HandshakeTimeout. If it fails, it closes the connection; a peer that does not
-// speak TLS gets an alert first. It does nothing if the handshake was done before.
+// ServerHandshake does the server's side of a TLS handshake, within HandshakeTimeout, unless it
+// was done before. If it fails, it closes the connection, with an alert to a peer that does not
+// speak TLS.
 func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
@@ -110,9 +108,8 @@ func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
 	return failure.InHandshake(err)
 }
 
-// notTLS is the fatal alert unexpected_message (RFC 8446, sections 5.1 and 6).
-// crypto/tls closes the connection of a peer that does not speak TLS without an
-// alert, which looks to the peer like a crash of the server.
+// notTLS is the fatal alert unexpected_message (RFC 8446, sections 5.1 and 6). crypto/tls closes
+// without an alert, which looks to such a peer like a crash of the server.
 var notTLS = []byte{recordAlert, recordMajor, 1, 0, 2, 2, 10}
 
 // The beginning of a TLS record: its type, and the first byte of its version.
@@ -121,9 +118,8 @@ const (
 	recordMajor = 3
 )
 
-// Cleartext wraps a client's connection without TLS. If the peer's first bytes are
-// a TLS alert, Read returns an error that says so. Otherwise the protocol's parser
-// would fail on those bytes with a less helpful error.
+// Cleartext wraps a client's connection without TLS. Read says so if the peer's first bytes are
+// a TLS alert, where the protocol's parser would fail with a less helpful error.
 func Cleartext(conn net.Conn) *CleartextConn { return &CleartextConn{Conn: conn} }
 
 // CleartextConn is made by Cleartext.
@@ -142,8 +138,7 @@ func CheckCleartext(first []byte) error {
 	return nil
 }
 
-// Socket returns the connection below, which may be used for writes and, after the
-// first read, for reads.
+// Socket returns the connection below, for writes and, after the first read, for reads.
 func (c *CleartextConn) Socket() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
@@ -166,9 +161,9 @@ func authInfo(conn *tls.Conn) credentials.TLSInfo {
 	}
 }
 
-// Credentials returns the credentials of a gRPC library that gets its connections from
-// Open. Over TLS they expect that the handshake is done: the Dialer counts and times
-// handshakes in the same way for every stack.
+// Credentials returns the credentials of a gRPC library that gets its connections from Open.
+// Over TLS they expect that the handshake is done: the Dialer counts and times it for every
+// stack alike.
 func (o *Opener) Credentials() credentials.TransportCredentials {
 	if o.TLS == nil {
 		return insecure.NewCredentials()
@@ -176,8 +171,7 @@ func (o *Opener) Credentials() credentials.TransportCredentials {
 	return clientCredentials{overTLS}
 }
 
-// overTLS has the methods that do no handshake. It names no server, so that grpc-go takes
-// no authority from it.
+// overTLS has the methods that do no handshake. It names no server, which grpc-go would call.
 var overTLS = credentials.NewTLS(nil)
 
 // clientCredentials accept connections whose handshake is done.
@@ -195,9 +189,9 @@ func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Co
 
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
-// ServerCredentials returns credentials that do the handshake on the connection's own
-// goroutine, unless Admit has done it. The end of ctx aborts handshakes in progress,
-// because gRPC's libraries would wait for a silent peer.
+// ServerCredentials returns credentials that do the handshake on the connection's goroutine,
+// unless Admit has. The end of ctx aborts handshakes: gRPC's libraries would wait for a silent
+// peer.
 func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
 	return serverCredentials{TransportCredentials: overTLS, ctx: ctx, config: config}
 }
@@ -221,8 +215,7 @@ func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 
 func (s serverCredentials) Clone() credentials.TransportCredentials { return s }
 
-// SessionCache holds the newest TLS session of one server, and signals when it has
-// the first one.
+// SessionCache holds the newest TLS session of one server, and signals when it has one.
 type SessionCache struct {
 	filled chan struct{}
 	first  sync.Once
@@ -272,9 +265,8 @@ func (s *SessionCache) Put(_ string, session *tls.ClientSessionState) {
 	}
 }
 
-// Prime puts a TLS session into the configuration's cache. It opens a connection and
-// closes it when the server's ticket has arrived. Later connections resume the session,
-// and store its newer tickets.
+// Prime puts a TLS session into the configuration's cache, from a connection that it closes when
+// the server's ticket has arrived. Later connections resume it, and store their own tickets.
 func (o *Opener) Prime(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()

@@ -45,16 +45,15 @@ type Opener struct {
 	Network string // tcp or unix; empty: tcp
 	Address string
 	TLS     *tls.Config // nil: cleartext
-	// Protocol is the protocol that the server must agree to over TLS (RFC 7301). Empty:
-	// any, or none.
+	// Protocol must be the one that the server agrees to over TLS (RFC 7301). Empty: any, or
+	// none.
 	Protocol string
-	// Wrap, if set, wraps each connection below TLS. The wrapper must have a method
-	// NetConn, as tls.Conn has.
+	// Wrap, if set, wraps each connection below TLS. The result must have a method NetConn.
 	Wrap func(net.Conn) net.Conn
 }
 
-// Open opens a connection. With TLS the handshake is done and the result is a *tls.Conn.
-// Without TLS the result is the wrapped connection, or a *CleartextConn if Wrap is nil.
+// Open opens a connection: with TLS a *tls.Conn whose handshake is done, without TLS the wrapped
+// connection, or a *CleartextConn if Wrap is nil.
 func (o *Opener) Open(ctx context.Context) (net.Conn, error) {
 	raw, err := o.Dialer.DialContext(ctx, cmp.Or(o.Network, "tcp"), o.Address)
 	if err != nil {
@@ -80,9 +79,8 @@ func (o *Opener) Open(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// OpenEach calls open with the numbers from 0 to n-1, up to 64 calls at the same time, so
-// that their connections fit into a listen backlog of 128. It returns the first error, and
-// then cancels the context of the other calls.
+// OpenEach calls open with the numbers from 0 to n-1, 64 at a time, which fit into a listen
+// backlog of 128. The first error cancels the context of the other calls, and is returned.
 func OpenEach(ctx context.Context, n int, open func(ctx context.Context, i int) error) error {
 	const atOnce = 64
 	opening, ctx := errgroup.WithContext(ctx)
@@ -154,8 +152,7 @@ func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
 	return map[scenario.ConnectionMode]Lifecycle{scenario.New: Fresh, scenario.Resumed: Resumed, scenario.Early: Early}[mode]
 }
 
-// Turns holds clients or connections that calls use in turns. Goroutines may
-// call Next concurrently, once All is set.
+// Turns holds what calls use in turns. Goroutines may call Next at once, when All is set.
 type Turns[T any] struct {
 	All  []T
 	turn atomic.Uint64

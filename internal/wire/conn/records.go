@@ -10,9 +10,8 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 )
 
-// Records counts the TLS records of a dialer's connections, and the frames of its
-// QUIC connections. It adds cost to every read and write, so do not use it for calls
-// that are timed.
+// Records counts the TLS records of a dialer's connections, and the frames of its QUIC
+// connections, at a cost to every read and write: use it only for calls that are not timed.
 type Records struct {
 	mu     sync.Mutex
 	counts RecordCounts
@@ -51,8 +50,7 @@ func (c RecordCounts) Since(earlier RecordCounts) RecordCounts {
 	}
 }
 
-// recordConn counts the records in every byte that is read or written. It hides a
-// TCP connection's ways around Read and Write, such as sendfile.
+// recordConn counts the records that are read or written. It hides ways around Read and Write.
 type recordConn struct {
 	net.Conn
 	records        *Records
@@ -145,9 +143,8 @@ func (p *recordParser) feed(b []byte, found func(tlsRecord)) {
 	}
 }
 
-// Frames counts the frames in the packets of QUIC connections. It decodes every
-// packet, so use it only for calls that are not timed. Goroutines may use it
-// concurrently; the zero value is ready.
+// Frames counts the frames in the packets of QUIC connections, each of which it decodes: use it
+// only for calls that are not timed. Any goroutine may use it; the zero value is ready.
 type Frames struct {
 	mu     sync.Mutex
 	counts FrameCounts
@@ -161,8 +158,7 @@ type FrameBytes struct {
 	Stream int64 // content of STREAM frames: everything that HTTP/3 sends
 	// Packets with nothing but acknowledgements.
 	Acks, AckPackets int64
-	// Path MTU probes (RFC 9000, section 14.4). A connection sends them during
-	// its first calls.
+	// Path MTU probes (RFC 9000, section 14.4), sent during a connection's first calls.
 	Probes, ProbePackets int64
 }
 
@@ -176,8 +172,7 @@ func (f *Frames) Counts() FrameCounts {
 // AddProducer implements qlogwriter.Trace.
 func (f *Frames) AddProducer() qlogwriter.Recorder { return f }
 
-// Close implements qlogwriter.Recorder. It does nothing: a connection has ended,
-// and others may go on.
+// Close does nothing: a connection has ended, and others may go on.
 func (f *Frames) Close() error { return nil }
 
 // RecordEvent implements qlogwriter.Recorder.
@@ -192,8 +187,7 @@ func (f *Frames) RecordEvent(event qlogwriter.Event) {
 	}
 }
 
-// leastProbeBytes is the packet size that every path carries: larger pings are
-// probes.
+// leastProbeBytes is the packet size that every path carries: larger pings are probes.
 const leastProbeBytes = 1200
 
 func (b *FrameBytes) add(frames []qlog.Frame, packetBytes int64) {

@@ -8,8 +8,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 )
 
-// Counts holds the numbers of connections that a Dialer opened. It counts them as they
-// happen, and does not compute them from what was requested.
+// Counts holds the numbers of connections that a Dialer opened, as they happened.
 type Counts struct {
 	Opened int64 `json:"opened"` // since the dialer was made
 	Failed int64 `json:"failed"` // attempts that did not become a connection
@@ -47,8 +46,8 @@ func addTo(sums, counters []*int64, times int64) {
 	}
 }
 
-// Times holds the distributions of the times that opening connections took. A nil
-// recorder has no samples. The caller of TakeTimes calls Close.
+// Times holds the distributions of the times to open connections. A nil recorder has no samples.
+// The caller of TakeTimes calls Close.
 type Times struct {
 	Connect   *latency.Recorder // TCP: from the SYN to the established connection
 	Handshake *latency.Recorder // TLS or QUIC: until it was done at the client
@@ -69,8 +68,7 @@ func (t Times) Close() {
 type Traffic struct {
 	Transport string `json:"transport"` // tcp or udp; empty if there was no traffic
 
-	// Payload of TCP segments, each byte once however often it was sent, or of
-	// UDP datagrams.
+	// Payload of TCP segments, each byte once however often sent, or of UDP datagrams.
 	SentBytes     int64 `json:"sent_bytes"`
 	ReceivedBytes int64 `json:"received_bytes"`
 	// TCP segments, or UDP datagrams.
@@ -85,8 +83,8 @@ type Traffic struct {
 	HandshakeReceivedBytes int64 `json:"handshake_received_bytes,omitempty"`
 
 	Retransmits int64 `json:"retransmits"` // segments sent again, or packets lost
-	// HeaderBytes is the size of the headers of one packet with payload: IP and TCP, with
-	// the options in use, or IP and UDP. It is computed, not counted.
+	// HeaderBytes is the computed size of one packet's headers: IP and TCP, with its options, or
+	// IP and UDP.
 	HeaderBytes int64         `json:"header_bytes"`
 	MinRTT      time.Duration `json:"min_rtt_ns"` // of all connections so far
 	// The smoothed RTTs of closed connections, and of open ones.
@@ -153,9 +151,8 @@ func (t Traffic) Plus(other Traffic) Traffic {
 	return t
 }
 
-// dialTraffic sums the traffic of a dialer's TCP connections. The kernel counts it;
-// it is read only when a connection closes and when Traffic is called, so that calls
-// do not pay for it.
+// dialTraffic sums the traffic of a dialer's TCP connections. The kernel's counts are read only
+// when a connection closes and when Traffic is called, so that calls do not pay.
 type dialTraffic struct {
 	mu     sync.Mutex
 	open   map[*countedConn]struct{}
@@ -185,8 +182,7 @@ func (t *dialTraffic) remove(conn *countedConn) {
 	}
 }
 
-// countedConn embeds the concrete type, so that writev, sendfile and SyscallConn
-// keep working.
+// countedConn embeds the concrete type, so that writev, sendfile and SyscallConn work.
 type countedConn struct {
 	*net.TCPConn
 	closed  func()
@@ -216,8 +212,7 @@ func (t *dialTraffic) countHandshake(conn net.Conn) {
 	t.closed.HandshakeReceivedBytes += one.ReceivedBytes
 }
 
-// unwrap finds the connection of a type below wrappers that have a method NetConn, as
-// tls.Conn has.
+// unwrap finds the connection of a type below wrappers with a method NetConn.
 func unwrap[C net.Conn](conn net.Conn) (found C, ok bool) {
 	for {
 		if found, ok = conn.(C); ok {

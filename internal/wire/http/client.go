@@ -18,9 +18,8 @@ type Client struct {
 	h3      *h3Client // nil over TCP
 }
 
-// NewClient makes a client. Before it returns it opens the connections that are
-// kept, or opens one as a test and stores the session that later ones resume.
-// ctx limits that time.
+// NewClient makes a client. Within ctx it opens the connections that are kept, or opens one as a
+// test and stores the session that later ones resume.
 func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	client, err := newClient(ctx, plan)
 	if err == nil {
@@ -66,9 +65,8 @@ func newHTTPClient(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// Do sends a request as http.Client.Do does. If the request has its own
-// connection, that is closed with the response's body, or when the request's
-// context ends.
+// Do sends a request as http.Client.Do does. The request's own connection, if it has one, is
+// closed with the response's body, or when the request's context ends.
 func (c *Client) Do(request *http.Request) (*http.Response, error) { return c.http.Do(request) }
 
 // Close ends the running requests and closes every connection.
@@ -82,8 +80,7 @@ func (p ClientPlan) Scheme() string {
 	return "http"
 }
 
-// Host returns the host of the plan's URLs. For a unix socket it is a placeholder, which
-// is not dialed.
+// Host returns the host of the plan's URLs, for a unix socket one that is not dialed.
 func (p ClientPlan) Host() string {
 	if p.Network == "unix" {
 		return "localhost"
@@ -117,8 +114,7 @@ func (p ClientPlan) ping(ctx context.Context, transport http.RoundTripper) error
 	return err
 }
 
-// Traffic returns the traffic of the client's QUIC connections so far, open and closed.
-// ok is false unless the client speaks HTTP/3.
+// Traffic returns the traffic of all QUIC connections so far. ok is false over TCP.
 func (c *Client) Traffic() (traffic conn.Traffic, ok bool) {
 	if c.h3 == nil {
 		return conn.Traffic{}, false

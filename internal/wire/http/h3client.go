@@ -19,12 +19,10 @@ import (
 	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
-// HTTP/3 uses quic-go. Its http3.Transport holds one connection to a host and
-// dials the next one itself, so this package dials and gives it one connection
-// at a time.
+// HTTP/3 uses quic-go. Its http3.Transport holds one connection to a host and dials the next one
+// itself, so this package dials, and gives it one connection at a time.
 //
-// All connections of a client share one UDP socket. Their connection IDs distinguish
-// them, so a new connection takes no port.
+// All connections of a client share one UDP socket; connection IDs distinguish them.
 
 // keepAlive is the period in http3's default configuration.
 const keepAlive = 10 * time.Second
@@ -142,8 +140,7 @@ func (c *h3Client) verify(ctx context.Context, opened connection) error {
 // waitError implements connector. QUIC begins with its handshake.
 func (*h3Client) waitError(err error) error { return handshakeError(err) }
 
-// Close implements connector. It takes up to closeGrace if connections are being
-// opened.
+// Close takes up to closeGrace if connections are being opened.
 func (c *h3Client) Close() error {
 	c.mu.Lock()
 	c.endLife()
@@ -183,7 +180,6 @@ func (c *h3Client) Traffic() conn.Traffic {
 // quicSessions returns a copy of the session to each caller: quic-go modifies it.
 type quicSessions struct{ *conn.SessionCache }
 
-// Get implements tls.ClientSessionCache.
 func (s quicSessions) Get(key string) (*tls.ClientSessionState, bool) {
 	newest, _ := s.SessionCache.Get(key)
 	ticket, state, err := newest.ResumptionState()
@@ -200,8 +196,7 @@ type h3Conn struct {
 	quic *quic.Conn
 	http *http3.ClientConn // nil with early data: exchange speaks HTTP/3
 	gone chan struct{}     // closed when the connection has ended and is counted
-	// handshake is closed when the handshake is done and counted. Only for
-	// connections with early data.
+	// handshake is closed when it is done and counted. Only with early data.
 	handshake chan struct{}
 }
 

@@ -19,10 +19,9 @@ import (
 // An attempt is a connection that is being opened. Its caller stops waiting when
 // the context ends; the attempt then goes on, to close the connection properly.
 
-// closeGrace limits the time for which a cancelled attempt goes on. When its context ends,
-// quic-go's Dial returns without a connection and sends nothing, so the server
-// would hold its half until its handshake timeout. Instead the handshake is
-// completed, if the server answers in time, and the connection closed.
+// closeGrace limits the time for which a cancelled attempt goes on: to complete the handshake
+// and close the connection. quic-go's Dial sends nothing when its context ends, so the server
+// would hold its half until its handshake timeout.
 var closeGrace = time.Second // tests set more, so that a busy machine does not break them
 
 var errRefused = fmt.Errorf("no process listens on the server's UDP port: %w", syscall.ECONNREFUSED)
@@ -100,14 +99,12 @@ func (c *h3Client) extend(ctx context.Context) (extended context.Context, end fu
 	}
 }
 
-// closeQUIC closes a connection. It sends CONNECTION_CLOSE before it returns; UDP
-// may lose it.
+// closeQUIC closes a connection. It sends CONNECTION_CLOSE, which UDP may lose.
 func closeQUIC(conn *quic.Conn) {
 	_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 }
 
-// countFailure counts a connection that could not be opened: as a failed handshake
-// if the server answered.
+// countFailure counts an attempt that failed, as a failed handshake if the server answered.
 func (c *h3Client) countFailure(err error) {
 	var transport *quic.TransportError
 	var version *quic.VersionNegotiationError
@@ -118,8 +115,7 @@ func (c *h3Client) countFailure(err error) {
 	c.plan.Dialer.Failed()
 }
 
-// startAttempt returns the context of an attempt to open a connection, and the
-// function that ends the attempt.
+// startAttempt returns the context of an attempt, and the function that ends it.
 func (c *h3Client) startAttempt(ctx context.Context) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
@@ -151,8 +147,7 @@ func (c *h3Client) endAttempts(why error) {
 	}
 }
 
-// handshakeError marks a timeout as one of the handshake; later code could not tell
-// it from other timeouts.
+// handshakeError marks a timeout as the handshake's; later code could not tell.
 func handshakeError(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -42,9 +42,8 @@ type earlyUse struct {
 	single *singleUse
 }
 
-// RoundTrip opens a connection for the request and does not wait for its handshake.
-// A request whose body cannot be sent twice does wait, since the server may refuse
-// early data.
+// RoundTrip opens a connection for the request and does not wait for its handshake, unless the
+// body cannot be sent twice: the server may refuse early data.
 func (s *earlyUse) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !isRepeatable(request) {
 		return s.single.RoundTrip(request)
@@ -75,14 +74,12 @@ func (s *earlyUse) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// isRepeatable reports whether a request can be sent again. It excludes requests
-// with trailers, which no stack sends.
+// isRepeatable reports whether a request can be sent again. No stack sends trailers.
 func isRepeatable(request *http.Request) bool {
 	return (request.Body == nil || request.Body == http.NoBody || request.GetBody != nil) && len(request.Trailer) == 0
 }
 
-// retryRefused sends a request whose early data was refused again, on a connection
-// that completes its handshake first.
+// retryRefused sends a request again on a connection that completes its handshake first.
 func (s *earlyUse) retryRefused(request *http.Request) (*http.Response, error) {
 	once := *request
 	if request.GetBody != nil {
@@ -238,8 +235,7 @@ func (d dataFrameWriter) Write(p []byte) (int, error) {
 	return d.stream.Write(p)
 }
 
-// responseStream reads the response from a request stream, and is its body. One
-// goroutine at a time may use it.
+// responseStream reads the response from a request stream, and is its body, for one goroutine.
 type responseStream struct {
 	from     *bufio.Reader
 	response *http.Response
@@ -276,8 +272,7 @@ func readResponse(stream io.Reader) (*http.Response, error) {
 	}
 }
 
-// begin makes a response from its header. It returns nil for an informational
-// response (1xx).
+// begin makes a response from its header, or returns nil for an informational one (1xx).
 func (a *responseStream) begin(header http.Header) (*http.Response, error) {
 	const status = ":status"
 	code, err := strconv.Atoi(header.Get(status))
@@ -379,8 +374,7 @@ func (a *responseStream) Read(p []byte) (int, error) {
 // Close implements io.Closer. It does nothing: lastBody closes the connection.
 func (a *responseStream) Close() error { return nil }
 
-// unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and other errors as they
-// are.
+// unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and other errors as they are.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -19,9 +19,8 @@ import (
 var (
 	// serverHandshakeTimeout is the idle timeout of handshakes, as with TCP.
 	serverHandshakeTimeout = readHeaderTimeout
-	// maxHandshakeTime limits the time for which a new connection keeps others waiting. It is
-	// shorter than the timeout of handshakes, so that lost connections do not hold up a burst
-	// of new ones.
+	// maxHandshakeTime limits the time for which a new connection keeps others waiting. Lost
+	// connections must not hold up a burst of new ones until their timeout.
 	maxHandshakeTime = 5 * time.Second
 )
 
@@ -73,7 +72,6 @@ func (p ServerPlan) admission() quicsocket.Admission {
 	return quicsocket.Admission{Handshakes: p.Handshakes, MaxTime: maxHandshakeTime}
 }
 
-// Listen implements Server.
 func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	var config net.ListenConfig
 	conn, err := config.ListenPacket(ctx, "udp", address)
@@ -93,7 +91,6 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 	return conn.LocalAddr(), nil
 }
 
-// Serve implements Server.
 func (s *h3Server) Serve() error {
 	defer s.serving.Done()
 	return served(s.http.ServeListener(s.listener))

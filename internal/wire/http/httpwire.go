@@ -55,9 +55,8 @@ type ClientPlan struct {
 	Connections int         // with Kept: the number of connections
 	Lifecycle   conn.Lifecycle
 	Dialer      *conn.Dialer
-	// Silent says that the client sends no request of its own. Otherwise it sends one
-	// over TCP on each connection that it opens before NewClient returns, to check that
-	// the server speaks the version.
+	// Silent says that the client sends no request of its own. Otherwise it sends one on each
+	// TCP connection that NewClient opens, to check that the server speaks the version.
 	Silent bool
 }
 
@@ -72,26 +71,22 @@ type ServerPlan struct {
 	Connected func(ctx context.Context, remote, local net.Addr) context.Context
 }
 
-// Server answers requests. Call Listen, then Serve, then Shutdown or Close from
-// any goroutine.
+// Server answers requests. Call Listen, Serve, then Shutdown or Close from any goroutine.
 type Server interface {
 	// Listen binds HOST:PORT and returns the address it got.
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers requests until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown accepts no more requests, waits for the running ones until ctx
-	// ends, and closes.
+	// Shutdown accepts no more requests, waits for running ones until ctx ends, and closes.
 	Shutdown(ctx context.Context) error
-	// Close closes all connections. It waits for the server's goroutines, except
-	// handlers.
+	// Close closes all connections and waits for the goroutines, except handlers'.
 	io.Closer
 }
 
 // errClosed is the error of requests after Close.
 var errClosed = errors.New("the HTTP client is closed")
 
-// failRequest closes the body of a request that is not sent, as http.RoundTripper
-// demands, and returns err.
+// failRequest closes the body of a request that is not sent, as http.RoundTripper demands.
 func failRequest(request *http.Request, err error) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close()

@@ -24,25 +24,23 @@ type connection interface {
 // connector opens connections to the plan's server.
 type connector interface {
 	connect(ctx context.Context) (connection, error)
-	// verify checks that the server on a new connection speaks the plan's version,
-	// and waits for the session that later connections resume.
+	// verify checks that the server speaks the plan's version, and waits for the session that
+	// later connections resume.
 	verify(ctx context.Context, opened connection) error
-	// waitError returns the error of a request whose context ended with err while
-	// another request was opening its connection.
+	// waitError returns the error of a request whose context ended with err while it waited for
+	// another one to open its connection.
 	waitError(err error) error
 	// Close ends every connection, and the attempts to open one.
 	io.Closer
 }
 
-// singleUse opens a connection for every request, and closes it with the
-// response's body.
+// singleUse opens a connection for every request, and closes it with the response's body.
 type singleUse struct {
 	connector
 	plan ClientPlan
 }
 
-// newSingleUse opens one connection as a test, unless the client is silent: then each
-// connection is one call's.
+// newSingleUse opens a connection as a test, unless a silent client would not count it.
 func newSingleUse(ctx context.Context, plan ClientPlan, c connector) (*singleUse, error) {
 	if plan.Silent && plan.Lifecycle == conn.Fresh {
 		return &singleUse{connector: c, plan: plan}, nil
@@ -73,9 +71,8 @@ func (s *singleUse) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// closeAfter wraps the body of a connection's only response: the connection ends
-// with the body, or when ctx ends, since a caller may cancel its context instead of
-// closing the body.
+// closeAfter wraps the body of a connection's only response: the connection ends with the body,
+// or with ctx, which a caller may cancel instead of closing the body.
 func closeAfter(ctx context.Context, body io.ReadCloser, conn io.Closer) io.ReadCloser {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return &lastBody{ReadCloser: body, end: func() {
@@ -105,9 +102,8 @@ func (b *lastBody) Close() error {
 	return err
 }
 
-// pool keeps a fixed number of connections and spreads requests over them in turn.
-// net/http's own pool of HTTP/2 has one, and opens another only when the server's stream
-// limit is reached; quic-go's has one.
+// pool spreads requests over a fixed number of connections in turn. net/http's pool of HTTP/2
+// opens a second one only at the server's stream limit; quic-go's has one.
 type pool struct {
 	connector
 	slots conn.Turns[*slot]
@@ -142,8 +138,7 @@ type slot struct {
 	opening chan struct{} // a lock of capacity 1: held while the connection is being opened
 }
 
-// connection returns the slot's connection. It opens a new one if there is none or it has
-// failed.
+// connection returns the slot's connection, or a new one if there is none or it has failed.
 func (s *slot) connection(ctx context.Context, c connector) (connection, error) {
 	if current := s.current.Load(); current != nil && (*current).Err() == nil {
 		return *current, nil

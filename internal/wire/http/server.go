@@ -74,7 +74,6 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 	return s
 }
 
-// Listen implements Server.
 func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error) {
 	listener, err := congestion.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -92,13 +91,11 @@ func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error
 	return listener.Addr(), nil
 }
 
-// Serve implements Server.
 func (s *tcpServer) Serve() error {
 	defer s.serving.Done()
 	return served(s.http.Serve(s.listener))
 }
 
-// Shutdown implements Server.
 func (s *tcpServer) Shutdown(ctx context.Context) error {
 	return shutDown(ctx, &s.http, s)
 }
@@ -119,7 +116,6 @@ func shutDown(ctx context.Context, library interface{ Shutdown(context.Context) 
 	return server.Close()
 }
 
-// Close implements Server.
 func (s *tcpServer) Close() error {
 	err := s.http.Close()
 	if s.listener != nil {
@@ -134,9 +130,8 @@ func (s *tcpServer) Close() error {
 	return nil
 }
 
-// openConns counts the connections whose goroutine is not in a handler, so that
-// Close can wait for those goroutines; net/http's Close does not. The count is
-// atomic because it changes with every request.
+// openConns counts the connections whose goroutine is in no handler, so that Close can wait for
+// those goroutines, as net/http's does not. The count changes with every request.
 type openConns struct {
 	count   atomic.Int64
 	waiting atomic.Bool
@@ -152,8 +147,7 @@ func (c *openConns) connState(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// excludeHandler wraps a handler so that its connection is not counted while the
-// handler runs.
+// excludeHandler wraps a handler so that its connection is not counted meanwhile.
 func (c *openConns) excludeHandler(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		c.remove()
@@ -171,8 +165,7 @@ func (c *openConns) remove() {
 	}
 }
 
-// wait returns when the count is zero. Close calls it after it has closed the
-// listener and the connections.
+// wait returns when the count is zero, after the listener and connections were closed.
 func (c *openConns) wait() {
 	c.waiting.Store(true)
 	for c.count.Load() > 0 {
@@ -180,9 +173,9 @@ func (c *openConns) wait() {
 	}
 }
 
-// boundedLog writes only the first lines, so that an error of every request
-// cannot fill a disk. Failed handshakes have their own, lower limit: clients that
-// disconnect early are normal, and must not use up the lines for panics.
+// boundedLog writes only the first lines, so that errors cannot fill a disk. Failed handshakes
+// have a lower limit: clients that leave early are normal, and must not use up the lines for
+// panics.
 type boundedLog struct {
 	to         io.Writer
 	handshakes atomic.Int64
@@ -210,9 +203,8 @@ func (l *boundedLog) Write(line []byte) (int, error) {
 	}
 }
 
-// explainDialError replaces the error of cleartext HTTP/2 to a TLS server, which
-// net/http reports only as a closed connection. It sends an HTTP/1.1 request,
-// which such a server answers with a TLS alert or an error message.
+// explainDialError replaces the error of cleartext HTTP/2 to a TLS server, a closed connection.
+// Such a server answers its HTTP/1.1 request with a TLS alert or an error message.
 func (p ClientPlan) explainDialError(ctx context.Context, err error) error {
 	if p.Version != HTTP2 || p.TLS != nil || ctx.Err() != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
-// Settings lists the settings of both ends that differ from the libraries'
-// defaults. It compares the structs that the ends are made from.
+// Settings lists the settings of both ends that differ from the libraries' defaults, by
+// comparing the structs that the ends are made from.
 func Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	settings := tuning.Differences(tuning.Client, "http.Client", newHTTPClient(nil), &http.Client{}, tuning.Reasons{
 		"CheckRedirect": {Value: "follows no redirect", Default: "up to 10", Why: "a redirect would turn a POST into a GET elsewhere"},
@@ -50,8 +50,7 @@ const (
 	none           = "none"
 )
 
-// transportSettings lists the settings of the client over TCP, compared with
-// http.DefaultTransport.
+// transportSettings lists the client's settings over TCP, beside http.DefaultTransport's.
 func transportSettings(plan ClientPlan) []tuning.Setting {
 	used := newTCPClient(plan).transport
 	settings := tuning.Differences(tuning.Client, "http.Transport", used, http.DefaultTransport.(*http.Transport), tuning.Reasons{

@@ -14,9 +14,8 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// tcpClient opens connections over TCP through the plan's dialer. It has a list of
-// the open ones: net/http can close only idle connections, and Close must close busy
-// ones too.
+// tcpClient opens connections over TCP through the plan's dialer. It lists the open ones, since
+// net/http can close only idle connections.
 type tcpClient struct {
 	plan      ClientPlan
 	opener    conn.Opener
@@ -144,8 +143,7 @@ func (c *tcpClient) Close() error {
 // NetConn returns the connection that the dialer opened.
 func (c *tcpConn) NetConn() net.Conn { return c.Conn }
 
-// ReadFrom implements io.ReaderFrom, which net/http uses to send with sendfile or
-// splice on TCP.
+// ReadFrom lets net/http send with sendfile or splice on TCP.
 func (c *tcpConn) ReadFrom(r io.Reader) (int64, error) {
 	if direct, ok := c.Conn.(io.ReaderFrom); ok {
 		return direct.ReadFrom(r)
@@ -186,8 +184,7 @@ func newTCPCarrier(ctx context.Context, client *tcpClient) (http.RoundTripper, e
 }
 
 // handOver moves the n connections of HTTP/1.1 into net/http's pool with one request on each.
-// No request is sent before every request has its connection, so that none
-// reuses the connection of one that is finished.
+// None is sent before all have their connection, so that none reuses another's.
 func (c *tcpClient) handOver(ctx context.Context, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var missing atomic.Int64
@@ -210,9 +207,8 @@ func (c *tcpClient) handOver(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// h2Transports has a pool of net/http's own for each connection. Unlike pool it sends a
-// request again if the server ended the connection before it began the request. Some
-// proxies end their connections after some number of requests.
+// h2Transports has a pool of net/http's for each connection. Unlike pool it sends a request
+// again if the server ended the connection before it began it, as some proxies do now and then.
 type h2Transports struct{ all conn.Turns[*http.Transport] }
 
 func newH2Transports(client *tcpClient, ahead *conn.Ahead, size int) *h2Transports {

@@ -25,8 +25,7 @@ func (p Peer) Missing() string {
 	return ""
 }
 
-// Build returns the peer's program, and builds it first unless that was done before. It
-// prints its progress.
+// Build returns the peer's program, which it builds first if need be, with its progress.
 func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ error) {
 	path, err := p.Path()
 	if err != nil {

@@ -123,8 +123,7 @@ func Find(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// Path returns the place of the built program, for all runs of a user. Changed sources have another
-// place.
+// Path returns the place of the built program. Changed sources have another place.
 func (p Peer) Path() (string, error) {
 	folder, err := p.folder()
 	within := filepath.Base(p.built)

@@ -21,14 +21,12 @@ import (
 	"wirelab.dev/internal/wire/route/routepb"
 )
 
-// A Route holds the verb and the path of an operation, and the place of the request's
-// fields.
+// A Route holds the verb and path of an operation, and the place of the request's fields.
 type Route struct {
 	Verb    string
 	Path    []Segment
 	Success int // HTTP status of an answer
-	// InBody says that the fields that are not in the path are in the body. Otherwise
-	// they are in the query.
+	// InBody says that fields outside the path are in the body, and not in the query.
 	InBody bool
 }
 

@@ -42,8 +42,7 @@ func standardFile(path string) (*descriptorpb.FileDescriptorProto, bool) {
 	return protodesc.ToFileDescriptorProto(file), true
 }
 
-// link checks a set of files and connects them with each other. It adds imported files of
-// Protocol Buffers that are missing.
+// link checks and connects a set of files, with imported ones of Protocol Buffers it lacks.
 func link(set *descriptorpb.FileDescriptorSet) (*protoregistry.Files, error) {
 	have := map[string]bool{}
 	for _, file := range set.File {
@@ -67,8 +66,7 @@ func link(set *descriptorpb.FileDescriptorSet) (*protoregistry.Files, error) {
 	return protodesc.NewFiles(&whole)
 }
 
-// fileSet collects files, each after those that it imports, as a FileDescriptorSet
-// requires.
+// fileSet collects files, each after its imports, as a FileDescriptorSet requires.
 type fileSet struct {
 	files []*descriptorpb.FileDescriptorProto
 	seen  map[string]bool
@@ -107,8 +105,7 @@ func sorted(files *protoregistry.Files) []protoreflect.FileDescriptor {
 	return all
 }
 
-// resolver finds the types that messages name in their JSON: of a google.protobuf.Any,
-// and of extensions.
+// resolver finds the types that JSON names: of a google.protobuf.Any, and of extensions.
 type resolver struct {
 	*dynamicpb.Types
 }

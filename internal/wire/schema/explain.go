@@ -140,8 +140,7 @@ func anyHolds(types resolver, text []byte, f fault) (protoreflect.MessageDescrip
 	return nil, nil //nolint:nilnil // protojson then says that "@type" is missing
 }
 
-// special reports whether a type has a JSON form of its own, so that its fields are not
-// members of an object.
+// special reports whether a type has a JSON form other than its fields as an object's members.
 func special(d protoreflect.MessageDescriptor) bool {
 	return d.FullName().Parent() == "google.protobuf" && d.Name() != "Any" && d.Name() != "Empty"
 }

@@ -75,10 +75,9 @@ func (m *Method) Describe() string {
 	return text.String()
 }
 
-// Encode encodes JSON: an object is one message, an array is several, and several texts one
-// after the other are several too. Without any text there is one empty message. If the
-// method's client sends a stream, they are the messages of one call; otherwise each is the
-// message of its own call.
+// Encode encodes JSON: one message per object, per element of an array, or per text in a row;
+// without any text one empty message. They are one call's if the client sends a stream, and
+// otherwise a call each.
 func (m *Method) Encode(text []byte) ([][]byte, error) {
 	elements, err := m.split(text)
 	if err != nil {

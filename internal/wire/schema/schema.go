@@ -34,8 +34,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// A Source says where to look for a method: in the first of Proto, Protoset and Reflection that is
-// set.
+// A Source says where to look for a method: in the first of Proto, Protoset and Reflection.
 type Source struct {
 	Proto       string   // the file that has the service
 	ImportPaths []string // where imports are found; empty: beside the file
@@ -125,9 +124,8 @@ func compile(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, er
 	return &descriptorpb.FileDescriptorSet{File: collected.files}, nil
 }
 
-// importName returns the name by which other files would import a source's file, and the
-// folders that such names start from. A user may name the file from the working folder or
-// from an import path.
+// importName returns the name by which other files would import a source's file, given from the
+// working folder or an import path, and the folders that such names start from.
 func importName(s Source) (name string, paths []string) {
 	for _, path := range s.ImportPaths {
 		if _, err := os.Stat(filepath.Join(path, s.Proto)); err == nil {
@@ -156,8 +154,7 @@ func readImage(path string) (*descriptorpb.FileDescriptorSet, error) {
 	return set, nil
 }
 
-// parseImage reads a FileDescriptorSet. A Buf image is one with more fields, which are
-// ignored.
+// parseImage reads a FileDescriptorSet. The further fields of a Buf image are ignored.
 func parseImage(from io.Reader, limit int64) (*descriptorpb.FileDescriptorSet, error) {
 	data, err := readBounded(from, limit)
 	if err == nil && bytes.HasPrefix(data, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1

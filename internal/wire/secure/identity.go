@@ -32,9 +32,8 @@ var (
 	also      []net.IP
 )
 
-// AlsoFor makes later certificates valid for another address of this machine, at which other
-// machines call its server. It is separate from the fixed addresses so that certificates on
-// loopback keep their size.
+// AlsoFor makes later certificates valid for another address of this machine, for calls from
+// other machines. Certificates on loopback keep their size without it.
 func AlsoFor(ip net.IP) {
 	alsoGuard.Lock()
 	defer alsoGuard.Unlock()
@@ -129,8 +128,7 @@ func template(name string, serial int64) *x509.Certificate {
 
 const rsaBits = 2048
 
-// rsaKey is shared by all servers of a process: finding two primes for each would delay its
-// start. A worker has only one server.
+// rsaKey is shared by the servers of a process: finding primes for each would delay its start.
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, rsaBits) })
 
 func newKey(kind Certificate) (crypto.Signer, error) {
@@ -145,8 +143,7 @@ func (i *Identity) RootPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.root})
 }
 
-// ServerConfig returns a server's configuration that offers these application
-// protocols (RFC 7301). The caller owns it.
+// ServerConfig returns a server's configuration with these protocols (RFC 7301), for the caller.
 func (i *Identity) ServerConfig(protocols ...string) *tls.Config {
 	config := &tls.Config{Certificates: []tls.Certificate{i.leaf}, NextProtos: protocols}
 	i.choice.apply(config)

@@ -31,14 +31,12 @@ import (
 type Trust struct {
 	// RootPEM is the trusted root. Empty: the system's roots.
 	RootPEM []byte
-	// SkipVerify accepts any certificate. It is for a server that is known only by its
-	// address.
+	// SkipVerify accepts any certificate, of a server that is known only by its address.
 	SkipVerify bool
 }
 
-// ClientConfig returns a client's configuration for the server at address, HOST:PORT,
-// that offers these application protocols. The caller owns it, and sets a session
-// cache to resume sessions.
+// ClientConfig returns a client's configuration for the server at HOST:PORT that offers these
+// protocols. The caller owns it, and sets a session cache to resume sessions.
 func (c Choice) ClientConfig(address string, trust Trust, protocols ...string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -123,8 +121,7 @@ func (c Choice) Check() error {
 	return fmt.Errorf("certificate %q: want one of %s", c.Certificate, strings.Join(Certificates(), ", "))
 }
 
-// apply sets only what was chosen. Go's defaults stay, so that measurements use what
-// everybody has.
+// apply sets only what was chosen, so that measurements use Go's defaults as everybody does.
 func (c Choice) apply(to *tls.Config) {
 	to.MinVersion = tls.VersionTLS13
 	if c.Group != "" {

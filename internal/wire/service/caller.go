@@ -21,8 +21,7 @@ import (
 // UserAgent is the user agent of requests for which the user names no other.
 const UserAgent = "wirelab"
 
-// Caller makes one call after another for one client of the load. Only that client's
-// goroutine uses it.
+// Caller makes one call after another for one client of the load, in its goroutine.
 type Caller struct {
 	client  Client
 	source  Source
@@ -85,8 +84,8 @@ func (c *Caller) Think() time.Duration {
 	return max(c.patience, c.checker.follower.Think())
 }
 
-// The bounds of a client's wait if no server listens. The wait grows each time, so that calls do
-// not flood a service that comes back, and a service that does not come back costs nothing.
+// The bounds of a client's wait if no server listens. It grows, so that calls cost nothing, and
+// do not flood a service that comes back.
 const (
 	leastPatience = 10 * time.Millisecond
 	mostPatience  = time.Second

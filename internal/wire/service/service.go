@@ -76,8 +76,7 @@ type Definition struct {
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	// Expect lists the conditions of a right answer; empty: the usual one of the wire.
 	Expect []string `json:"expect,omitempty"`
-	// Descriptors describes the messages of gRPC, as schema.Method.Files returns it, if answers
-	// are checked.
+	// Descriptors is the result of schema.Method.Files, if answers of gRPC are checked.
 	Descriptors []byte `json:"descriptors,omitempty"`
 	// ExpectSample is the share of answers whose bodies are checked; 0: all.
 	ExpectSample float64 `json:"expect_sample,omitempty"`
@@ -181,10 +180,9 @@ func (w Wire) Version() httpwire.Version {
 
 // A Client carries calls.
 type Client interface {
-	// Call sends a request, waits for its answer, and writes it into answer, whose memory
-	// it may use again. An error says that there is no answer; an answer with an unwanted
-	// status is no error. Callers may call concurrently, up to the plan's Callers. The
-	// request is one of the definition's, or any request if the plan says Varied.
+	// Call sends a request, one of the definition's unless the plan says Varied, and writes its
+	// answer into answer, whose memory it may use again. An error says that there is no answer,
+	// whatever its status. The plan's Callers may call concurrently.
 	Call(ctx context.Context, request *Request, answer *Answer) error
 	// Close ends the running calls and closes every connection.
 	io.Closer
@@ -198,17 +196,15 @@ type Answer struct {
 	Message  string
 	Bytes    int64 // of the body; of gRPC of all messages, without prefixes
 	Messages int   // of gRPC
-	// Times holds the latency of each message of a stream. If both ends send many, it counts
-	// from the send of the message that it answers; otherwise from the message before it, or
-	// from the begin of the call.
+	// Times holds the latency of each message of a stream: from the send of the message that it
+	// answers if both ends send many, otherwise from the one before it, or the call's begin.
 	Times []time.Duration
 
 	// Where the plan says Keep:
 	Header http.Header // with the trailers of gRPC
 	Body   []byte      // of gRPC the last message; valid until the next call
 
-	// Seat holds an engine's state for the caller between its calls. Only the engine
-	// uses it.
+	// Seat holds an engine's state for the caller between its calls.
 	Seat any
 }
 
@@ -235,8 +231,7 @@ type Feed struct {
 	Requests []Request `json:"requests"`
 	Rows     Rows      `json:"rows,omitzero"`
 	Random   bool      `json:"random,omitempty"` // which request and row is next; otherwise in turn
-	// Descriptors describes the messages of gRPC, as schema.Method.Files returns it;
-	// empty: the requests are of HTTP.
+	// Descriptors is the result of schema.Method.Files; empty: requests of HTTP.
 	Descriptors []byte `json:"descriptors,omitempty"`
 }
 

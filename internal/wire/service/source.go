@@ -24,8 +24,7 @@ type Follower interface {
 	Begin(context.Context, Client) error
 	// Uses says what is looked at of the answer to the last request.
 	Uses() expect.Uses
-	// Follow looks at the answer to the last request, and says what is wrong with it. A
-	// request that is not followed by it has failed.
+	// Follow looks at the answer to the last request. After an error the request has failed.
 	Follow(*expect.Look) error
 	// Think returns how long the user waits before the next request.
 	Think() time.Duration
@@ -66,9 +65,8 @@ type Trace struct {
 // TraceField is the name of the field in the header, or in metadata.
 const TraceField = "Traceparent"
 
-// traced adds a traceparent to a share of another source's requests, evenly spread: which ones
-// the seed decides. The identifiers are new in each run, since traces of two runs with one
-// identifier would be one.
+// traced adds a traceparent to a share of another source's requests, evenly spread by the seed.
+// The identifiers are new in each run, since traces of two runs would be one.
 type traced struct {
 	Source
 	share   float64
@@ -95,7 +93,6 @@ func (d *Definition) Traced(source Source, client int, seed uint64) Source {
 	return t
 }
 
-// Next implements Source.
 func (t *traced) Next() (*Request, error) {
 	t.last = ""
 	request, err := t.Source.Next()

@@ -71,8 +71,7 @@ func ParseTarget(text, usual string) (Target, error) {
 	return Target{}, fmt.Errorf("target %s: the scheme is %q: %w", text, where.Scheme, errTarget)
 }
 
-// cutTemplate cuts off a path or query that has a template: what it becomes is no part of
-// the URL yet.
+// cutTemplate cuts off a path or query with a template, which is no part of the URL yet.
 func cutTemplate(text string) (address, template string) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	at := strings.IndexAny(rest, "/?")

@@ -55,9 +55,8 @@ var (
 	patternBytes   atomic.Pointer[[]byte]
 )
 
-// Pattern returns n incompressible bytes that depend only on the number. The receiver
-// can therefore check them by comparing memory. The bytes are shared: do not write to
-// them.
+// Pattern returns n incompressible bytes that depend only on the number, so that the receiver
+// can compare them with memory. They are shared: do not write to them.
 func Pattern(number uint64, n int) []byte {
 	const odd = 2654435761 // so that neighbours begin far apart
 	begin := int(number * odd % patternSpan)

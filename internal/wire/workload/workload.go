@@ -64,9 +64,8 @@ type Streaming interface {
 	Streams(Parameters) []*grpc.StreamDesc
 }
 
-// Pooling is an optional interface of a Workload. If the parameters ask for it, the
-// workload receives all messages of a stream into the same one. Other workloads receive
-// each message into a new one, as generated code does.
+// Pooling is an optional interface of a Workload that, if the parameters say so, receives all
+// messages of a stream into the same one instead of new ones.
 type Pooling interface {
 	PoolsMessages()
 }
@@ -76,16 +75,14 @@ type Parameters struct {
 	RequestBytes  int // of payload, without what a wire adds
 	ResponseBytes int
 	Settings      []scenario.Setting // the options that are set
-	// Definition holds what a workload needs beside its options. Only the
-	// workload knows its format.
+	// Definition holds what a workload needs beside its options, in its own format.
 	Definition string
 	// PooledMessages may be set only for workloads that implement Pooling.
 	PooledMessages bool
 }
 
-// Check returns an error if the options are invalid, if a size is above most, or if sizes
-// are set although the workload's options decide how big a call is. read, which may be
-// nil, makes the workload's own checks.
+// Check returns an error if options are invalid, if a size is above most, or if sizes are set
+// although options decide. read, which may be nil, makes the workload's own checks.
 func (p Parameters) Check(w Workload, most int, read func(*scenario.Options)) error {
 	info := w.Info()
 	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
@@ -110,13 +107,11 @@ type Job struct {
 	Seed   uint64
 }
 
-// Caller makes one call after another for one client. Only that client's
-// goroutine uses it. The context of its first call outlives all of its calls,
-// so that a stream may be opened under it and kept.
+// Caller makes one call after another for one client, in its goroutine. The context of its first
+// call outlives all calls, so that a stream may be opened under it and kept.
 //
-// A Caller may have a second method, Check() error, that checks the answer of the last
-// call. The load engine calls it after a call without an error, when the clock has
-// stopped; an error makes the call a failed one.
+// A method Check() error, if there is one, checks the answer of the last call. The load engine
+// calls it after a call without an error, when the clock has stopped; its error fails the call.
 type Caller interface {
 	Call(context.Context) error
 }
@@ -125,8 +120,7 @@ type Caller interface {
 // below the message limit of every stack.
 const MaxBytes = 16<<20 - 64
 
-// AnswerBytes returns the size that a request asks its answer to have; nil means that the
-// answer has the request's data.
+// AnswerBytes returns the size that a request asks for; nil: the answer has the request's data.
 func (j Job) AnswerBytes() *uint32 {
 	if j.ResponseBytes == j.RequestBytes {
 		return nil
@@ -135,10 +129,9 @@ func (j Job) AnswerBytes() *uint32 {
 	return &size
 }
 
-// Answer returns the data of the answer to the request of that number, with that data and
-// AnswerBytes. It depends on the end of the data, so that it cannot be sent before that has
-// arrived. The handler checks the size, which a client could set to any value; the
-// caller knows it.
+// Answer returns the data of the answer to a request. It depends on the end of the request's
+// data, so that it cannot be sent before that has arrived. The handler checks the size, which a
+// client could set to any value.
 func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	if sizeBytes == nil {
 		return data, nil
@@ -149,8 +142,7 @@ func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	return Pattern(number+tail(data), int(*sizeBytes)), nil
 }
 
-// Pause waits for d. If the context ends before, it returns a status. Handlers
-// simulate work with it that does not use the CPU.
+// Pause waits for d or returns a status when the context ends: work without the CPU.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -180,8 +172,7 @@ func StallOptions() []scenario.Option {
 	}
 }
 
-// Stall delays every Nth request of a server. A nil Stall delays none. Any goroutine
-// may use it.
+// Stall delays every Nth request of a server; nil delays none. Any goroutine may use it.
 type Stall struct {
 	pause time.Duration
 	every uint64

@@ -9,17 +9,14 @@ import (
 	"time"
 )
 
-// admission limits the new connections that a QUIC server works on. quic-go
-// starts the handshake of every one at once, and refuses those beyond 32 that
-// wait to be accepted. Dropping a client's first datagrams would make it wait
-// for its own retransmission, hundreds of milliseconds after there is room
-// again. So admission buffers them, in order, until the connection is admitted.
-// It drops retransmissions of buffered datagrams, and datagrams of connections that
-// have ended: each would look like a new connection and cost a handshake.
+// admission limits the new connections that a QUIC server works on. quic-go starts every
+// handshake at once, and refuses those beyond 32 that wait to be accepted. A client whose first
+// datagrams were dropped would retransmit hundreds of milliseconds after there is room again, so
+// admission buffers them, in order. It drops retransmissions of buffered datagrams, and
+// datagrams of ended connections, each of which would cost a handshake.
 //
-// It identifies a new connection by the connection ID that the client has made up
-// for the server (RFC 9000, section 7.2). It is a pure state machine: it gets
-// datagrams and the time, and has no goroutine.
+// It identifies a connection by the ID that the client has made up for the server (RFC 9000,
+// section 7.2). It is a pure state machine: it gets datagrams and the time.
 type admission struct {
 	limit   int
 	maxTime time.Duration // that a connection may hold its place
@@ -72,8 +69,7 @@ func newAdmission(limit int, maxTime time.Duration, wake func()) *admission {
 	}
 }
 
-// receive reports whether a datagram may pass to quic-go now. It copies a datagram
-// that it buffers.
+// receive reports whether a datagram may pass to quic-go now, or buffers a copy.
 func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 	id, kind := parseFirstPacket(d.data)
 	if kind == otherPacket {
@@ -124,9 +120,8 @@ func (a *admission) admit(e *pendingConn, now time.Time) {
 	e.buffered = nil
 }
 
-// admitWaiting removes connections that have held their place for too long, and
-// admits waiting ones to the free places. A removed client that is still there
-// can start again.
+// admitWaiting removes connections that have held their place for too long, whose clients can
+// start again, and admits waiting ones.
 func (a *admission) admitWaiting(now time.Time) {
 	for len(a.admitted) > 0 && now.Sub(a.admitted[0].admitted) > a.maxTime {
 		delete(a.byID, a.admitted[0].id)
@@ -155,9 +150,8 @@ func (a *admission) release(id string, now time.Time) {
 	}
 }
 
-// remove forgets a connection that has ended. With over, the client knows of the
-// end, and later datagrams are dropped; otherwise the handshake failed, and the
-// client may start again.
+// remove forgets a connection that has ended. With over, the client knows, and later datagrams
+// are dropped; otherwise the client may start again.
 func (a *admission) remove(id string, over bool, now time.Time) {
 	a.release(id, now)
 	a.mu.Lock()
@@ -212,9 +206,8 @@ const (
 	maxIDBytes       = 20
 )
 
-// parseFirstPacket recognises a packet that begins a connection. It uses the
-// version-independent header (RFC 8999) and the packet types of the versions
-// that quic-go speaks.
+// parseFirstPacket recognises a packet that begins a connection, by the version-independent
+// header (RFC 8999) and the packet types of the versions that quic-go speaks.
 func parseFirstPacket(data []byte) (id []byte, kind packetKind) {
 	const head = 6 // first byte, version, the ID's length
 	if len(data) < head || data[0]&longHeader == 0 {

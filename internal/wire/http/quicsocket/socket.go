@@ -26,9 +26,8 @@ import (
 	"golang.org/x/net/ipv4"
 )
 
-// A Socket is a UDP socket that counts datagrams. It has the methods that quic-go
-// looks for in a *net.UDPConn, so that datagrams are still read in batches and
-// written in segments (UDP_SEGMENT, linux/udp.h).
+// A Socket is a UDP socket that counts datagrams. It has the methods that quic-go needs to read
+// in batches and write in segments (UDP_SEGMENT, linux/udp.h).
 type Socket struct {
 	*net.UDPConn
 	batch     *ipv4.PacketConn
@@ -49,9 +48,8 @@ func New(conn *net.UDPConn, refused func()) *Socket {
 	return &Socket{UDPConn: conn, batch: ipv4.NewPacketConn(conn), connected: conn.RemoteAddr() != nil, refused: refused}
 }
 
-// ReadBatch waits for a datagram and reads all that have arrived. On a connected
-// socket an ICMP "port unreachable" makes the next call fail; ReadBatch reports it
-// to refused and reads again.
+// ReadBatch waits for a datagram and reads all that have arrived. An ICMP "port unreachable"
+// makes a connected socket's next call fail; ReadBatch reports it to refused and reads again.
 func (s *Socket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 	for {
 		if n := s.takeAdmitted(messages); n > 0 {
@@ -91,8 +89,7 @@ func (s *Socket) takeAdmitted(messages []ipv4.Message) int {
 	return len(taken)
 }
 
-// dropPending empties the datagrams of connections that are not admitted yet:
-// quic-go skips empty datagrams.
+// dropPending empties datagrams that are not admitted yet: quic-go skips empty ones.
 func (s *Socket) dropPending(messages []ipv4.Message) {
 	if s.admission == nil {
 		return
@@ -115,8 +112,7 @@ func (s *Socket) SetReadDeadline(t time.Time) error {
 	return s.UDPConn.SetReadDeadline(t)
 }
 
-// WriteMsgUDP sends one datagram, or several if the control message gives their
-// size.
+// WriteMsgUDP sends a datagram, or several if the control message gives their size.
 func (s *Socket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlWritten int, err error) {
 	if s.connected {
 		to = nil
@@ -137,16 +133,15 @@ func (s *Socket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlWrit
 // refuses further ones (MaxAcceptQueueSize in its internal/protocol).
 const AcceptQueue = 32
 
-// ConnectionIDBytes is the length of the connection IDs that an end chooses. quic-go does
-// not check whether an ID is in use: of two connections with the same ID, one gets no
-// answers. With 4 bytes that happened in about one of thirty trials with many new
-// connections, each with four IDs that outlast it. With 8 bytes the admission could
-// mistake a server's ID for one that a client has made up.
+// ConnectionIDBytes is the length of the connection IDs that an end chooses. quic-go does not
+// check whether an ID is in use: of two connections with one ID, one gets no answers. With 4
+// bytes that happened in one of thirty trials with many new connections. With 8 bytes the
+// admission could mistake a server's ID for a client's.
 const ConnectionIDBytes = minClientIDBytes - 1
 
-// A Listener reports the progress of admitted connections to the admission. A
-// connection holds its place until it is accepted, so that quic-go's queue cannot
-// overflow; with a limit on handshakes, until its handshake is done.
+// A Listener reports progress to the admission. A connection holds its place until it is
+// accepted, so that quic-go's queue cannot overflow, or with a limit until its handshake is
+// done.
 type Listener struct {
 	*quic.EarlyListener
 	admission *admission
@@ -203,15 +198,13 @@ func (state *connState) handshakeDone() bool {
 
 type connStateKey struct{}
 
-// connContext adds a connState to a new connection's context. quic-go calls it
-// before recordID.
+// connContext adds a connState to a new connection's context, before recordID.
 func (*Listener) connContext(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	return context.WithValue(ctx, connStateKey{}, &connState{}), nil
 }
 
-// recordID stores the connection ID that the client made up, and removes the
-// connection from the admission at its end. It is a quic-go tracer, since only
-// tracers get that ID, but traces nothing.
+// recordID stores the ID that the client made up, and removes the connection from the admission
+// at its end. Only a quic-go tracer gets that ID; this one traces nothing.
 func (l *Listener) recordID(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
 	state := ctx.Value(connStateKey{}).(*connState)
 	state.id = string(id.Bytes())
@@ -236,8 +229,7 @@ func (l *Listener) accepted(conn *quic.Conn) {
 		l.admission.release(state.id, time.Now())
 		return
 	}
-	// The goroutine ends with the handshake, or with the connection, which the
-	// server's Close closes. There is one for each handshake in progress.
+	// It ends with the handshake, or with the connection, which the server's Close closes.
 	go func() {
 		select {
 		case <-conn.HandshakeComplete():

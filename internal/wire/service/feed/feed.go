@@ -128,8 +128,7 @@ func (p *request) ofTurn(messages [][]byte, turn int) [][]byte {
 // maxChecked limits the requests that Check makes.
 const maxChecked = 10_000
 
-// Check parses a plan and makes a request of each template and each row, up to a bound. It
-// says what is wrong with the first that fails.
+// Check parses a plan, and reports the first fault of the requests of each template and row.
 func Check(plan *service.Feed) error {
 	f, err := Parse(plan)
 	if err != nil {

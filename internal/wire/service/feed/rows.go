@@ -18,9 +18,8 @@ import (
 // maxRowsBytes bounds a file of rows.
 const maxRowsBytes = 64 << 20
 
-// ReadRows reads data: CSV whose first line names the columns, JSON objects one after the
-// other, or a JSON array of objects. The ending of the name decides between CSV and JSON,
-// or else the first letter.
+// ReadRows reads data: CSV with the columns' names in its first line, or JSON objects in a row
+// or an array. The ending of the name decides, or else the first letter.
 func ReadRows(name string, from io.Reader) (service.Rows, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxRowsBytes+1))
 	if err != nil {
@@ -122,8 +121,7 @@ func jsonRows(data []byte) (service.Rows, error) {
 	return rows, nil
 }
 
-// jsonValues returns a row's values in the order of the columns: a text as it is, anything else
-// as JSON.
+// jsonValues returns a row's values in the columns' order: texts as they are, others as JSON.
 func jsonValues(columns []string, row map[string]json.RawMessage) ([]string, error) {
 	values := make([]string, len(columns))
 	for i, column := range columns {

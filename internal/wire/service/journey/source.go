@@ -25,8 +25,7 @@ func (s *Script) Kinds() []string {
 	return all
 }
 
-// Share returns the kind of each user. The first users, however many, have the weights as nearly
-// as possible.
+// Share returns the kind of each user. Any first users have the weights as nearly as possible.
 func (s *Script) Share(users int) []int {
 	total := 0
 	for _, k := range s.kinds {
@@ -47,8 +46,7 @@ func (s *Script) Share(users int) []int {
 	return all
 }
 
-// Missing returns a kind that none of the users has, and the number of users from which one has it.
-// The name is empty if each kind has a user.
+// Missing returns a kind that none of the users has, or "", and how many users would have it.
 func (s *Script) Missing(users int) (name string, from int) {
 	total := 0
 	for _, k := range s.kinds {
@@ -151,8 +149,7 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 	return nil
 }
 
-// Next returns the request of the next step. After the last step, and after a failed one, a
-// new round begins.
+// Next returns the next step's request. After the last or a failed step a new round begins.
 func (s *Source) Next() (*service.Request, error) {
 	if !s.passed || s.step == len(s.kind.steps) {
 		s.beginRound()

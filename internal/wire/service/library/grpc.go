@@ -49,8 +49,7 @@ func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return c, nil
 }
 
-// dial makes a client of one connection, which can carry calls when it returns. The first
-// failure is returned, where the library would try again.
+// dial makes a client of one open connection. The library would try again after a failure.
 func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
 	ahead, err := conn.OpenAhead(ctx, 1, c.opener.Open)
 	if err != nil {
@@ -71,7 +70,6 @@ func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
 	return client, nil
 }
 
-// Call implements service.Client.
 func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
 	ctx, cancel := limited(ctx, c.plan.Definition)
 	defer cancel()
@@ -139,7 +137,6 @@ func answered(answer *service.Answer, err error) error {
 	return nil
 }
 
-// Close implements service.Client.
 func (c *grpcClient) Close() error {
 	for _, client := range c.clients.All {
 		if client != nil {
@@ -229,9 +226,8 @@ func (s *sender) all(ctx context.Context) {
 	_ = s.stream.CloseSend()
 }
 
-// answered returns the time at which the message was sent that belongs to the answer with
-// this number, from 0. If only one end sends many messages, it returns before, the time of
-// the previous answer.
+// answered returns the time at which the message was sent that answer number, from 0, belongs
+// to; if only one end sends many, it returns before, the time of the previous answer.
 func (s *sender) answered(number int, before time.Duration) time.Duration {
 	if s.request.Stream != (service.Stream{Client: true, Server: true}) || number >= len(s.sentAt) {
 		return before

@@ -56,7 +56,6 @@ func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return &httpClient{Client: client, plan: plan, base: via.Scheme() + "://" + via.Host()}, nil
 }
 
-// Call implements service.Client.
 func (c *httpClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
 	ctx, cancel := limited(ctx, c.plan.Definition)
 	defer cancel()
@@ -113,8 +112,7 @@ func (c *httpClient) request(ctx context.Context, request *service.Request, body
 	return sent, nil
 }
 
-// withoutURL is the error without the words of net/http before it: which request failed is
-// known.
+// withoutURL returns the error without net/http's words about which request failed.
 func withoutURL(err error) error {
 	if wrapped, is := errors.AsType[*url.Error](err); is {
 		return wrapped.Err

@@ -80,16 +80,14 @@ func (d *dialer) answered(protocol string) {
 	d.told.Do(func() { d.Dialer.UsedProtocol(protocol) })
 }
 
-// A plainSocket is a socket that the plan's dialer opened. The dialer may count its bytes but
-// does not change them.
+// A plainSocket is a socket of the plan's dialer, which may count bytes but does not change
+// them.
 type plainSocket struct{ net.Conn }
 
-// Socket implements batchio.Transparent.
 func (s plainSocket) Socket() net.Conn { return s.Conn }
 
-// A watch ends calls that take longer than the timeout, or whose context has ended, without
-// one timer per call. It looks at all calls at each tick, so that calls end up to two ticks
-// late, and never before their time.
+// A watch ends calls that exceed the timeout, or whose context has ended, without a timer per
+// call. It looks at all calls at each tick, so that they end up to two ticks late, never early.
 type watch struct {
 	timeout time.Duration // 0 if there is none
 	every   time.Duration

@@ -15,8 +15,8 @@ import (
 )
 
 // An h1Client carries calls over HTTP/1.1, one at a time per connection. With as many
-// connections as callers, callers share nothing that they write: each finds the slot of its
-// last call free. With fewer, they wait for a slot, first come first served.
+// connections as callers, callers share nothing that they write: each finds the slot of its last
+// call free. With fewer, they wait for a slot, first come first served.
 type h1Client struct {
 	*dialer
 	requests requests[h1Request]
@@ -51,7 +51,6 @@ func (c *h1Client) open(ctx context.Context, slot int) error {
 	return c.slots[slot].open(ctx, c.dialer)
 }
 
-// Call implements service.Client.
 func (c *h1Client) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
 	r, err := c.requests.find(request)
 	if err != nil {
@@ -153,7 +152,6 @@ func (c *h1Client) look(now int64) {
 	}
 }
 
-// Close implements service.Client.
 func (c *h1Client) Close() error {
 	c.endLife()
 	c.watch.close()
@@ -190,8 +188,8 @@ type h1Call struct {
 	began int64
 }
 
-// A stamp holds the tick at which a call began, and a sequence number of sequenceBits bits,
-// which distinguishes a call from the next one.
+// A stamp holds a call's first tick, and sequenceBits bits that distinguish it from the next
+// call.
 const sequenceBits = 20
 
 // carry makes a call on the slot's connection, which it opens if needed.

@@ -16,11 +16,11 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// An h1Conn is a connection of HTTP/1.1. One caller at a time uses it.
+// An h1Conn is a connection of HTTP/1.1, which one caller at a time uses.
 //
-// A socket is used in its poller's own loop, which writes the request, waits until there is
-// something to read, and reads. So a call costs two system calls. net.Conn needs a third: it
-// reads first to find out that it must wait.
+// A socket is used in its poller's own loop, which writes the request, waits, and reads. So a
+// call costs two system calls. net.Conn needs a third: it reads first to find out that it must
+// wait.
 type h1Conn struct {
 	nc     net.Conn
 	socket syscall.RawConn // nil: nc is no plain socket
@@ -87,8 +87,7 @@ func (c *h1Conn) exchange(r *h1Request) error {
 // isFresh reports whether no byte of an answer has come.
 func (c *h1Conn) isFresh() bool { return c.to == 0 && !c.parser.Started() }
 
-// canGoOn reports whether the connection may carry another call. It may not if bytes have
-// come behind the answer: nobody asked for them.
+// canGoOn reports whether another call may follow: not if bytes came behind the answer.
 func (c *h1Conn) canGoOn() bool {
 	return c.done && !c.parser.Close && c.from == c.to && c.sendErr == nil
 }
@@ -115,9 +114,9 @@ func (c *h1Conn) exchangeSocket() {
 // errEnded is the error of a call that the watch ended. The verdict holds the reason.
 var errEnded = errors.New("ended")
 
-// pollOnce is called by the poller at once, and then, as long as it returns false, when
-// there may be something to read. The poller does not report again data that came before
-// the first call, so pollOnce must write or read at once.
+// pollOnce is called by the poller at once, and again when there may be something to read, until
+// it returns true. Data from before the first call is not reported again, so it must write or
+// read at once.
 func (c *h1Conn) pollOnce(fd uintptr) (done bool) {
 	if len(c.unsent) > 0 && c.sending == nil {
 		n, err := writeNow(fd, c.unsent)
@@ -201,8 +200,7 @@ func (c *h1Conn) room() []byte {
 	return c.buf[c.to:]
 }
 
-// sendBeside sends the rest of the request while the answer is read. endSending waits for
-// it.
+// sendBeside sends the rest while the answer is read. endSending waits for it.
 func (c *h1Conn) sendBeside(send func([]byte) error) {
 	rest := c.unsent
 	c.unsent = nil
@@ -228,9 +226,9 @@ func (c *h1Conn) sendSocket(rest []byte) error {
 	return errors.Join(err, failed)
 }
 
-// endSending ends the sending beside the reading. If the answer came first, the connection
-// is closed, because the server would take the rest for another request. The deadline allows
-// for a write that ends an instant later than the answer.
+// endSending ends the sending beside the reading. If the answer came first, the connection is
+// closed: the rest would be another request. The deadline allows for a write that ends just
+// later.
 func (c *h1Conn) endSending() {
 	if c.sending == nil {
 		return

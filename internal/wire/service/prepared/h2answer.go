@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// An h2Stream carries one call of one caller at a time, and is used again for the next.
-// The connection's lock guards it while a call runs.
+// An h2Stream carries one call after another of one caller, guarded by the connection's lock.
 type h2Stream struct {
 	stream  h2.Stream
 	request *h2Request
@@ -77,8 +76,7 @@ func (s *h2Stream) onData(p []byte) error {
 	return nil
 }
 
-// complete reads the call's outcome from the whole answer. last is the header, the
-// trailers, or nil if the answer ended with its body.
+// complete reads the outcome. last is the header, the trailers, or nil if the body came last.
 func (s *h2Stream) complete(last *answerHead) error {
 	if s.request.grpc {
 		return s.completeGRPC(last)
@@ -163,8 +161,7 @@ const (
 	noStatus = -1
 )
 
-// readHead returns the fields of a block. The result may be the copy that is kept with
-// the block's cached fields, so the caller must not change it. Otherwise it is in scratch.
+// readHead returns the fields of a block, in scratch or kept with the block: not to be changed.
 func readHead(block *h2.Block, scratch *answerHead) *answerHead {
 	fixed := &emptyHead
 	if block.Fixed != nil {

@@ -48,7 +48,6 @@ func (c *h2Client) open(ctx context.Context, slot int) error {
 	return err
 }
 
-// Call implements service.Client.
 func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
 	r, err := c.requests.find(request)
 	if err != nil {
@@ -83,8 +82,8 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 	}
 }
 
-// isServersDeadline reports whether a server of gRPC ended a call whose time was over. The
-// server knows the timeout, and resets the stream after it (gRPC over HTTP2, "Errors").
+// isServersDeadline reports whether a server of gRPC, which knows the timeout, reset the stream
+// of a call after it (gRPC over HTTP2, "Errors").
 func (c *h2Client) isServersDeadline(err error) bool {
 	reset, is := errors.AsType[http2.StreamError](err)
 	return is && reset.Code == http2.ErrCodeCancel && c.Wire == service.GRPC && c.watch.timeout > 0
@@ -99,7 +98,6 @@ func (c *h2Client) look(now int64) {
 	}
 }
 
-// Close implements service.Client.
 func (c *h2Client) Close() error {
 	c.endLife()
 	c.watch.close()

@@ -48,9 +48,8 @@ var (
 )
 
 const (
-	// manyCallers is the number of callers on a connection from which its reads sleep.
-	// Polling for answers took a fifth of a call's CPU time with 50 callers, and saves a
-	// wake-up with one.
+	// manyCallers is the number of a connection's callers from which its reads sleep. Polling
+	// took a fifth of a call's CPU time with 50 callers, and saves a wake-up with one.
 	manyCallers = 8
 	// maxWindow is the largest window that HTTP/2 allows (RFC 9113, section 6.9.1).
 	// Answers are counted and dropped, so that no window need be smaller.
@@ -65,8 +64,7 @@ const (
 	memoryLimit = 1 << 30
 )
 
-// newH2Conn returns a connection, which Start runs. callers is the number of callers that
-// share it.
+// newH2Conn returns a connection that the callers share, for Start to run.
 func newH2Conn(nc net.Conn, callers int) *h2Conn {
 	c := &h2Conn{settled: make(chan struct{})}
 	c.Init(nc)
@@ -82,7 +80,6 @@ func newH2Conn(nc net.Conn, callers int) *h2Conn {
 	return c
 }
 
-// Feed implements batchio.Machine.
 func (f fedMachine) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	if !f.SettingsReceived() {
 		if err := checkFirst(buf); err != nil {
@@ -124,8 +121,7 @@ func wrongHTTP2(fault *h2.ConnError) error {
 	return failure.As(failure.WrongProtocol, err)
 }
 
-// StartCalls implements batchio.Role. The reader wakes callers without the lock, because
-// they would wait for it.
+// StartCalls wakes callers without the lock, for which they would wait.
 func (c *h2Conn) StartCalls() {
 	c.fedEnded = wakeCallers(c.fedEnded)
 }
@@ -147,8 +143,7 @@ func (c *h2Conn) end(s *h2Stream, err error) {
 	c.ended = append(c.ended, s)
 }
 
-// errNotSent is the error of a call that was not sent because the connection takes no
-// more calls. Another connection may carry it.
+// errNotSent is the error of a call that another connection may carry: this one takes no more.
 var errNotSent = errors.New("the connection takes no more calls")
 
 // start sends a call's request, or lets it wait until the server accepts more streams.
@@ -176,7 +171,6 @@ func (c *h2Conn) send(s *h2Stream) {
 	c.machine.SendData(&s.stream, batchio.Payload{Data: r.body}, true)
 }
 
-// StreamsChanged implements batchio.Role.
 func (c *h2Conn) StreamsChanged() {
 	if c.machine.SettingsReceived() {
 		c.settle()
@@ -215,7 +209,6 @@ func (c *h2Conn) settle() {
 // errDrained ends a connection that the server wants to end and that carries no call.
 var errDrained = errors.New("the server ends the connection")
 
-// ConnLost implements batchio.Role.
 func (c *h2Conn) ConnLost(err error) {
 	c.gone.Store(true)
 	if errors.Is(err, io.EOF) {
@@ -230,11 +223,9 @@ func (c *h2Conn) ConnLost(err error) {
 	c.wake()
 }
 
-// OnClosed implements batchio.Role.
 func (c *h2Conn) OnClosed() {}
 
-// call carries a call whose stream already has what the watch needs. After errNotSent,
-// another connection may carry it.
+// call carries a call that the watch can see. Another connection may carry it after errNotSent.
 func (c *h2Conn) call(s *h2Stream, r *h2Request) error {
 	c.Mu.Lock()
 	err := c.start(s, r)
@@ -274,8 +265,7 @@ func (c *h2Conn) look(w *watch, now int64) {
 	c.Flush()
 }
 
-// awaitSettings waits until the server has spoken HTTP/2, and returns an error if the
-// connection ended before.
+// awaitSettings waits until the server has spoken HTTP/2, or the connection has ended.
 func (c *h2Conn) awaitSettings(ctx context.Context) error {
 	select {
 	case <-c.settled:
@@ -293,7 +283,6 @@ func (c *h2Conn) awaitSettings(ctx context.Context) error {
 // OnOpen is never called: servers open no streams.
 func (c *h2Conn) OnOpen() *h2.Stream { return new(h2.Stream) }
 
-// OnHeaders implements h2.Handler.
 func (c *h2Conn) OnHeaders(stream *h2.Stream, block *h2.Block, end bool) {
 	s := stream.Owner.(*h2Stream)
 	if block.TooLarge {
@@ -308,7 +297,6 @@ func (c *h2Conn) OnHeaders(stream *h2.Stream, block *h2.Block, end bool) {
 	}
 }
 
-// OnData implements h2.Handler.
 func (c *h2Conn) OnData(stream *h2.Stream, data []byte, end bool) {
 	c.machine.Consume(stream, len(data))
 	s := stream.Owner.(*h2Stream)
@@ -325,7 +313,6 @@ func (c *h2Conn) breakOff(s *h2Stream, err error) {
 	c.end(s, malformedAnswer(err))
 }
 
-// OnReset implements h2.Handler.
 func (c *h2Conn) OnReset(stream *h2.Stream, why h2.Reset) {
 	s := stream.Owner.(*h2Stream)
 	code := http2.StreamError{StreamID: stream.ID(), Code: why.Code}

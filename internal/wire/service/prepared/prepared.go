@@ -35,8 +35,7 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// Can returns nil if Open can carry the plan's calls. Otherwise the error names the reason,
-// and wraps errors.ErrUnsupported.
+// Can returns nil if Open can carry the plan's calls, or an error that wraps ErrUnsupported.
 func Can(plan service.Plan) error {
 	why := ""
 	switch {

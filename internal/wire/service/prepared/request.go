@@ -55,8 +55,7 @@ func (r *requests[T]) find(request *service.Request) (*T, error) {
 type h1Request struct {
 	bytes   []byte
 	content http1.Content
-	// repeatable means that the request may be sent a second time if a kept connection
-	// turns out to be closed (RFC 9110, section 9.2.2).
+	// repeatable: it may be sent again if a kept connection is closed (RFC 9110, section 9.2.2).
 	repeatable bool
 	close      bool // the connection is not used again
 }

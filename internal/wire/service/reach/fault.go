@@ -16,8 +16,7 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A Fault says why a variant of a stack cannot call the server at its target, and what was found
-// there.
+// A Fault says why a variant cannot call the server at its target, and what was found there.
 type Fault struct {
 	Variant scenario.Variant
 	Address string
@@ -77,8 +76,7 @@ func (f *Fault) mismatch() string {
 	}
 }
 
-// untrusted says what to do about a certificate that is not trusted; it is empty for other
-// failures.
+// untrusted says what to do about a certificate that is not trusted, or nothing.
 func untrusted(err error, class failure.Class) string {
 	if !strings.HasPrefix(string(class), string(failure.Certificate)) {
 		return ""
@@ -162,8 +160,7 @@ func DescribeFailure(d *service.Definition, err error, found Listening, limit ti
 		mismatch(d, found), silence(class, found, limit), describeCall(d, err, found)))
 }
 
-// mismatch says in which way the server speaks another protocol than the definition; it is
-// empty where it does not.
+// mismatch says in which way the server speaks another protocol than the definition, or nothing.
 func mismatch(d *service.Definition, found Listening) string {
 	secure, onlyHTTP1 := d.TLS != nil, found.Protocol == http1Name && !found.HTTP2
 	switch {

@@ -37,8 +37,7 @@ type First struct {
 	Notes      io.Writer        // where it is written what came back
 }
 
-// Try makes the call, and writes what came back. A service that it cannot call must not be
-// loaded.
+// Try makes the call, and notes what came back. After an error the service must not be loaded.
 func (f *First) Try(ctx context.Context) error {
 	if f.Limit <= 0 {
 		f.Limit = UsualLimit
@@ -93,8 +92,8 @@ func TryConnection(ctx context.Context, d *service.Definition) error {
 	return client.Close()
 }
 
-// speaksNoGRPC reports whether an answer's code stands for an answer of HTTP. Unavailable may
-// come from a proxy that finds no server just now.
+// speaksNoGRPC reports whether an answer's code stands for an answer of HTTP, if no proxy that
+// finds no server just now may have sent it.
 func speaksNoGRPC(d *service.Definition, answer *service.Answer) bool {
 	if !d.Wire.IsGRPC() || len(d.Expect) > 0 || codes.Code(answer.Status) == codes.Unavailable {
 		return false
@@ -213,9 +212,8 @@ type redirectError struct{ text string }
 
 func (e *redirectError) Error() string { return e.text }
 
-// follow makes the first call. Where its answer leads elsewhere on the same server, that is
-// called, and loaded: the answers to be measured are seldom redirects. Where --expect says what
-// a right answer is, a redirect may be just that, and stays.
+// follow makes the first call, and follows redirects on the same server to what is then loaded,
+// unless --expect says what a right answer is: that may be just a redirect.
 func (f *First) follow(ctx context.Context, client service.Client, answer *service.Answer) error {
 	d, request := f.Definition, f.Request
 	for followed := 0; ; followed++ {

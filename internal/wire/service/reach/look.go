@@ -105,8 +105,7 @@ func overTLS(ctx context.Context, conn net.Conn) (found Listening, is bool) {
 	return Listening{TLS: true}, strings.HasPrefix(string(failure.Of(err)), string(failure.TLSAlert))
 }
 
-// HTTP/2 begins with these bytes of the client, and SETTINGS from both ends (RFC 9113,
-// sections 3.4 and 6.5).
+// HTTP/2 begins with this preface, and SETTINGS (RFC 9113, sections 3.4 and 6.5).
 const (
 	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	emptySettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -172,8 +171,8 @@ func (l *Look) Stop() { l.late.Stop() }
 // lookUpAtMost bounds the time to look up a name.
 const lookUpAtMost = 4 * time.Second
 
-// LookUp returns the address of the target's host, so that no name is looked up while calls are
-// made. Of several it takes the first at which something listens.
+// LookUp returns the address of the target's host, the first of several at which something
+// listens, so that no name is looked up while calls are made.
 func LookUp(ctx context.Context, t service.Target) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpAtMost)
 	defer cancel()

@@ -170,8 +170,7 @@ func (c *Call) functions() template.FuncMap {
 	}
 }
 
-// builtins lists the functions of text/template that are kept: those that choose and compare. They
-// return nothing longer than their arguments.
+// builtins lists the kept functions of text/template: they return nothing longer than given.
 var builtins = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "index", "len", "slice"}
 
 // Functions lists the functions that a template may call.
@@ -202,8 +201,8 @@ func (c *Call) randomInt(from, to int) (int, error) {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// randomString returns letters and digits: as many as its argument says, or a number between two
-// arguments. Without a length it returns 2 to 16, as in ghz.
+// randomString returns letters and digits: as many as its argument says, or between two
+// arguments; without them 2 to 16, as in ghz.
 func (c *Call) randomString(lengths ...int) (string, error) {
 	shortest, longest := 2, 16
 	switch {

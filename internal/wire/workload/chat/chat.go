@@ -89,8 +89,7 @@ func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Me
 	}
 }
 
-// A caller is one client and its stream, which lasts until a message fails or the
-// context of the first call ends.
+// A caller is one client and its stream, until a message fails or the first call's context ends.
 type caller struct {
 	stub    chatpb.ChatServiceClient
 	stream  grpc.BidiStreamingClient[chatpb.Message, chatpb.Message]
@@ -100,8 +99,7 @@ type caller struct {
 	answer  *chatpb.Message // of the last call
 }
 
-// Call sends a message and waits for the answer. After a failure the next call opens a
-// new stream.
+// Call sends a message and waits for the answer, on a new stream after a failure.
 func (c *caller) Call(ctx context.Context) error {
 	err := c.talk(ctx)
 	if err != nil && c.stream != nil {

@@ -136,8 +136,7 @@ func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 	return in, nil
 }
 
-// A caller is one client. It reuses one request, since no stack keeps a request after
-// its call.
+// A caller is one client with one request, since no stack keeps a request after its call.
 type caller struct {
 	stub    echopb.EchoServiceClient
 	fresh   *workload.Freshener

@@ -190,8 +190,7 @@ type definition struct {
 	Response    json.RawMessage `json:"response,omitempty"`
 }
 
-// Compile makes a definition, or returns an error that says what is wrong with the
-// source.
+// Compile makes a definition, or an error that says what is wrong with the source.
 func Compile(ctx context.Context, s Source) (string, error) {
 	found, err := schema.Find(ctx, schema.Source{Proto: s.Proto, ImportPaths: s.ImportPaths, Call: s.Call})
 	if err != nil {

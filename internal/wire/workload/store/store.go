@@ -94,8 +94,7 @@ func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
 	return nil
 }
 
-// PoolsMessages implements workload.Pooling. Nothing refers to a chunk after it was
-// added to the tally.
+// PoolsMessages implements workload.Pooling: nothing refers to a chunk after it was tallied.
 func (Workload) PoolsMessages() {}
 
 // Register implements workload.Workload.
@@ -155,10 +154,8 @@ func checkSizes(in *storepb.GetRequest) error {
 type handler struct {
 	storepb.UnimplementedStoreServiceServer
 	pooled bool
-	// chunks holds chunks of finished transfers. It is not the pool that
-	// vtprotobuf generates, because a chunk's memory may be reused only with the
-	// codec that it came from: the chunk may point into a transport's buffer, which
-	// another codec would overwrite.
+	// chunks holds chunks of finished transfers. vtprotobuf's pool would not do: a chunk may
+	// point into a transport's buffer, which only the codec that it came from may overwrite.
 	chunks sync.Pool
 }
 

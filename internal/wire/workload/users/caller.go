@@ -50,8 +50,7 @@ func newCaller(conn grpc.ClientConnInterface, job workload.Job, p plan) *caller 
 	return c
 }
 
-// nextID returns an id that no other client and no other call uses. All ids have the
-// same length, so that all requests have.
+// nextID returns an id of no other client or call. All have the same length.
 func (c *caller) nextID() string {
 	c.created++
 	return fmt.Sprintf("%s%09d", c.prefix, c.created)
@@ -155,8 +154,7 @@ var (
 	words      = strings.Fields("a an and are as at be by data for from gate has in is it key lambda loop machine of on or proof queue set stack that the thread to type was wire with")
 )
 
-// makeUser makes a request for a new user whose encoding has sizeBytes. Equal random
-// sources make equal users.
+// makeUser makes a request of sizeBytes for a new user. Equal random sources make equal ones.
 func makeUser(id string, sizeBytes int, random *rand.Rand) *userspb.CreateUserRequest {
 	first, last := pick(firstNames, random), pick(lastNames, random)
 	u := &userspb.CreateUserRequest{
@@ -191,15 +189,13 @@ func textOf(sizeBytes int, random *rand.Rand) string {
 	return text.String()[:sizeBytes]
 }
 
-// population holds the initial users made so far. Clients and the server make the same
-// ones.
+// population holds the initial users made so far, which are the same at both ends.
 var population struct {
 	mu    sync.Mutex
 	users []*userspb.User
 }
 
-// initialUsers returns the n users that exist before the first call. They are shared:
-// do not write to them.
+// initialUsers returns the first n users. They are shared: do not write to them.
 func initialUsers(n int) []*userspb.User {
 	population.mu.Lock()
 	defer population.mu.Unlock()

@@ -88,8 +88,7 @@ func (h *handler) CreateUser(ctx context.Context, in *userspb.CreateUserRequest)
 	}
 }
 
-// userOf returns the user that a request describes. It keeps the request's memory,
-// which the handler owns.
+// userOf returns the user that a request describes, in the request's memory.
 func userOf(in *userspb.CreateUserRequest, createdAt int64) *userspb.User {
 	return &userspb.User{
 		Id: in.Id, Name: in.Name, Email: in.Email, Age: in.Age, Address: in.Address,
@@ -119,8 +118,7 @@ func (f *faults) add(field, format string, args ...any) {
 	*f = append(*f, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
 
-// err returns nil without faults, and otherwise a status that lists all of them, so
-// that the caller can correct them at once.
+// err returns nil without faults, and otherwise a status that lists them all.
 func (f faults) err() error {
 	if len(f) == 0 {
 		return nil
@@ -194,8 +192,7 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 	return f.err()
 }
 
-// isID reports whether the text can be an id: characters that a URL path need not
-// escape.
+// isID reports whether the text can be an id: characters that no URL path escapes.
 func isID(id string) bool {
 	for i := range len(id) {
 		letter := id[i] | 0x20
@@ -213,9 +210,8 @@ func isEmail(text string) bool {
 		strings.Contains(strings.Trim(domain, "."), ".") && !strings.ContainsAny(text, " \t\r\n<>\"") && !strings.Contains(domain, "@")
 }
 
-// maxCreatedUsers is the most created users that the store keeps. Without a bound, ten
-// thousand new users per second would fill the memory. The store drops the oldest one,
-// which may then be created again.
+// maxCreatedUsers bounds the created users in the store: ten thousand per second would fill the
+// memory. The oldest is dropped, and may be created again.
 const maxCreatedUsers = 1000
 
 // store holds all users, by id and in the order of creation. Users in it are never

@@ -29,8 +29,7 @@ func Settings(t testing.TB, text string) []scenario.Setting {
 	return parsed.Options
 }
 
-// Connect serves the workload in memory and returns a connection to it, which
-// ends with the test.
+// Connect serves the workload in memory until the test ends, and returns a connection.
 func Connect(t testing.TB, w workload.Workload, p workload.Parameters) grpc.ClientConnInterface {
 	t.Helper()
 	if err := w.Check(p); err != nil {
@@ -87,7 +86,6 @@ type spoiledStream struct {
 	home *Spoiled
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (s *spoiledStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil && s.home.Answer != nil {
@@ -108,8 +106,7 @@ func Checked(t testing.TB, c workload.Caller) error {
 	return nil
 }
 
-// Expect fails the test unless the error contains the text says, or is nil for an
-// empty text.
+// Expect fails the test unless the error contains the text says, or is nil for "".
 func Expect(t testing.TB, what string, err error, says string) {
 	t.Helper()
 	if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {

@@ -27,8 +27,7 @@ const (
 	NoBody         // the answer to HEAD: its fields describe a body that is not sent
 )
 
-// These constants limit the bytes that a server can make a client read before the answer's
-// body, and after it.
+// Limits of what a server can make a client read before an answer's body, and after it.
 const (
 	maxLine    = 64 << 10  // bytes of one line, which must be kept until it is whole
 	maxHead    = 256 << 10 // bytes of an answer's lines, with trailers and interim answers
@@ -82,8 +81,8 @@ func (p *Parser) Begin(content Content) { *p = Parser{content: content, length: 
 // Started reports whether a part of the answer has come.
 func (p *Parser) Started() bool { return p.lines > 0 }
 
-// Feed reads from buf. It returns the number of bytes it used, and whether the answer is
-// complete. The next call's buf must begin with the bytes that were not used.
+// Feed reads from buf, and returns how many bytes it used, and whether the answer is complete.
+// The next buf must begin with the bytes that were not used.
 func (p *Parser) Feed(buf []byte) (used int, done bool, err error) {
 	for p.stage != finished {
 		n, err := p.step(buf[used:])
