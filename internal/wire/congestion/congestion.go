@@ -27,19 +27,6 @@ func Control(name string) func(network, address string, socket syscall.RawConn) 
 	}
 }
 
-// Both returns a control that calls both functions. Either may be nil.
-func Both(first, second func(string, string, syscall.RawConn) error) func(string, string, syscall.RawConn) error {
-	if first == nil || second == nil {
-		if first == nil {
-			return second
-		}
-		return first
-	}
-	return func(network, address string, socket syscall.RawConn) error {
-		return cmp.Or(first(network, address, socket), second(network, address, socket))
-	}
-}
-
 type key struct{}
 
 // With returns a context under which Listen uses the congestion control.

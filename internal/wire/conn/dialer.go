@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"wirelab.dev/internal/base/failure"
@@ -84,7 +85,14 @@ func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool)
 	if !found || !manyLoopbackAddresses {
 		return dialer, true
 	}
-	dialer.LocalAddr, dialer.Control = &net.TCPAddr{IP: ip}, congestion.Both(bindWithoutPort, dialer.Control)
+	control := dialer.Control
+	dialer.LocalAddr = &net.TCPAddr{IP: ip}
+	dialer.Control = func(network, address string, socket syscall.RawConn) error {
+		if err := bindWithoutPort(network, address, socket); err != nil || control == nil {
+			return err
+		}
+		return control(network, address, socket)
+	}
 	return dialer, false
 }
 

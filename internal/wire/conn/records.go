@@ -143,7 +143,7 @@ func (p *recordParser) feed(b []byte, found func(tlsRecord)) {
 	}
 }
 
-// Frames counts the frames in the packets of QUIC connections, each of which it decodes: use it
+// Frames counts the frames in the packets of QUIC connections, and decodes them all: use it
 // only for calls that are not timed. Any goroutine may use it; the zero value is ready.
 type Frames struct {
 	mu     sync.Mutex

@@ -37,57 +37,50 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ err
 	if lacks := p.Missing(); lacks != "" {
 		return "", fmt.Errorf("the peer %s cannot be built: %s", p.Name, lacks)
 	}
-	// It is built beside its place and renamed, so that a program there is complete.
 	folder, err := p.folder()
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
-		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
-	}
-	beside, err := os.MkdirTemp(filepath.Dir(folder), "building-")
-	if err != nil {
-		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
-	}
-	defer func() { _ = os.RemoveAll(beside) }()
 	fmt.Fprintf(progress, "peer %s: building it into %s, which takes some minutes\n", p.Name, folder)
-	if err := p.unpack(beside); err != nil {
-		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
-	}
-	for _, step := range p.steps {
-		if err := p.run(ctx, beside, step, progress); err != nil {
-			return "", fmt.Errorf("the peer %s could not be built: %w", p.Name, err)
-		}
-	}
-	if err := p.keep(beside, folder); err != nil {
-		if _, missing := os.Stat(path); missing == nil {
-			return path, nil // somebody else was quicker
-		}
-		return "", fmt.Errorf("the peer %s: %w", p.Name, err)
+	err = p.buildInto(ctx, folder, progress)
+	if _, missing := os.Stat(path); err != nil && missing != nil { // or somebody else was quicker
+		return "", fmt.Errorf("the peer %s could not be built: %w", p.Name, err)
 	}
 	return path, nil
 }
 
-// keep moves what was built to its place.
-func (p Peer) keep(from, folder string) error {
+// buildInto builds the program beside its place and renames it, so that one there is complete.
+func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) error {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return err
+	}
+	beside, err := os.MkdirTemp(filepath.Dir(folder), "building-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(beside) }()
+	if err := p.each(func(name string, content []byte) error { return write(filepath.Join(beside, name), content) }); err != nil {
+		return err
+	}
+	for _, step := range p.steps {
+		if err := p.run(ctx, beside, step, progress); err != nil {
+			return err
+		}
+	}
 	if p.keeps != "" {
-		return os.Rename(filepath.Join(from, p.keeps), folder)
+		return os.Rename(filepath.Join(beside, p.keeps), folder)
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(from, p.built), filepath.Join(folder, filepath.Base(p.built)))
+	return os.Rename(filepath.Join(beside, p.built), filepath.Join(folder, filepath.Base(p.built)))
 }
 
-// unpack writes the sources.
-func (p Peer) unpack(into string) error {
-	return p.each(func(path string, content []byte) error {
-		path = filepath.Join(into, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(path, content, 0o644)
-	})
+func write(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644)
 }
 
 // run runs a step, and counts its lines: about one for each file or library.

@@ -13,7 +13,7 @@ import (
 // handshake at once, and refuses those beyond 32 that wait to be accepted. A client whose first
 // datagrams were dropped would retransmit hundreds of milliseconds after there is room again, so
 // admission buffers them, in order. It drops retransmissions of buffered datagrams, and
-// datagrams of ended connections, each of which would cost a handshake.
+// datagrams of ended connections, which would cost a handshake each.
 //
 // It identifies a connection by the ID that the client has made up for the server (RFC 9000,
 // section 7.2). It is a pure state machine: it gets datagrams and the time.

@@ -27,10 +27,7 @@ func (s *Script) Kinds() []string {
 
 // Share returns the kind of each user. Any first users have the weights as nearly as possible.
 func (s *Script) Share(users int) []int {
-	total := 0
-	for _, k := range s.kinds {
-		total += k.weight
-	}
+	total := s.weights()
 	has := make([]int, len(s.kinds))
 	all := make([]int, users)
 	for i := range all {
@@ -46,12 +43,17 @@ func (s *Script) Share(users int) []int {
 	return all
 }
 
-// Missing returns a kind that none of the users has, or "", and how many users would have it.
-func (s *Script) Missing(users int) (name string, from int) {
+func (s *Script) weights() int {
 	total := 0
 	for _, k := range s.kinds {
 		total += k.weight
 	}
+	return total
+}
+
+// Missing returns a kind that none of the users has, or "", and how many users would have it.
+func (s *Script) Missing(users int) (name string, from int) {
+	total := s.weights()
 	seen := make([]bool, len(s.kinds))
 	left := len(s.kinds)
 	for i, k := range s.Share(total) { // the users after them repeat these kinds
@@ -175,11 +177,7 @@ func (s *Source) beginRound() {
 
 // draw picks a kind by weight.
 func (s *Source) draw() int {
-	total := 0
-	for _, k := range s.kinds {
-		total += k.weight
-	}
-	at := s.random.IntN(total)
+	at := s.random.IntN(s.script.weights())
 	for i, k := range s.kinds {
 		if at -= k.weight; at < 0 {
 			return i

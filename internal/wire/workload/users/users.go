@@ -144,15 +144,6 @@ func parseMix(text string) (mix, error) {
 	return m, nil
 }
 
-// String returns the mix in the form that parseMix reads.
-func (m mix) String() string {
-	parts := make([]string, len(m))
-	for i, one := range m {
-		parts[i] = fmt.Sprintf("%s*%d", operationNames[one.operation], one.weight)
-	}
-	return strings.Join(parts, "+")
-}
-
 // draw picks an operation by weight.
 func (m mix) draw(random *rand.Rand) operation {
 	if len(m) == 1 {

@@ -230,18 +230,23 @@ func (p *Parser) onField(line []byte) error {
 	}
 	name, value := line[:colon], line[colon+1:]
 	switch {
-	case colon == len("connection") && isName(name, "connection"):
+	case isName(name, "connection"):
 		p.onConnection(value)
-	case colon == len("content-length") && isName(name, "content-length"):
+	case isName(name, "content-length"):
 		return p.onContentLength(bytes.Trim(value, " \t"))
-	case colon == len("transfer-encoding") && isName(name, "transfer-encoding"):
+	case isName(name, "transfer-encoding"):
 		return p.onTransferEncoding(bytes.Trim(value, " \t"))
 	}
 	return nil
 }
 
-// isName compares a name with one of the same length in small letters.
+var comma = []byte(",")
+
+// isName compares a name with one in small letters.
 func isName(name []byte, with string) bool {
+	if len(name) != len(with) {
+		return false
+	}
 	for i, c := range name {
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'
@@ -254,20 +259,10 @@ func isName(name []byte, with string) bool {
 }
 
 func (p *Parser) onConnection(value []byte) {
-	for len(value) > 0 {
-		option := value
-		if comma := bytes.IndexByte(value, ','); comma >= 0 {
-			option, value = value[:comma], value[comma+1:]
-		} else {
-			value = nil
-		}
+	for option := range bytes.SplitSeq(value, comma) {
 		option = bytes.Trim(option, " \t")
-		switch {
-		case len(option) == len("close") && isName(option, "close"):
-			p.Close = true
-		case len(option) == len("keep-alive") && isName(option, "keep-alive"):
-			p.keepAlive = true
-		}
+		p.Close = p.Close || isName(option, "close")
+		p.keepAlive = p.keepAlive || isName(option, "keep-alive")
 	}
 }
 
@@ -290,7 +285,7 @@ func (p *Parser) onTransferEncoding(value []byte) error {
 	if p.old {
 		return nil // HTTP/1.0 has none
 	}
-	if p.chunked || len(value) != len("chunked") || !isName(value, "chunked") {
+	if p.chunked || !isName(value, "chunked") {
 		return malformed("a Transfer-Encoding of %.40q, where only chunked was asked for", value)
 	}
 	p.chunked = true
