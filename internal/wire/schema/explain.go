@@ -66,8 +66,8 @@ func explain(types resolver, text []byte, f fault) error {
 
 // explainField goes into a field that fails.
 func explainField(types resolver, text []byte, field protoreflect.FieldDescriptor, f fault) error {
-	wrong := func() error {
-		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.stretch.from), f.path, article(typeName(field)), valueAt(text, f.stretch), values(field))
+	wrong := func(f fault, want string) error {
+		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.stretch.from), f.path, article(want), excerpt.Start(string(text[f.stretch.from:f.stretch.to]), 60), values(field))
 	}
 	first := text[f.stretch.from]
 	inner := field.Message()
@@ -86,12 +86,12 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 			parts = append(parts, fault{stretch: p.value, path: at})
 		}
 	case field.IsList() || field.IsMap():
-		return wrong()
+		return wrong(f, typeName(field))
 	}
 	for _, part := range parts {
 		if inner == nil {
 			if field.IsList() && !fits(types, field, text[part.stretch.from:part.stretch.to]) {
-				return fmt.Errorf("%s: %s is %s: found %s%s", place(text, part.stretch.from), part.path, article(elementName(field)), valueAt(text, part.stretch), values(field))
+				return wrong(part, elementName(field))
 			}
 			continue
 		}
@@ -101,7 +101,7 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 			return explain(types, text, part)
 		}
 	}
-	return wrong()
+	return wrong(f, typeName(field))
 }
 
 // values ends an error about a value that an enumeration does not have.
@@ -215,6 +215,3 @@ func article(name string) string {
 	}
 	return "a " + name
 }
-
-// valueAt returns the beginning of a wrong value.
-func valueAt(text []byte, s stretch) string { return excerpt.Start(string(text[s.from:s.to]), 60) }

@@ -31,15 +31,23 @@ type Caller struct {
 	got     bool // there is an answer to the last call
 	// patience holds the wait before the next call to a service that does not listen any more.
 	patience time.Duration
-	checker  checker
 	name     string // of the last request
+
+	expected *Expectations // nil: none
+	follower Follower      // nil: no request depends on an answer
+	look     *expect.Look
+	random   *rand.Rand
+	uses     expect.Uses // of the call's answer
+	began    int64       // the call, where its latency is looked at
+	tookNS   int64
+	cost     record.Checking // of looking at answers
 }
 
 // NewCaller makes a caller.
 func (d *Definition) NewCaller(client Client, source Source) *Caller {
 	c := &Caller{client: client, source: source, grpc: d.Wire.IsGRPC()}
 	c.streams = d.Wire == GRPC && len(d.Requests) > 0 && d.Requests[0].Stream.Server
-	c.checker.follower, _ = source.(Follower)
+	c.follower, _ = source.(Follower)
 	return c
 }
 
@@ -54,23 +62,67 @@ func (c *Caller) Call(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.checker.begin()
+	c.uses = expect.Uses{}
+	if c.expected != nil {
+		c.uses = c.expected.uses
+	}
+	if c.follower != nil {
+		c.uses = c.uses.Plus(c.follower.Uses())
+	}
+	if c.uses.Latency {
+		c.began = clock.Now()
+	}
 	if err := c.client.Call(ctx, request, &c.answer); err != nil {
 		c.patience = nextPatience(c.patience, err)
 		return err
 	}
-	c.patience = 0
-	c.checker.end()
-	c.got = true
+	c.patience, c.got = 0, true
+	if c.uses.Latency {
+		c.tookNS = clock.Now() - c.began
+	}
 	usual := c.grpc && c.answer.Status == int(codes.OK) || !c.grpc && c.answer.Status < http.StatusBadRequest
-	if usual || c.checker.uses.Status { // or the user says which status is right
+	if usual || c.uses.Status { // or the user says which status is right
 		return nil
 	}
 	return &StatusError{GRPC: c.grpc, Status: c.answer.Status, Message: c.answer.Message}
 }
 
 // Check looks at the last call's answer. An [*expect.Unmet] says what is wrong with it.
-func (c *Caller) Check() error { return c.checker.check(&c.answer) }
+func (c *Caller) Check() error {
+	e := c.expected
+	if e == nil || len(e.light)+len(e.heavy) == 0 && c.follower == nil {
+		return nil
+	}
+	begin := clock.Now()
+	seen := c.answer.Seen(time.Duration(c.tookNS))
+	c.look.At(seen)
+	err := c.all(e.light)
+	whole := e.share >= 1 || len(e.heavy) == 0 || c.random.Float64() < e.share
+	if err == nil && whole && len(e.heavy) > 0 {
+		if seen, err = e.Readable(seen); err == nil {
+			c.look.At(seen)
+			err = c.all(e.heavy)
+		}
+	}
+	if err == nil && c.follower != nil {
+		err = c.follower.Follow(c.look)
+	}
+	c.cost.Answers++
+	if whole {
+		c.cost.Whole++
+	}
+	c.cost.TookNS += clock.Now() - begin
+	return err
+}
+
+func (c *Caller) all(conditions []*expect.Condition) error {
+	for _, one := range conditions {
+		if err := one.Check(c.look); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Name returns the name of the last request; empty if requests have none.
 func (c *Caller) Name() string { return c.name }
@@ -78,10 +130,10 @@ func (c *Caller) Name() string { return c.name }
 // Think returns how long the client waits before the next request: as a user would, or because
 // nothing listens there any more.
 func (c *Caller) Think() time.Duration {
-	if c.checker.follower == nil {
+	if c.follower == nil {
 		return c.patience
 	}
-	return max(c.patience, c.checker.follower.Think())
+	return max(c.patience, c.follower.Think())
 }
 
 // The bounds of a client's wait if no server listens. It grows, so that calls cost nothing, and
@@ -213,82 +265,15 @@ func (e *Expectations) Keep() bool { return e.uses.Header || e.uses.Body }
 
 // Expect makes the caller check its answers. The seed says which are in the sample.
 func (c *Caller) Expect(e *Expectations, seed uint64) {
-	c.checker.expected = e
-	c.checker.look = expect.NewLook(e.kind)
-	c.checker.random = rand.New(rand.NewPCG(seed, 0))
+	c.expected = e
+	c.look = expect.NewLook(e.kind)
+	c.random = rand.New(rand.NewPCG(seed, 0))
 }
 
 // Checking returns the cost of looking at the answers; nil if nobody asked for it.
 func (c *Caller) Checking() *record.Checking {
-	if c.checker.cost.Answers == 0 {
+	if c.cost.Answers == 0 {
 		return nil
 	}
-	return &c.checker.cost
-}
-
-// checker looks at the answers of one caller. Without expectations it does nothing.
-type checker struct {
-	expected *Expectations // nil: none
-	follower Follower      // nil: no request depends on an answer
-	look     *expect.Look
-	random   *rand.Rand
-	uses     expect.Uses // of the call's answer
-	began    int64       // the call, where its latency is looked at
-	tookNS   int64
-	cost     record.Checking
-}
-
-func (c *checker) begin() {
-	c.uses = expect.Uses{}
-	if c.expected != nil {
-		c.uses = c.expected.uses
-	}
-	if c.follower != nil {
-		c.uses = c.uses.Plus(c.follower.Uses())
-	}
-	if c.uses.Latency {
-		c.began = clock.Now()
-	}
-}
-
-func (c *checker) end() {
-	if c.uses.Latency {
-		c.tookNS = clock.Now() - c.began
-	}
-}
-
-func (c *checker) check(a *Answer) error {
-	e := c.expected
-	if e == nil || len(e.light)+len(e.heavy) == 0 && c.follower == nil {
-		return nil
-	}
-	begin := clock.Now()
-	seen := a.Seen(time.Duration(c.tookNS))
-	c.look.At(seen)
-	err := c.all(e.light)
-	whole := e.share >= 1 || len(e.heavy) == 0 || c.random.Float64() < e.share
-	if err == nil && whole && len(e.heavy) > 0 {
-		if seen, err = e.Readable(seen); err == nil {
-			c.look.At(seen)
-			err = c.all(e.heavy)
-		}
-	}
-	if err == nil && c.follower != nil {
-		err = c.follower.Follow(c.look)
-	}
-	c.cost.Answers++
-	if whole {
-		c.cost.Whole++
-	}
-	c.cost.TookNS += clock.Now() - begin
-	return err
-}
-
-func (c *checker) all(conditions []*expect.Condition) error {
-	for _, one := range conditions {
-		if err := one.Check(c.look); err != nil {
-			return err
-		}
-	}
-	return nil
+	return &c.cost
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -61,7 +62,7 @@ func ParseTarget(text, usual string) (Target, error) {
 	}
 	for _, s := range schemes {
 		if s.name == where.Scheme {
-			t, err := s.wire.target(text, where, s.secure, s.port)
+			t, err := s.target(text, where)
 			if template != "" && !s.wire.IsGRPC() {
 				t.Path = template
 			}
@@ -85,13 +86,10 @@ func cutTemplate(text string) (address, template string) {
 	return scheme + "://" + rest[:at], template
 }
 
-func (w Wire) target(text string, where *url.URL, secure bool, port string) (Target, error) {
-	t := Target{Wire: w, Secure: secure, Host: where.Hostname(), Port: where.Port(), User: where.User}
+func (s scheme) target(text string, where *url.URL) (Target, error) {
+	t := Target{Wire: s.wire, Secure: s.secure, Host: where.Hostname(), Port: cmp.Or(where.Port(), s.port), User: where.User}
 	if t.Host == "" {
 		return t, fmt.Errorf("target %s: it names no host: %w", text, errTarget)
-	}
-	if t.Port == "" {
-		t.Port = port
 	}
 	if t.Port == "" {
 		return t, fmt.Errorf("target %s: it names no port: gRPC has no usual one: write it behind the host, as in grpc://%s:50051", text, t.Host)
@@ -100,9 +98,9 @@ func (w Wire) target(text string, where *url.URL, secure bool, port string) (Tar
 		return t, fmt.Errorf("target %s: there is no port %q: want 1 to 65535", text, t.Port)
 	}
 	t.Connect = strings.HasPrefix(where.Scheme, "connect")
-	if w.IsGRPC() || t.Connect {
+	if s.wire.IsGRPC() || t.Connect {
 		t.Path = strings.TrimSuffix(where.Path, "/")
-		if t.Path != "" && strings.Count(t.Path, "/") < 2 || w.IsGRPC() && strings.Count(t.Path, "/") > 2 || t.Connect && t.Path == "" {
+		if t.Path != "" && strings.Count(t.Path, "/") < 2 || s.wire.IsGRPC() && strings.Count(t.Path, "/") > 2 || t.Connect && t.Path == "" {
 			return t, fmt.Errorf("target %s: %q is no method: want /pkg.Service/Method", text, t.Path)
 		}
 		return t, nil
