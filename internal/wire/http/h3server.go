@@ -45,14 +45,6 @@ type h3Server struct {
 	closed   bool
 }
 
-// newH3Server makes a server for HTTP/3.
-func newH3Server(plan ServerPlan) (Server, error) {
-	if plan.TLS == nil {
-		return nil, errors.New("httpwire: HTTP/3 has no cleartext form: the plan needs a TLS configuration")
-	}
-	return &h3Server{plan: plan, http: newHTTP3Server(plan)}, nil
-}
-
 func newHTTP3Server(plan ServerPlan) *http3.Server {
 	s := &http3.Server{
 		Handler:        plan.Handler,

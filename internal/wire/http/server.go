@@ -32,7 +32,10 @@ const maxStreams = 10_000
 // NewServer makes a server. It does not listen yet.
 func NewServer(plan ServerPlan) (Server, error) {
 	if plan.Version == HTTP3 {
-		return newH3Server(plan)
+		if plan.TLS == nil {
+			return nil, errors.New("httpwire: HTTP/3 has no cleartext form: the plan needs a TLS configuration")
+		}
+		return &h3Server{plan: plan, http: newHTTP3Server(plan)}, nil
 	}
 	return newTCPServer(plan), nil
 }

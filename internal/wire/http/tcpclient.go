@@ -174,7 +174,13 @@ func newTCPCarrier(ctx context.Context, client *tcpClient) (http.RoundTripper, e
 		return nil, err
 	}
 	if client.plan.Version == HTTP2 {
-		return newH2Transports(client, ahead, size), nil
+		p := &h2Transports{}
+		for range size {
+			one := client.newTransport(ahead.Dial) // clones would share memory
+			one.MaxConnsPerHost = 1
+			p.all.All = append(p.all.All, one)
+		}
+		return p, nil
 	}
 	client.transport = client.newTransport(ahead.Dial)
 	if client.plan.Silent { // the first requests take them
@@ -210,16 +216,6 @@ func (c *tcpClient) handOver(ctx context.Context, n int) error {
 // h2Transports has a pool of net/http's for each connection. Unlike pool it sends a request
 // again if the server ended the connection before it began it, as some proxies do now and then.
 type h2Transports struct{ all conn.Turns[*http.Transport] }
-
-func newH2Transports(client *tcpClient, ahead *conn.Ahead, size int) *h2Transports {
-	p := &h2Transports{}
-	for range size {
-		one := client.newTransport(ahead.Dial) // clones would share memory
-		one.MaxConnsPerHost = 1
-		p.all.All = append(p.all.All, one)
-	}
-	return p
-}
 
 func (p *h2Transports) RoundTrip(request *http.Request) (*http.Response, error) {
 	return p.all.Next().RoundTrip(request)

@@ -1,9 +1,9 @@
 package schema
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -94,17 +94,6 @@ func (s *fileSet) encode(n int) ([]byte, error) {
 	return deterministic.Marshal(&descriptorpb.FileDescriptorSet{File: s.files[:n]})
 }
 
-// sorted returns all files in the order of their names, so that equal sources have equal sets.
-func sorted(files *protoregistry.Files) []protoreflect.FileDescriptor {
-	var all []protoreflect.FileDescriptor
-	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
-		all = append(all, file)
-		return true
-	})
-	slices.SortFunc(all, func(a, b protoreflect.FileDescriptor) int { return cmp.Compare(a.Path(), b.Path()) })
-	return all
-}
-
 // resolver finds the types that JSON names: of a google.protobuf.Any, and of extensions.
 type resolver struct {
 	*dynamicpb.Types
@@ -141,7 +130,7 @@ func splitCall(call string) (service, method string) {
 func choose(files *protoregistry.Files, call string) (protoreflect.MethodDescriptor, error) {
 	service, method := splitCall(call)
 	methods := map[string]protoreflect.MethodDescriptor{}
-	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+	for file := range files.RangeFiles {
 		services := file.Services()
 		for i := range services.Len() {
 			for j := range services.Get(i).Methods().Len() {
@@ -149,17 +138,11 @@ func choose(files *protoregistry.Files, call string) (protoreflect.MethodDescrip
 				methods[callName(d)] = d
 			}
 		}
-		return true
-	})
+	}
 	if found := methods[service+"/"+method]; found != nil {
 		return found, nil
 	}
-	var calls []string
-	for name := range methods {
-		calls = append(calls, name)
-	}
-	slices.Sort(calls)
-	return nil, unknownCall(call, calls)
+	return nil, unknownCall(call, slices.Sorted(maps.Keys(methods)))
 }
 
 // unknownCall returns the error about a call that is none of these.

@@ -2,9 +2,11 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -40,7 +42,9 @@ func (m *Method) Files() ([]byte, error) {
 	var collected fileSet
 	collected.add(m.Descriptor.ParentFile())
 	needed := len(collected.files)
-	for _, file := range sorted(m.files) {
+	// By name, so that equal sources have equal sets.
+	byName := func(a, b protoreflect.FileDescriptor) int { return cmp.Compare(a.Path(), b.Path()) }
+	for _, file := range slices.SortedFunc(m.files.RangeFiles, byName) {
 		collected.add(file)
 	}
 	set, err := collected.encode(len(collected.files))
@@ -102,11 +106,7 @@ func (m *Method) Calls(text []byte) ([][][]byte, error) {
 	if err != nil || m.Stream.Client {
 		return [][][]byte{messages}, err
 	}
-	calls := make([][][]byte, len(messages))
-	for i := range messages {
-		calls[i] = messages[i : i+1]
-	}
-	return calls, nil
+	return slices.Collect(slices.Chunk(messages, 1)), nil
 }
 
 // Decode returns an answer's message as JSON without white space. Fields that the message

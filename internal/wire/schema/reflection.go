@@ -99,23 +99,16 @@ func (r *reflector) gather(s Source) error {
 			return err
 		}
 	}
-	for _, name := range anyTypes(s.Data) {
+	for _, match := range anyType.FindAllSubmatch(s.Data, -1) { // the types in each google.protobuf.Any
+		name := string(match[1])
+		if strings.HasPrefix(name, "google.protobuf.") {
+			continue
+		}
 		if err := r.symbol(name); err != nil {
 			return fmt.Errorf("the type %s of a google.protobuf.Any: %w", name, err)
 		}
 	}
 	return r.imports()
-}
-
-// anyTypes returns the names of the types in each google.protobuf.Any of a JSON text.
-func anyTypes(data []byte) []string {
-	var names []string
-	for _, match := range anyType.FindAllSubmatch(data, -1) {
-		if name := string(match[1]); !strings.HasPrefix(name, "google.protobuf.") {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 var anyType = regexp.MustCompile(`"@type"\s*:\s*"(?:[^"]*/)?([A-Za-z_][\w.]*)"`)

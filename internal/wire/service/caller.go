@@ -73,7 +73,10 @@ func (c *Caller) Call(ctx context.Context) error {
 		c.began = clock.Now()
 	}
 	if err := c.client.Call(ctx, request, &c.answer); err != nil {
-		c.patience = nextPatience(c.patience, err)
+		before := c.patience
+		if c.patience = 0; failure.Of(err) == failure.Refused {
+			c.patience = min(max(2*before, leastPatience), mostPatience)
+		}
 		return err
 	}
 	c.patience, c.got = 0, true
@@ -142,13 +145,6 @@ const (
 	leastPatience = 10 * time.Millisecond
 	mostPatience  = time.Second
 )
-
-func nextPatience(before time.Duration, err error) time.Duration {
-	if failure.Of(err) != failure.Refused {
-		return 0
-	}
-	return min(max(2*before, leastPatience), mostPatience)
-}
 
 // Streams reports whether answers have any number of messages, whose times are known.
 func (c *Caller) Streams() bool { return c.streams }
@@ -227,7 +223,12 @@ func (d *Definition) Expectations() (*Expectations, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
-		e.add(c)
+		e.uses = e.uses.Plus(c.Uses())
+		if c.Uses().Body {
+			e.heavy = append(e.heavy, c)
+		} else {
+			e.light = append(e.light, c)
+		}
 	}
 	if e.uses.Body && len(d.Descriptors) > 0 {
 		method, err := schema.Load(d.Descriptors, d.Requests[0].Path)
@@ -249,15 +250,6 @@ func (e *Expectations) Readable(seen expect.Answer) (expect.Answer, error) {
 		err = fmt.Errorf("read the answer's message: %w", err)
 	}
 	return seen, err
-}
-
-func (e *Expectations) add(c *expect.Condition) {
-	e.uses = e.uses.Plus(c.Uses())
-	if c.Uses().Body {
-		e.heavy = append(e.heavy, c)
-	} else {
-		e.light = append(e.light, c)
-	}
 }
 
 // Keep reports whether headers or bodies of answers are looked at.

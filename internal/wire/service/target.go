@@ -47,7 +47,11 @@ var errTarget = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc:/
 // ParseTarget reads a target. Of one without a scheme, usual is the scheme.
 func ParseTarget(text, usual string) (Target, error) {
 	if socket, is := strings.CutPrefix(text, "unix:"); is {
-		return unixTarget(socket)
+		socket = strings.TrimPrefix(socket, "//") // as gRPC writes it: a path, or two slashes and a path
+		if socket == "" {
+			return Target{}, fmt.Errorf("target unix: it names no socket: %w", errTarget)
+		}
+		return Target{Wire: GRPC, Host: "localhost", Socket: path.Clean(socket)}, nil
 	}
 	if !strings.Contains(text, "://") {
 		text = usual + "://" + text
@@ -107,15 +111,6 @@ func (s scheme) target(text string, where *url.URL) (Target, error) {
 	}
 	t.Path = where.RequestURI()
 	return t, nil
-}
-
-// unixTarget reads what follows unix:, as gRPC writes it: a path, or two slashes and a path.
-func unixTarget(socket string) (Target, error) {
-	socket = strings.TrimPrefix(socket, "//")
-	if socket == "" {
-		return Target{}, fmt.Errorf("target unix: it names no socket: %w", errTarget)
-	}
-	return Target{Wire: GRPC, Host: "localhost", Socket: path.Clean(socket)}, nil
 }
 
 // Network returns the network of the address: tcp or unix.

@@ -142,7 +142,9 @@ func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	if *sizeBytes > MaxBytes {
 		return nil, status.Errorf(codes.InvalidArgument, "an answer of %d bytes: want 0 to %d", *sizeBytes, MaxBytes)
 	}
-	return Pattern(number+tail(data), int(*sizeBytes)), nil
+	var last [freshBytes]byte
+	copy(last[:], data[max(0, len(data)-freshBytes):])
+	return Pattern(number+binary.LittleEndian.Uint64(last[:]), int(*sizeBytes)), nil
 }
 
 // Pause waits for d or returns a status when the context ends: work without the CPU.
@@ -241,13 +243,6 @@ func (f *Freshener) Freshen(data []byte) {
 	var fresh [freshBytes]byte
 	binary.LittleEndian.PutUint64(fresh[:], f.random.Uint64())
 	copy(data[max(0, len(data)-freshBytes):], fresh[:])
-}
-
-// tail returns the number that the last bytes of the data make.
-func tail(data []byte) uint64 {
-	var last [freshBytes]byte
-	copy(last[:], data[max(0, len(data)-freshBytes):])
-	return binary.LittleEndian.Uint64(last[:])
 }
 
 // patternSpan is the range of bytes in which patterns begin.

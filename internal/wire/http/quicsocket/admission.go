@@ -77,7 +77,9 @@ func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.rotate(now)
+	if now.Sub(a.rotated) > rememberEnded {
+		a.ended[0], a.ended[1], a.rotated = map[string]struct{}{}, a.ended[0], now
+	}
 	a.admitWaiting(now)
 	e, known := a.byID[string(id)]
 	switch {
@@ -176,12 +178,6 @@ func (a *admission) hasEnded(id string) bool {
 	_, recent := a.ended[0][id]
 	_, before := a.ended[1][id]
 	return recent || before
-}
-
-func (a *admission) rotate(now time.Time) {
-	if now.Sub(a.rotated) > rememberEnded {
-		a.ended[0], a.ended[1], a.rotated = map[string]struct{}{}, a.ended[0], now
-	}
 }
 
 type packetKind int

@@ -116,15 +116,6 @@ func (p *request) encode(body []byte) ([][]byte, error) {
 	return messages, err
 }
 
-// ofTurn returns the messages of one call. A call that sends one message takes them in turn.
-func (p *request) ofTurn(messages [][]byte, turn int) [][]byte {
-	if p.method.Stream.Client || len(messages) < 2 {
-		return messages
-	}
-	turn %= len(messages)
-	return messages[turn : turn+1]
-}
-
 // maxChecked limits the requests that Check makes.
 const maxChecked = 10_000
 
@@ -232,7 +223,10 @@ func (s *Source) make(which, row int) (*service.Request, error) {
 		}
 		made.Body = nil
 	}
-	turn := (s.number - 1) / len(s.feed.requests)
-	made.Messages = p.ofTurn(messages, turn)
+	if !p.method.Stream.Client && len(messages) > 1 { // a call sends one, in turn
+		turn := (s.number - 1) / len(s.feed.requests) % len(messages)
+		messages = messages[turn : turn+1]
+	}
+	made.Messages = messages
 	return made, nil
 }

@@ -154,7 +154,11 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 // Next returns the next step's request. After the last or a failed step a new round begins.
 func (s *Source) Next() (*service.Request, error) {
 	if !s.passed || s.step == len(s.kind.steps) {
-		s.beginRound()
+		s.step = 0
+		s.call.Taken = maps.Clone(s.logged)
+		if s.user.Drawn {
+			s.kind = &s.kinds[s.draw()]
+		}
 	}
 	s.last = &s.kind.steps[s.step]
 	s.step++
@@ -166,14 +170,6 @@ func (s *Source) Next() (*service.Request, error) {
 
 // RoundEnded reports whether the last request was the last of a round, and nothing failed.
 func (s *Source) RoundEnded() bool { return s.passed && s.step == len(s.kind.steps) }
-
-func (s *Source) beginRound() {
-	s.step = 0
-	s.call.Taken = maps.Clone(s.logged)
-	if s.user.Drawn {
-		s.kind = &s.kinds[s.draw()]
-	}
-}
 
 // draw picks a kind by weight.
 func (s *Source) draw() int {

@@ -220,16 +220,13 @@ func (s *h1Slot) carry(ctx context.Context, c *h1Client, call h1Call, answer *se
 			return nil
 		}
 		// A server may end a connection at any time between two calls.
-		again = again && s.conn.answered && s.conn.isFresh() && isEnd(err)
+		ended := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		again = again && ended && s.conn.answered && s.conn.isFresh()
 		s.drop()
 		if !again {
 			return err
 		}
 	}
-}
-
-func isEnd(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // begin lets the watch see the call.

@@ -92,20 +92,11 @@ func fieldsOf(d *service.Definition, r *service.Request, without ...string) []se
 	if !slices.ContainsFunc(fields, func(f service.Field) bool { return strings.EqualFold(f.Name, "user-agent") }) {
 		fields = append(fields, service.Field{Name: "User-Agent", Value: service.UserAgent})
 	}
-	if d.Wire != service.GRPC && saysLength(r) {
+	usuallyHasBody := slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method) // RFC 9110, section 8.6
+	if d.Wire != service.GRPC && (usuallyHasBody || len(r.Body) > 0) {
 		fields = append(fields, service.Field{Name: "Content-Length", Value: strconv.Itoa(len(r.Body))})
 	}
 	return fields
-}
-
-// saysLength reports whether a request announces the length of its body: if it has one, or
-// if its method usually has one (RFC 9110, section 8.6).
-func saysLength(r *service.Request) bool {
-	switch r.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		return true
-	}
-	return len(r.Body) > 0
 }
 
 // checkRequest refuses a request whose bytes would be another request on the wire.

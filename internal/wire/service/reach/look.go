@@ -212,17 +212,12 @@ func AddressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 		return addresses, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("there is no address of %s: %w: check the name", host, firstCause(err))
+		if wrong, is := errors.AsType[*net.DNSError](err); is {
+			err = errors.New(wrong.Err) // which does not repeat the name
+		}
+		return nil, fmt.Errorf("there is no address of %s: %w: check the name", host, err)
 	}
 	return addresses, nil
-}
-
-// firstCause returns the cause of a failed lookup, without the name that it repeats.
-func firstCause(err error) error {
-	if wrong, is := errors.AsType[*net.DNSError](err); is {
-		return errors.New(wrong.Err)
-	}
-	return err
 }
 
 // IsNear reports whether an address is of this machine or of a private network.

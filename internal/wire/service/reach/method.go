@@ -70,8 +70,13 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 			return err
 		}
 	}
-	if d.Feed != nil {
-		return m.feed(d, method, request)
+	if d.Feed != nil { // a worker encodes the messages of each call
+		if m.Messages > 1 {
+			return errors.New("--messages: not with templates and rows: write the messages into --data, as an array")
+		}
+		d.Requests, d.Feed.Requests = []service.Request{request}, []service.Request{request}
+		d.Feed.Descriptors, err = method.Files()
+		return err
 	}
 	calls, err := method.Calls(request.Body)
 	if err != nil {
@@ -83,16 +88,6 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 		d.Requests = append(d.Requests, request)
 	}
 	return nil
-}
-
-// feed leaves it to a worker to encode the messages of each call.
-func (m *Method) feed(d *service.Definition, method *schema.Method, request service.Request) (err error) {
-	if m.Messages > 1 {
-		return errors.New("--messages: not with templates and rows: write the messages into --data, as an array")
-	}
-	d.Requests, d.Feed.Requests = []service.Request{request}, []service.Request{request}
-	d.Feed.Descriptors, err = method.Files()
-	return err
 }
 
 // dialGRPC opens a connection of grpc-go to the service, to ask it for its methods.

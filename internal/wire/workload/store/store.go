@@ -104,7 +104,11 @@ func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 
 // NewCaller makes one client.
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
-	return newCaller(conn, w.read(job.Parameters))
+	t := w.read(job.Parameters)
+	return &caller{
+		stub: storepb.NewStoreServiceClient(conn), transfer: t, want: t.tally(),
+		request: storepb.GetRequest{Chunks: uint32(t.chunks), ChunkBytes: uint32(t.chunkBytes)},
+	}
 }
 
 // chunk returns the data of a transfer's chunk at a position.
@@ -130,25 +134,6 @@ func (t transfer) tally() tally {
 		all.add(chunk(place, t.chunkBytes))
 	}
 	return all
-}
-
-// differsFrom returns an error that says how a transfer differs from the wanted one.
-func (t tally) differsFrom(want tally) error {
-	switch {
-	case t.bytes != want.bytes:
-		return fmt.Errorf("store: %d of %d bytes arrived", t.bytes, want.bytes)
-	case t.crc != want.crc:
-		return fmt.Errorf("store: %d bytes arrived changed: their checksum is %08x, want %08x", t.bytes, t.crc, want.crc)
-	}
-	return nil
-}
-
-// checkSizes bounds what a client may request.
-func checkSizes(in *storepb.GetRequest) error {
-	if in.Chunks > maxChunks || in.ChunkBytes > maxChunkBytes {
-		return status.Errorf(codes.InvalidArgument, "%d chunks of %d bytes: the limit is %d chunks of %d bytes", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
-	}
-	return nil
 }
 
 type handler struct {
@@ -197,10 +182,10 @@ func tallyOf(receive func() (*storepb.Chunk, error)) (tally, error) {
 	}
 }
 
-// Get sends a transfer.
+// Get sends a transfer, within bounds on what a client may request.
 func (*handler) Get(in *storepb.GetRequest, stream grpc.ServerStreamingServer[storepb.Chunk]) error {
-	if err := checkSizes(in); err != nil {
-		return err
+	if in.Chunks > maxChunks || in.ChunkBytes > maxChunkBytes {
+		return status.Errorf(codes.InvalidArgument, "%d chunks of %d bytes: the limit is %d chunks of %d bytes", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
 	}
 	var out storepb.Chunk
 	for place := range int(in.Chunks) {
@@ -222,13 +207,6 @@ type caller struct {
 	arrived  tally         // in the last call
 }
 
-func newCaller(conn grpc.ClientConnInterface, t transfer) *caller {
-	return &caller{
-		stub: storepb.NewStoreServiceClient(conn), transfer: t, want: t.tally(),
-		request: storepb.GetRequest{Chunks: uint32(t.chunks), ChunkBytes: uint32(t.chunkBytes)},
-	}
-}
-
 // Call makes one transfer.
 func (c *caller) Call(ctx context.Context) error {
 	c.arrived = tally{}
@@ -239,7 +217,15 @@ func (c *caller) Call(ctx context.Context) error {
 }
 
 // Check checks that the whole transfer arrived.
-func (c *caller) Check() error { return c.arrived.differsFrom(c.want) }
+func (c *caller) Check() error {
+	switch got := c.arrived; {
+	case got.bytes != c.want.bytes:
+		return fmt.Errorf("store: %d of %d bytes arrived", got.bytes, c.want.bytes)
+	case got.crc != c.want.crc:
+		return fmt.Errorf("store: %d bytes arrived changed: their checksum is %08x, want %08x", got.bytes, got.crc, c.want.crc)
+	}
+	return nil
+}
 
 func (c *caller) put(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
