@@ -263,11 +263,8 @@ func (b *store) at(i int) *userspb.User {
 	return b.created[(b.oldest+i-len(b.initial))%len(b.created)]
 }
 
-// duplicateField names the field of a new user that another user has already, if any.
-type duplicateField string
-
-// add stores a user unless its id or email belongs to another user.
-func (b *store) add(u *userspb.User) duplicateField {
+// add stores a user, or returns its field, id or email, that belongs to another user.
+func (b *store) add(u *userspb.User) (taken string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
