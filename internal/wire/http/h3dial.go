@@ -75,7 +75,13 @@ func (c *h3Client) startDial(ctx context.Context, dial quicDial) (*quic.Conn, er
 		result.err = context.Cause(ctx)
 	}
 	if result.err != nil {
-		c.countFailure(result.err)
+		var transport *quic.TransportError
+		var version *quic.VersionNegotiationError
+		if errors.As(result.err, &transport) || errors.As(result.err, &version) { // the server answered
+			c.plan.Dialer.HandshakeFailed()
+		} else {
+			c.plan.Dialer.Failed()
+		}
 		return nil, fmt.Errorf("open a QUIC connection: %w", handshakeError(result.err))
 	}
 	return result.conn, nil
@@ -102,17 +108,6 @@ func (c *h3Client) extend(ctx context.Context) (extended context.Context, end fu
 // closeQUIC closes a connection. It sends CONNECTION_CLOSE, which UDP may lose.
 func closeQUIC(conn *quic.Conn) {
 	_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
-}
-
-// countFailure counts an attempt that failed, as a failed handshake if the server answered.
-func (c *h3Client) countFailure(err error) {
-	var transport *quic.TransportError
-	var version *quic.VersionNegotiationError
-	if errors.As(err, &transport) || errors.As(err, &version) {
-		c.plan.Dialer.HandshakeFailed()
-		return
-	}
-	c.plan.Dialer.Failed()
 }
 
 // startAttempt returns the context of an attempt, and the function that ends it.

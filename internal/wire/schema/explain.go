@@ -90,7 +90,8 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 	}
 	for _, part := range parts {
 		if inner == nil {
-			if field.IsList() && !fits(types, field, text[part.stretch.from:part.stretch.to]) {
+			alone := fmt.Appendf(nil, "{%q:[%s]}", field.JSONName(), text[part.stretch.from:part.stretch.to])
+			if field.IsList() && (protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}).Unmarshal(alone, dynamicpb.NewMessage(field.ContainingMessage())) != nil {
 				return wrong(part, elementName(field))
 			}
 			continue
@@ -114,13 +115,6 @@ func values(field protoreflect.FieldDescriptor) string {
 		names = append(names, string(field.Enum().Values().Get(i).Name()))
 	}
 	return ": want one of " + list(names)
-}
-
-// fits reports whether a value can be an element of a list.
-func fits(types resolver, field protoreflect.FieldDescriptor, value []byte) bool {
-	alone := fmt.Appendf(nil, "{%q:[%s]}", field.JSONName(), value)
-	return protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.
-		Unmarshal(alone, dynamicpb.NewMessage(field.ContainingMessage())) == nil
 }
 
 // anyHolds returns the type in a google.protobuf.Any, or nil if it does not say.

@@ -31,7 +31,16 @@ type Sources struct {
 func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, error) {
 	switch {
 	case d.Journey != nil:
-		return users(d, clients, seed)
+		script, err := journey.Parse(d.Journey.Name, d.Journey.File)
+		if err != nil {
+			return nil, err
+		}
+		kinds := script.Share(clients)
+		return &Sources{Uses: script.Uses(), Varied: true, Of: func(client int) service.Source {
+			return script.Source(journey.User{
+				Client: client, Clients: clients, Kind: kinds[client], Drawn: d.Journey.Drawn, Seed: seed, Header: d.Requests[0].Header,
+			})
+		}}, nil
 	case d.Feed != nil:
 		parsed, err := feed.Parse(d.Feed)
 		if err != nil {
@@ -45,18 +54,4 @@ func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, erro
 			return d.Traced(d.Fixed(client, seed), client, seed)
 		}}, nil
 	}
-}
-
-// users makes the sources of a journey.
-func users(d *service.Definition, clients int, seed uint64) (*Sources, error) {
-	script, err := journey.Parse(d.Journey.Name, d.Journey.File)
-	if err != nil {
-		return nil, err
-	}
-	kinds := script.Share(clients)
-	return &Sources{Uses: script.Uses(), Varied: true, Of: func(client int) service.Source {
-		return script.Source(journey.User{
-			Client: client, Clients: clients, Kind: kinds[client], Drawn: d.Journey.Drawn, Seed: seed, Header: d.Requests[0].Header,
-		})
-	}}, nil
 }

@@ -89,7 +89,10 @@ func (f fedMachine) Feed(now time.Duration, buf []byte, maxFrames int) (int, err
 	used, err := f.Conn.Feed(now, buf, maxFrames)
 	f.conn.fedEnded, f.conn.ended = f.conn.ended, f.conn.fedEnded
 	if fault, is := errors.AsType[*h2.ConnError](err); is {
-		err = wrongHTTP2(fault)
+		err = fmt.Errorf("the server broke the rules of HTTP/2: %s (%w)", fault.Reason, http2.ConnectionError(fault.Code))
+		if fault.Code != http2.ErrCodeFlowControl {
+			err = failure.As(failure.WrongProtocol, err)
+		}
 	}
 	return used, err
 }
@@ -110,15 +113,6 @@ func checkFirst(buf []byte) error {
 		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: its first bytes are %.40q instead of SETTINGS", buf))
 	}
 	return nil
-}
-
-// wrongHTTP2 returns the error of calls on a connection whose server broke the protocol.
-func wrongHTTP2(fault *h2.ConnError) error {
-	err := fmt.Errorf("the server broke the rules of HTTP/2: %s (%w)", fault.Reason, http2.ConnectionError(fault.Code))
-	if fault.Code == http2.ErrCodeFlowControl {
-		return err
-	}
-	return failure.As(failure.WrongProtocol, err)
 }
 
 // StartCalls wakes callers without the lock, for which they would wait.

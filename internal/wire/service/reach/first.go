@@ -5,6 +5,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -216,11 +218,14 @@ func (e *redirectError) Error() string { return e.text }
 // unless --expect says what a right answer is: that may be just a redirect.
 func (f *First) follow(ctx context.Context, client service.Client, answer *service.Answer) error {
 	d, request := f.Definition, f.Request
+	redirects := []int{ // RFC 9110, section 15.4
+		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	}
 	for followed := 0; ; followed++ {
 		if err := client.Call(ctx, request, answer); err != nil {
 			return err
 		}
-		if d.Wire.IsGRPC() || len(d.Expect) > 0 || !leadsElsewhere(answer) {
+		if d.Wire.IsGRPC() || len(d.Expect) > 0 || !slices.Contains(redirects, answer.Status) || answer.Header.Get("Location") == "" {
 			if followed > 0 {
 				f.note("first call: a redirect leads to %s %s: that is loaded", request.Method, request.Path)
 			}
@@ -238,15 +243,6 @@ func (f *First) follow(ctx context.Context, client service.Client, answer *servi
 		}
 		redirect(request, to, answer.Status)
 	}
-}
-
-// leadsElsewhere reports whether an answer names another URL to ask (RFC 9110, section 15.4).
-func leadsElsewhere(answer *service.Answer) bool {
-	switch answer.Status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return answer.Header.Get("Location") != ""
-	}
-	return false
 }
 
 // leadsTo returns the URL to which an answer leads, if it is on the same server.
@@ -270,11 +266,7 @@ func leadsTo(d *service.Definition, answer *service.Answer) (*url.URL, error) {
 
 // withPort returns the host of a URL with its port, or with the usual one.
 func withPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
 // redirect changes the request to the one that an answer asks for. As in browsers, POST becomes
@@ -286,11 +278,5 @@ func redirect(request *service.Request, to *url.URL, status int) {
 		return
 	}
 	request.Method, request.Body = http.MethodGet, nil
-	var kept []service.Field
-	for _, f := range request.Header {
-		if f.Name != "Content-Type" {
-			kept = append(kept, f)
-		}
-	}
-	request.Header = kept
+	request.Header = slices.DeleteFunc(slices.Clone(request.Header), func(f service.Field) bool { return f.Name == "Content-Type" })
 }
