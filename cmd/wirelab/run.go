@@ -118,7 +118,7 @@ func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 		return job{}, err
 	}
 	j, err := s.job(a, what, false)
-	j.warnings, j.until = append(warnings, missing...), until
+	j.warnings, j.until = slices.Concat(warnings, missing), until
 	return j, err
 }
 

@@ -68,6 +68,8 @@ func (c *clientCall) finish(err error) {
 const maxTries = 5
 
 // invoke is a grpc.UnaryInvoker, whose *grpc.ClientConn is nil.
+//
+//nolint:revive // grpc-go chose the arguments
 func (c *Client) invoke(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) (err error) {
 	info, err := c.readOptions(opts)
 	if len(info.OnFinish) > 0 {

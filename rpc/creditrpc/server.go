@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// ErrServerStopped, grpc-go's, is returned by Serve after Stop or GracefulStop.
+// ErrServerStopped is grpc-go's error. Serve returns it after Stop or GracefulStop.
 var ErrServerStopped = grpc.ErrServerStopped
 
 var errStopping = errors.New("creditrpc: server is stopping")

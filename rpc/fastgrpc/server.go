@@ -137,7 +137,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 			panic(http.ErrAbortHandler) // resets the stream: this is no end of a response
 		},
-		ErrorLog: log.New(io.Discard, "", 0),
+		ErrorLog: log.New(io.Discard, "", 0), //nolint:forbidigo // the proxy logs nothing
 	}
 	proxy.ServeHTTP(w, r)
 }

@@ -120,11 +120,11 @@ type Session struct {
 	err  error
 }
 
-func keep[T io.Closer](s *Session, make func() (T, error)) (made T) {
+func keep[T io.Closer](s *Session, build func() (T, error)) (made T) {
 	if s.err != nil {
 		return made
 	}
-	if made, s.err = make(); s.err == nil {
+	if made, s.err = build(); s.err == nil {
 		s.made = append(s.made, made)
 	}
 	return made

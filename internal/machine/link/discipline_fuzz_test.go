@@ -63,12 +63,12 @@ func (m *model) send(now int64, sizeBytes int) int64 {
 }
 
 func (m *model) hold(number int, sent int64, draws lots, crowded bool) {
-	m.due = max(m.due, sent+int64(m.path.DelayNS)+int64((2*draws.delayed-1)*float64(m.path.JitterNS)))
+	m.due = max(m.due, sent+m.path.DelayNS+int64((2*draws.delayed-1)*float64(m.path.JitterNS)))
 	m.rank += 1000
 	f := modelled{number: number, rank: m.rank, due: m.due}
 	if draws.reordered < m.path.Reorder && !crowded {
 		f.aside, f.overtake = true, 1+int(draws.overtaken*mostOvertaking)
-		f.due += max(leastPatience, int64(m.path.DelayNS))
+		f.due += max(leastPatience, m.path.DelayNS)
 		f.rank = math.MaxInt
 	} else {
 		behind := m.rank

@@ -74,6 +74,7 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 
 var errStreams = fmt.Errorf("fake: it answers unary calls only; tcp and grpc have streams: %w", stack.ErrUnsupported)
 
+// CheckKind refuses streams.
 func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind != stack.Unary {
 		return errStreams

@@ -19,7 +19,8 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// Plaintext: one end speaks TLS, and the error says so. Without, the connection just ends.
+// Plaintext is the ability to report that one end speaks TLS and the other does not. Without it,
+// the connection just ends.
 const Plaintext Ability = "plaintext noticed"
 
 // RunSecurity runs the checks of a variant over TLS, in every lifecycle: which servers a client

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/link"
 )
 
@@ -138,7 +139,7 @@ func newStage(t *testing.T, delay time.Duration) *stage {
 	s := &stage{servers: map[string]*process{}, clients: map[string]*process{}, address: "127.0.0.1:0"}
 	var enterServer, enterClient func() error
 	if delay > 0 {
-		path := link.Path{Delay: delay}
+		path := record.Way{DelayNS: delay.Nanoseconds()}
 		network, err := link.New(link.Settings{Up: path, Down: path, Seed: 1})
 		if err != nil {
 			s.missing = err

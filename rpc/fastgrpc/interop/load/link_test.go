@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
 )
@@ -17,7 +18,7 @@ func TestLink(t *testing.T) {
 	}
 	for _, p := range allPeers {
 		t.Run(p.name, func(t *testing.T) {
-			path := link.Path{Delay: 2 * time.Millisecond, Loss: 0.01}
+			path := record.Way{DelayNS: (2 * time.Millisecond).Nanoseconds(), Loss: 0.01}
 			network, err := link.New(link.Settings{Up: path, Down: path, Seed: 1})
 			if err != nil {
 				t.Skip(err)
@@ -36,7 +37,7 @@ func TestLink(t *testing.T) {
 			if err := mix(t.Context(), p, lis, from(network), 240); err != nil {
 				t.Error(err)
 			}
-			stats, _ := network.Stop()
+			stats := network.Stop()
 			t.Logf("%+v", stats)
 			if stats.Up.Lost+stats.Down.Lost == 0 {
 				t.Error("the link lost nothing")
