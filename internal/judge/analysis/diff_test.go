@@ -31,6 +31,9 @@ func runsThatDiffer(t *testing.T, seed uint64, repeats int, factor float64) (bef
 // A regression of 10 % is found with the repeats that an earlier run asks for, and none where
 // there is none.
 func TestDiffFindsWhatWasPlanted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: simulates 60 runs")
+	}
 	pilot, _ := runsThatDiffer(t, 77, 5, 1)
 	var repeats int
 	for _, p := range pilot.Powers {

@@ -48,6 +48,9 @@ func sweeps(t *testing.T, some ...held) *Summary {
 }
 
 func TestBottlenecksAreNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: simulates a dozen sweeps")
+	}
 	idle := 0.2
 	for name, c := range map[string]struct {
 		sweeps []held

@@ -17,7 +17,7 @@ func TestACourseStaysShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c History
-	const seconds = 10_000
+	const seconds = 10 * mostKept // joined three times
 	for at := range int64(seconds) {
 		c.Add(worker.Interval{StartNS: at * 1e9, TookNS: 1e9, Ended: 3, Failed: 1, Histogram: encoded})
 	}
