@@ -28,18 +28,18 @@ import (
 // here the client, as in most programs. One address has only some 28,000 ports. Sources adds
 // addresses.
 type Dialer struct {
-	// Sources is the number of source addresses that connections to IPv4 loopback use in turns.
-	// Connections elsewhere then end with a reset, which leaves no TIME_WAIT. 0 and 1 do
-	// neither. Set it before the first connection.
+	// Sources is the number of source addresses that connections to IPv4 loopback use in turn. If
+	// it is above 1, other connections end with a reset, which leaves no TIME_WAIT. Set it before
+	// the first connection.
 	Sources int
-	// Congestion is the congestion control of TCP; empty: the machine's. Set it before the first
-	// connection.
+	// Congestion is the congestion control of TCP; empty: the machine's default. Set it before the
+	// first connection.
 	Congestion string
 	// Records counts the TLS records of every connection; all connections must
 	// then use TLS. Nil counts nothing. Set it before the first connection.
 	Records *Records
 
-	next atomic.Uint32 // source
+	next atomic.Uint32 // number of the next source address
 
 	mu         sync.Mutex
 	counts     Counts
@@ -58,7 +58,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		d.Failed()
 		return nil, err
 	}
-	if local, is := conn.(*net.UnixConn); is { // the kernel counts nothing of these
+	if local, is := conn.(*net.UnixConn); is { // the kernel has no traffic counts for unix sockets
 		return &unixConn{UnixConn: local, closed: d.Opened()}, nil
 	}
 	if resetOnClose {
@@ -235,15 +235,14 @@ func (d *Dialer) Settings(address string) []tuning.Setting {
 // Sources computes the number of source addresses that connections need so that they do
 // not run out of ports. The zero value needs one.
 type Sources struct {
-	// Connections is the number that hold a port at once: open ones, and ones in TIME_WAIT.
+	// Connections counts the connections that hold a port at once: open, or in TIME_WAIT.
 	Connections int
 	// Ports is the number of ports of one address.
 	Ports int
 }
 
 // Count returns the number of addresses. It leaves half of an address's ports free: the kernel
-// looks for a free one from a random place on (inet_hash_connect), the longer the fuller the
-// range.
+// searches from a random port (inet_hash_connect), and takes longer the fuller the range is.
 func (s Sources) Count() int {
 	share := max(1, s.Ports/2)
 	return max(1, (s.Connections+share-1)/share)
@@ -257,14 +256,14 @@ func sourceOf(n uint32, address string) (net.IP, bool) {
 		return nil, false
 	}
 	var ip [4]byte
-	// The first and the last address of the block are not a host's.
+	// No host has the first or the last address of the block.
 	const hosts = 1<<24 - 2
 	binary.BigEndian.PutUint32(ip[:], 127<<24+1+n%hosts)
 	return net.IP(ip[:]), true
 }
 
-// QUICCongestion is the congestion control of quic-go, NewReno (RFC 9002, section 7). The
-// library offers no other and does not report it; a test checks that it still is.
+// QUICCongestion is the congestion control of quic-go, NewReno (RFC 9002, section 7). The library
+// offers no other and does not report it; a test checks that this is still true.
 const QUICCongestion = "reno"
 
 // UsedProtocol records the protocol in which a peer has answered.

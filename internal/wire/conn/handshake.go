@@ -128,7 +128,7 @@ type CleartextConn struct {
 	started bool // used by the reader only
 }
 
-var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, and this client was told to use cleartext"))
+var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, but this client uses cleartext"))
 
 // CheckCleartext returns an error if a peer's first bytes are a TLS alert.
 func CheckCleartext(first []byte) error {
@@ -171,7 +171,7 @@ func (o *Opener) Credentials() credentials.TransportCredentials {
 	return clientCredentials{overTLS}
 }
 
-// overTLS has the methods that do no handshake. It names no server, which grpc-go would call.
+// overTLS provides the methods that do no handshake. It overrides no server name.
 var overTLS = credentials.NewTLS(nil)
 
 // clientCredentials accept connections whose handshake is done.
@@ -190,8 +190,8 @@ func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Co
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
 // ServerCredentials returns credentials that do the handshake on the connection's goroutine,
-// unless Admit has. The end of ctx aborts handshakes: gRPC's libraries would wait for a silent
-// peer.
+// unless Admit has done it. The end of ctx aborts handshakes: gRPC's libraries would wait for a
+// silent peer.
 func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
 	return serverCredentials{TransportCredentials: overTLS, ctx: ctx, config: config}
 }

@@ -17,7 +17,7 @@
 //
 //	opened    TCP or QUIC is connected; TLS may still fail
 //	source    the address that a connection comes from
-//	session   what a client keeps of a TLS connection to resume it later
+//	session   a client's data for resuming a TLS connection later
 //	traffic   bytes and packets as the kernel or QUIC counts them
 //	record    a TLS record; counting them costs time, so only untimed calls are counted
 //
@@ -45,8 +45,8 @@ type Opener struct {
 	Network string // tcp or unix; empty: tcp
 	Address string
 	TLS     *tls.Config // nil: cleartext
-	// Protocol must be the one that the server agrees to over TLS (RFC 7301). Empty: any, or
-	// none.
+	// Protocol is the one that the server must agree to over TLS (RFC 7301). If it is empty, any
+	// protocol or none will do.
 	Protocol string
 	// Wrap, if set, wraps each connection below TLS. The result must have a method NetConn.
 	Wrap func(net.Conn) net.Conn
@@ -152,7 +152,7 @@ func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
 	return map[scenario.ConnectionMode]Lifecycle{scenario.New: Fresh, scenario.Resumed: Resumed, scenario.Early: Early}[mode]
 }
 
-// Turns holds what calls use in turns. Goroutines may call Next at once, when All is set.
+// Turns gives out the elements of All in turn. Goroutines may call Next at once, when All is set.
 type Turns[T any] struct {
 	All  []T
 	turn atomic.Uint64

@@ -50,7 +50,7 @@ func (c RecordCounts) Since(earlier RecordCounts) RecordCounts {
 	}
 }
 
-// recordConn counts the records that are read or written. It hides ways around Read and Write.
+// recordConn counts the records of all reads and writes, and hides methods that bypass them.
 type recordConn struct {
 	net.Conn
 	records        *Records
@@ -118,8 +118,8 @@ func (r tlsRecord) wireBytes() int64 { return int64(recordHeaderBytes + r.length
 // recordParser finds the records in a stream that arrives in pieces.
 type recordParser struct {
 	header [recordHeaderBytes]byte
-	have   int // of the header
-	left   int // of the record's body
+	have   int // bytes of the header so far
+	left   int // bytes left of the record's body
 }
 
 // feed calls found for each record when its header is complete.
@@ -172,7 +172,7 @@ func (f *Frames) Counts() FrameCounts {
 // AddProducer implements qlogwriter.Trace.
 func (f *Frames) AddProducer() qlogwriter.Recorder { return f }
 
-// Close does nothing: a connection has ended, and others may go on.
+// Close does nothing: it is called when one connection ends, and others may continue.
 func (f *Frames) Close() error { return nil }
 
 // RecordEvent implements qlogwriter.Recorder.

@@ -39,7 +39,7 @@ func (c Counts) Plus(other Counts) Counts {
 	return c
 }
 
-// addTo adds counters, each as many times as said, to those in the same place.
+// addTo adds each counter, multiplied by times, to the sum at the same index.
 func addTo(sums, counters []*int64, times int64) {
 	for i, counter := range counters {
 		*sums[i] += times * *counter
@@ -86,7 +86,7 @@ type Traffic struct {
 	// HeaderBytes is the computed size of one packet's headers: IP and TCP, with its options, or
 	// IP and UDP.
 	HeaderBytes int64         `json:"header_bytes"`
-	MinRTT      time.Duration `json:"min_rtt_ns"` // of all connections so far
+	MinRTT      time.Duration `json:"min_rtt_ns"` // the least RTT of all connections so far
 	// The smoothed RTTs of closed connections, and of open ones.
 	ClosedRTT MeanRTT `json:"closed_rtt,omitzero"`
 	OpenRTT   MeanRTT `json:"open_rtt,omitzero"`
@@ -156,7 +156,7 @@ func (t Traffic) Plus(other Traffic) Traffic {
 type dialTraffic struct {
 	mu     sync.Mutex
 	open   map[*countedConn]struct{}
-	closed Traffic // of closed connections
+	closed Traffic // sum over closed connections
 }
 
 func (t *dialTraffic) add(conn *countedConn) {

@@ -55,7 +55,7 @@ func Of(fullMethod string) (Route, error) {
 	return r, nil
 }
 
-// Template returns the path with each field between two marks, as in /users/{id}.
+// Template returns the path with before and behind around each field, as in /users/{id}.
 func (r Route) Template(before, behind string) string {
 	var path strings.Builder
 	for _, segment := range r.Path {

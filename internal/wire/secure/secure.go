@@ -61,7 +61,7 @@ func (c Choice) ClientConfig(address string, trust Trust, protocols ...string) (
 	return config, nil
 }
 
-// Apply sets the trust, and reports whether RootPEM holds a certificate, if there is one.
+// Apply sets the trust. It returns false if RootPEM is set but holds no certificate.
 func (t Trust) Apply(to *tls.Config) (ok bool) {
 	to.InsecureSkipVerify = t.SkipVerify
 	if len(t.RootPEM) == 0 {
@@ -87,7 +87,7 @@ type Certificate string
 // The kinds of certificates.
 const (
 	ECDSA Certificate = "ecdsa" // on P-256
-	RSA   Certificate = "rsa"   // of 2,048 bits
+	RSA   Certificate = "rsa"   // with 2,048 bits
 )
 
 // Certificates lists the kinds, the default first.
@@ -96,8 +96,8 @@ func Certificates() []string { return []string{string(ECDSA), string(RSA)} }
 // Group is a key exchange.
 type Group string
 
-// The groups. Hybrid is what Go offers first since 1.24: X25519 together with
-// ML-KEM-768, which also holds against quantum computers.
+// The groups. Go offers Hybrid first since 1.24: X25519 together with ML-KEM-768, which also holds
+// against quantum computers.
 const (
 	Hybrid Group = "x25519mlkem768"
 	X25519 Group = "x25519"
@@ -181,7 +181,7 @@ func addresses() []net.IP {
 	return slices.Concat(ipAddresses, also)
 }
 
-// Lifetimes. Clocks of two machines differ; a run does not take a day.
+// Lifetimes of certificates: clocks of two machines differ, and a run takes less than a day.
 const (
 	backdated = time.Hour
 	lifetime  = 24 * time.Hour
