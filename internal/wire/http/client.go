@@ -80,7 +80,7 @@ func (p ClientPlan) Scheme() string {
 	return "http"
 }
 
-// Host returns the host of the plan's URLs, for a unix socket one that is not dialed.
+// Host returns the host of the plan's URLs. For a unix socket it is a placeholder, never dialed.
 func (p ClientPlan) Host() string {
 	if p.Network == "unix" {
 		return "localhost"

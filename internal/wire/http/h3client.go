@@ -61,7 +61,7 @@ type h3Client struct {
 	mu       sync.Mutex
 	attempts map[*context.CancelCauseFunc]struct{} // connections being opened
 	open     map[*h3Conn]struct{}
-	closed   conn.Traffic // of closed connections
+	closed   conn.Traffic // sum over closed connections
 }
 
 func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
@@ -137,7 +137,7 @@ func (c *h3Client) verify(ctx context.Context, opened connection) error {
 	return c.sessions.Await(ctx, opened.(*h3Conn).quic.Context())
 }
 
-// waitError implements connector. QUIC begins with its handshake.
+// waitError implements connector. With QUIC the request waited for a handshake.
 func (*h3Client) waitError(err error) error { return handshakeError(err) }
 
 // Close takes up to closeGrace if connections are being opened.
@@ -160,7 +160,7 @@ func (c *h3Client) Close() error {
 	return err
 }
 
-// Traffic adds up what all connections counted.
+// Traffic returns the sum over all connections.
 func (c *h3Client) Traffic() conn.Traffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *h3Client) Traffic() conn.Traffic {
 		addQUIC(&t, opened.quic)
 	}
 	t.Transport, t.HeaderBytes = "udp", conn.DatagramHeaderBytes(c.remote.IP.To4() == nil)
-	if n := t.OpenRTT.Count; n > 0 { // one mean of all: quic-go's ends with its connection
+	if n := t.OpenRTT.Count; n > 0 { // one mean of all connections: quic-go drops a connection's mean at its end
 		t.OpenRTT = conn.MeanRTT{Sum: t.OpenRTT.Sum / time.Duration(n), Count: 1}
 	}
 	t.SendCalls, t.ReceiveCalls = c.socket.SendCalls.Load(), c.socket.ReceiveCalls.Load()
@@ -196,7 +196,7 @@ type h3Conn struct {
 	quic *quic.Conn
 	http *http3.ClientConn // nil with early data: exchange speaks HTTP/3
 	gone chan struct{}     // closed when the connection has ended and is counted
-	// handshake is closed when it is done and counted. Only with early data.
+	// handshake is closed when the handshake is done and counted; nil without early data.
 	handshake chan struct{}
 }
 

@@ -142,7 +142,7 @@ func (c *h3Client) endAttempts(why error) {
 	}
 }
 
-// handshakeError marks a timeout as the handshake's; later code could not tell.
+// handshakeError marks a timeout as the handshake's: later code cannot distinguish it.
 func handshakeError(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -243,8 +243,8 @@ type responseStream struct {
 	ended    bool   // trailers were read
 }
 
-// readResponse reads a response's header. The caller reads the body from the
-// stream, and has the trailers at its end.
+// readResponse reads a response's header. The caller reads the body from the stream; at its end
+// the trailers are set.
 func readResponse(stream io.Reader) (*http.Response, error) {
 	a := &responseStream{from: bufio.NewReader(stream)}
 	for {

@@ -40,7 +40,7 @@ type singleUse struct {
 	plan ClientPlan
 }
 
-// newSingleUse opens a connection as a test, unless a silent client would not count it.
+// newSingleUse opens a connection as a test, unless the client is silent and resumes no session.
 func newSingleUse(ctx context.Context, plan ClientPlan, c connector) (*singleUse, error) {
 	if plan.Silent && plan.Lifecycle == conn.Fresh {
 		return &singleUse{connector: c, plan: plan}, nil
@@ -132,7 +132,7 @@ func (p *pool) RoundTrip(request *http.Request) (*http.Response, error) {
 	return opened.RoundTrip(request)
 }
 
-// slot holds one connection, and the next one when that has closed.
+// slot holds one connection, and replaces it after it has closed.
 type slot struct {
 	current atomic.Pointer[connection]
 	opening chan struct{} // a lock of capacity 1: held while the connection is being opened

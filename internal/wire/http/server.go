@@ -25,7 +25,7 @@ import (
 	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
-// Limits on what any client may cost the server before a handler runs.
+// Limits on the cost of a client before a handler runs.
 const (
 	readHeaderTimeout = 10 * time.Second // also for a TLS handshake
 	maxHeaderBytes    = 64 << 10
@@ -139,7 +139,7 @@ func (s *tcpServer) Close() error {
 }
 
 // openConns counts the connections whose goroutine is in no handler, so that Close can wait for
-// those goroutines, as net/http's does not. The count changes with every request.
+// those goroutines: net/http's Close does not. The count changes with every request.
 type openConns struct {
 	count   atomic.Int64
 	waiting atomic.Bool

@@ -101,7 +101,7 @@ func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	})...)
 	settings = append(settings, tuning.Differences(tuning.Server, "http3.Server", newHTTP3Server(server), &http3.Server{}, tuning.Reasons{
 		"Handler": tuning.Unlisted, "ConnContext": tuning.Unlisted,
-		"Logger":         tuning.Unlisted, // its default writes nothing either
+		"Logger":         tuning.Unlisted, // its default does not write either
 		"MaxHeaderBytes": {Default: fmt.Sprint(http.DefaultMaxHeaderBytes), Why: strangerReason},
 	})...)
 	settings = append(settings, tuning.Differences(tuning.Client, "http3.Transport", newHTTP3Transport(), &http3.Transport{}, tuning.Reasons{
@@ -117,8 +117,8 @@ func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	}
 	return append(settings,
 		tuning.Setting{Side: tuning.Server, Name: quicTransport + ", new connections", Value: fmt.Sprintf("at most %d wait to be accepted; further ones are delayed", server.admission().MaxPending()), Default: fmt.Sprintf("no limit on handshakes; beyond %d that wait to be accepted they are refused", quicsocket.AcceptQueue), Why: "with many new connections at once, refusals would count as failures of the protocol"},
-		tuning.Setting{Side: tuning.Client, Name: quicTransport + ".Conn", Value: "one UDP socket for all connections, connected", Default: "one a host, not connected", Why: "a new connection takes no port, and fails at once if no server listens"},
+		tuning.Setting{Side: tuning.Client, Name: quicTransport + ".Conn", Value: "one UDP socket for all connections, connected", Default: "one per host, not connected", Why: "a new connection takes no port, and fails at once if no server listens"},
 		tuning.Setting{Side: tuning.Client, Name: "handshake of a cancelled call", Value: fmt.Sprintf("continues for at most %v, then the connection is closed", closeGrace), Default: "dropped without a packet to the server", Why: "the server would hold the connection, and its place among the handshakes, until its handshake timeout; with TCP the kernel tells the server"},
-		tuning.Setting{Side: tuning.Client, Name: "http3.Transport, connections", Value: connections, Default: "one a host", Why: asManyReason},
+		tuning.Setting{Side: tuning.Client, Name: "http3.Transport, connections", Value: connections, Default: "one per host", Why: asManyReason},
 	)
 }

@@ -183,7 +183,7 @@ func newTCPCarrier(ctx context.Context, client *tcpClient) (http.RoundTripper, e
 		return p, nil
 	}
 	client.transport = client.newTransport(ahead.Dial)
-	if client.plan.Silent { // the first requests take them
+	if client.plan.Silent { // the first requests take the connections
 		return client.transport, nil
 	}
 	return client.transport, client.handOver(ctx, size)
@@ -213,8 +213,8 @@ func (c *tcpClient) handOver(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// h2Transports has a pool of net/http's for each connection. Unlike pool it sends a request
-// again if the server ended the connection before it began it, as some proxies do now and then.
+// h2Transports uses one of net/http's pools per connection. Unlike pool it repeats a request if
+// the server ended the connection before it began the request, as some proxies do.
 type h2Transports struct{ all conn.Turns[*http.Transport] }
 
 func (p *h2Transports) RoundTrip(request *http.Request) (*http.Response, error) {

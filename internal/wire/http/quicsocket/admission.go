@@ -19,7 +19,7 @@ import (
 // section 7.2). It is a pure state machine: it gets datagrams and the time.
 type admission struct {
 	limit   int
-	maxTime time.Duration // that a connection may hold its place
+	maxTime time.Duration // bounds how long a connection may hold its place
 	wake    func()        // called when takeReady has datagrams
 
 	mu       sync.Mutex
@@ -35,7 +35,7 @@ type admission struct {
 type pendingConn struct {
 	id          string
 	buffered    []datagram
-	first, last time.Time // datagrams, while it waits
+	first, last time.Time // arrival times of its datagrams, while it waits
 	admitted    time.Time // zero while it waits
 }
 
@@ -54,7 +54,7 @@ type datagram struct {
 // Limits of the admission's memory.
 const (
 	maxWaiting    = 4096            // connections; clients of further ones try again
-	maxBuffered   = 4               // datagrams of each: a hybrid key share takes two, early data more
+	maxBuffered   = 4               // datagrams per connection: a hybrid key share takes two, early data more
 	rememberEnded = 5 * time.Second // a client has sent its last Initial long before
 )
 
@@ -91,7 +91,7 @@ func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 		return false
 	case a.hasEnded(string(id)):
 		return false
-	case kind == earlyPacket: // it overtook its connection's first packet
+	case kind == earlyPacket: // this packet overtook its connection's first one
 		return true
 	}
 	e = &pendingConn{id: string(id), first: now, last: now}
@@ -152,8 +152,8 @@ func (a *admission) release(id string, now time.Time) {
 	}
 }
 
-// remove forgets a connection that has ended. With over, the client knows, and later datagrams
-// are dropped; otherwise the client may start again.
+// remove forgets a connection that has ended. If over is set, the client knows of the end, and its
+// later datagrams are dropped; otherwise the client may start again.
 func (a *admission) remove(id string, over bool, now time.Time) {
 	a.release(id, now)
 	a.mu.Lock()
@@ -197,8 +197,8 @@ const (
 	version1, initial1, early1 = 0x00000001, 0x00, 0x10
 	version2, initial2, early2 = 0x6b3343cf, 0x10, 0x20
 
-	minInitialBytes  = 1200 // of the datagram (RFC 9000, section 14.1)
-	minClientIDBytes = 8    // of the connection ID (RFC 9000, section 7.2)
+	minInitialBytes  = 1200 // size of the datagram (RFC 9000, section 14.1)
+	minClientIDBytes = 8    // length of the connection ID (RFC 9000, section 7.2)
 	maxIDBytes       = 20
 )
 

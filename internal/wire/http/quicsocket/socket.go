@@ -162,8 +162,8 @@ func (a Admission) MaxPending() int {
 	return min(AcceptQueue, cmp.Or(a.Handshakes, AcceptQueue))
 }
 
-// Listen makes quic-go listen on the socket. The caller closes the transport and the
-// socket, in this order. If there is an error, it need not.
+// Listen makes quic-go listen on the socket. The caller closes the transport and then the socket,
+// unless Listen returned an error.
 func (s *Socket) Listen(a Admission, secured *tls.Config, config *quic.Config) (*Listener, *quic.Transport, error) {
 	s.admission = newAdmission(a.MaxPending(), a.MaxTime, s.wake)
 	l := &Listener{admission: s.admission, bounded: a.Handshakes > 0}
