@@ -19,7 +19,7 @@ const progressEvery = 5 * time.Second
 func (p Peer) Missing() string {
 	for _, t := range p.tools {
 		if _, err := exec.LookPath(t.program); err != nil {
-			return fmt.Sprintf("%s is not here: it comes with %s", t.program, t.from)
+			return fmt.Sprintf("%s is not installed: it comes with %s", t.program, t.from)
 		}
 	}
 	return ""
@@ -43,13 +43,13 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ err
 	}
 	fmt.Fprintf(progress, "peer %s: building it into %s, which takes some minutes\n", p.Name, folder)
 	err = p.buildInto(ctx, folder, progress)
-	if _, missing := os.Stat(path); err != nil && missing != nil { // or somebody else was quicker
+	if _, missing := os.Stat(path); err != nil && missing != nil { // or another process has built it meanwhile
 		return "", fmt.Errorf("the peer %s could not be built: %w", p.Name, err)
 	}
 	return path, nil
 }
 
-// buildInto builds the program beside its place and renames it, so that one there is complete.
+// buildInto builds the program in another folder and renames it, so that no one runs half of it.
 func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
@@ -85,7 +85,7 @@ func write(path string, content []byte) error {
 
 // run runs a step, and counts its lines: about one for each file or library.
 func (p Peer) run(ctx context.Context, folder string, step []string, progress io.Writer) error {
-	const enough = 10 // lines, for an error
+	const enough = 10 // lines of output in an error
 	command := exec.CommandContext(ctx, step[0], step[1:]...)
 	command.Dir = folder
 	// Without colours, and with the target folder here.
@@ -109,7 +109,7 @@ func (p Peer) run(ctx context.Context, folder string, step []string, progress io
 			fmt.Fprintf(progress, "peer %s: %s, %d lines: %s\n", p.Name, step[0], lines, last[len(last)-1])
 		}
 	}
-	_, _ = io.Copy(io.Discard, read) // what a line too long left
+	_, _ = io.Copy(io.Discard, read) // the rest after a line that is too long
 	if err := <-ended; err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

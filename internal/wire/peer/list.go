@@ -1,6 +1,6 @@
 package peer
 
-// What peers have in common.
+// Values that several peers share.
 var (
 	echo  = []string{"echo"}
 	calls = []string{"echo", "ping", "chat"}
@@ -14,7 +14,7 @@ var rust = Peer{
 	Wires: []Wire{
 		{Stack: "tcp", Ends: Both, Workloads: echo, Connections: orNew, Options: []Option{{
 			Key: "io", End: Both, Values: []string{"epoll", "uring"}, Default: "epoll",
-			Help: "how the kernel is asked: epoll, or io_uring where it is not forbidden",
+			Help: "the kernel interface: epoll, or io_uring where it is allowed",
 		}}},
 		{Stack: "h1", Ends: Both, Workloads: echo, Connections: orNew},
 		{Stack: "h2", Ends: Both, Workloads: echo, Connections: orNew},
@@ -37,14 +37,14 @@ var cpp = Peer{
 		{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept, Options: []Option{
 			{
 				Key: "api", End: Client, Values: []string{"sync", "async", "callback"}, Default: "sync", Alone: true,
-				Help: "how the client calls: a thread a caller, a completion queue, or callbacks",
+				Help: "how the client calls: a thread per caller, a completion queue, or callbacks",
 			},
 			{
 				Key: "channels", End: Client, Values: []string{"one", "same", "distinct", "local"}, Default: "one",
-				Help: "whether callers share one channel, have equal ones, which C-core joins into one connection, ones told apart by an argument, or ones with a subchannel pool each; if left out, local where connections are several",
+				Help: "one: callers share a channel; same: equal channels, which C-core joins into one connection; distinct: channels that differ in an argument; local: each channel has its own subchannel pool; if left out, local if there are several connections",
 			},
-			{Key: "queues", End: Server, Help: "N: completion queues; one a CPU if left out"},
-			{Key: "threads", End: Server, Help: "N: threads a queue; 1 if left out"},
+			{Key: "queues", End: Server, Help: "N: completion queues; one per CPU if left out"},
+			{Key: "threads", End: Server, Help: "N: threads per queue; 1 if left out"},
 			{Key: "calls", End: Server, Help: "N: calls that wait on each queue for requests; 100 if left out"},
 		}},
 	},
@@ -61,7 +61,7 @@ var cpp = Peer{
 	built: "build/wirelab-peer-cpp",
 }
 
-// c is a yardstick: a server of bare TCP that does nothing but the wire.
+// c is a baseline: a server of bare TCP that only reads and writes frames.
 var c = Peer{
 	Name: "c", Language: "C",
 	Libraries: "epoll alone, in a hundred lines (tcp)",
@@ -76,7 +76,7 @@ var java = Peer{
 	Libraries: "grpc-java on Netty (grpc)",
 	Wires: []Wire{{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept, Options: []Option{{
 		Key: "api", End: Client, Values: []string{"sync", "async"}, Default: "sync", Alone: true,
-		Help: "how the client calls: a thread a caller that blocks, or callbacks",
+		Help: "how the client calls: a thread per caller, which blocks, or callbacks",
 	}}}},
 	tools: []tool{
 		{"mvn", "the package maven"},
@@ -88,7 +88,7 @@ var java = Peer{
 
 var python = Peer{
 	Name: "python", Language: "Python",
-	Libraries: "C-core's newest release, in grpcio's wheel (grpc): to be understood by, not for speed",
+	Libraries: "C-core's newest release, in grpcio's wheel (grpc): for compatibility, not for speed",
 	Wires:     []Wire{{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept}},
 	tools:     []tool{{"python3", "the packages python3 and python3-pip"}},
 	steps:     [][]string{{"sh", "build.sh"}},

@@ -22,11 +22,11 @@ import (
 type Peer struct {
 	Name      string `json:"name"`
 	Language  string `json:"language"`
-	Libraries string `json:"libraries"` // that carry its wires
+	Libraries string `json:"libraries"` // the libraries that carry its wires
 	Wires     []Wire `json:"wires"`
-	// tools are the programs that it is built with, each with what brings it.
+	// tools lists the programs that build it, each with the package that has it.
 	tools []tool
-	// steps build it in a copy of its sources, and leave the program there.
+	// steps lists the commands that build it in a copy of its sources, and leave the program there.
 	steps [][]string
 	built string // the program, as a path in that copy
 	keeps string // the folder that the program needs around it; empty: none
@@ -76,7 +76,7 @@ func (e End) Names() []string {
 	return names
 }
 
-// MarshalText writes the ends in one text.
+// MarshalText joins the names with commas.
 func (e End) MarshalText() ([]byte, error) { return []byte(strings.Join(e.Names(), ", ")), nil }
 
 // An Option is an option that only a peer has. Its values are a list, or whole numbers from 1 if the
@@ -177,8 +177,8 @@ func (p Peer) each(visit func(path string, content []byte) error) error {
 // A Listed is a peer and its state on this machine.
 type Listed struct {
 	Peer
-	Program string `json:"program,omitempty"` // where it is built
-	Missing string `json:"missing,omitempty"` // what it cannot be built without
+	Program string `json:"program,omitempty"` // the path of the built program
+	Missing string `json:"missing,omitempty"` // a tool that its build needs and this machine lacks
 }
 
 // List returns all peers.

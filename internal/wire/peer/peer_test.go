@@ -13,7 +13,7 @@ func TestMissingToolsAreNamed(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, p := range All() {
 		_, err := p.Build(t.Context(), io.Discard)
-		if tool := p.tools[0]; err == nil || !strings.Contains(err.Error(), tool.program+" is not here: it comes with "+tool.from) {
+		if tool := p.tools[0]; err == nil || !strings.Contains(err.Error(), tool.program+" is not installed: it comes with "+tool.from) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 	}
