@@ -32,7 +32,7 @@ import (
 // standard reports whether a file belongs to Protocol Buffers.
 func standard(path string) bool { return strings.HasPrefix(path, "google/protobuf/") }
 
-// standardFile finds a file of Protocol Buffers, which this program has anyway.
+// standardFile returns a file of Protocol Buffers, as linked into this program.
 func standardFile(path string) (*descriptorpb.FileDescriptorProto, bool) {
 	if !standard(path) {
 		return nil, false
@@ -44,14 +44,14 @@ func standardFile(path string) (*descriptorpb.FileDescriptorProto, bool) {
 	return protodesc.ToFileDescriptorProto(file), true
 }
 
-// link checks and connects a set of files, with imported ones of Protocol Buffers it lacks.
+// link checks a set of files, resolves its imports, and adds the standard files that it lacks.
 func link(set *descriptorpb.FileDescriptorSet) (*protoregistry.Files, error) {
 	have := map[string]bool{}
 	for _, file := range set.File {
 		have[file.GetName()] = true
 	}
 	whole := descriptorpb.FileDescriptorSet{File: slices.Clone(set.File)}
-	for i := 0; i < len(whole.File); i++ { // it grows
+	for i := 0; i < len(whole.File); i++ { // whole.File grows in the loop
 		for _, imported := range whole.File[i].Dependency {
 			if have[imported] {
 				continue
@@ -101,7 +101,7 @@ type resolver struct {
 	*dynamicpb.Types
 }
 
-// FindMessageByName finds also what belongs to Protocol Buffers.
+// FindMessageByName also finds the standard messages.
 func (r resolver) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
 	found, err := r.Types.FindMessageByName(name)
 	if errors.Is(err, protoregistry.NotFound) && name.Parent() == "google.protobuf" {
@@ -110,7 +110,7 @@ func (r resolver) FindMessageByName(name protoreflect.FullName) (protoreflect.Me
 	return found, err
 }
 
-// FindMessageByURL finds a type by the address that an Any has.
+// FindMessageByURL finds a type by an Any's type URL.
 func (r resolver) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	return r.FindMessageByName(protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:]))
 }
@@ -147,7 +147,7 @@ func choose(files *protoregistry.Files, call string) (protoreflect.MethodDescrip
 	return nil, unknownCall(call, slices.Sorted(maps.Keys(methods)))
 }
 
-// unknownCall returns the error about a call that is none of these.
+// unknownCall returns the error about a call that is not in the list.
 func unknownCall(call string, calls []string) error {
 	service, method := splitCall(call)
 	switch {
@@ -158,7 +158,7 @@ func unknownCall(call string, calls []string) error {
 	case call == "":
 		return fmt.Errorf("which method? Name it with --call: %s", list(calls))
 	}
-	var siblings, alike []string // of the same service; with another package, or another service
+	var siblings, alike []string // calls of the same service; calls with another package or service
 	for _, c := range calls {
 		s, m := splitCall(c)
 		if s == service {
@@ -197,7 +197,7 @@ func callName(d protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("%s/%s", d.Parent().FullName(), d.Name())
 }
 
-// typeName returns the type of a field as a .proto file has it.
+// typeName returns the type of a field as a .proto file writes it.
 func typeName(f protoreflect.FieldDescriptor) string {
 	switch {
 	case f.IsMap():

@@ -20,8 +20,8 @@ const maxExplained = 64
 // A fault is a value that cannot become a message, or a part of one.
 type fault struct {
 	descriptor protoreflect.MessageDescriptor
-	stretch    stretch
-	path       string // in the whole, as in lines[2].price; empty: the whole
+	span       span
+	path       string // place in the whole, as in lines[2].price; empty: the whole
 	depth      int
 	cause      error
 }
@@ -29,10 +29,10 @@ type fault struct {
 // explain returns an error that names the wrong field. protojson stops at the first error, but does
 // not name its message; so explain tries the fields one by one, and goes into the first that fails.
 func explain(types resolver, text []byte, f fault) error {
-	if err := checkSyntax(text, f.stretch); err != nil {
+	if err := checkSyntax(text, f.span); err != nil {
 		return err
 	}
-	if f.depth > maxExplained || text[f.stretch.from:][0] != '{' || special(f.descriptor) {
+	if f.depth > maxExplained || text[f.span.from:][0] != '{' || special(f.descriptor) {
 		return f.plain(text)
 	}
 	d := f.descriptor
@@ -46,7 +46,7 @@ func explain(types resolver, text []byte, f fault) error {
 		}
 		d = held
 	}
-	for _, m := range partsOf(text, f.stretch) {
+	for _, m := range partsOf(text, f.span) {
 		if m.name == "@type" && f.descriptor != d {
 			continue
 		}
@@ -58,18 +58,18 @@ func explain(types resolver, text []byte, f fault) error {
 		alone := fmt.Appendf(nil, "{%s:%s}", text[m.key.from:m.key.to], text[m.value.from:m.value.to])
 		err := protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.Unmarshal(alone, dynamicpb.NewMessage(d))
 		if err != nil {
-			return explainField(types, text, field, fault{stretch: m.value, path: at, depth: f.depth, cause: err})
+			return explainField(types, text, field, fault{span: m.value, path: at, depth: f.depth, cause: err})
 		}
 	}
 	return f.plain(text)
 }
 
-// explainField goes into a field that fails.
+// explainField returns an error that says what is wrong with a field's value.
 func explainField(types resolver, text []byte, field protoreflect.FieldDescriptor, f fault) error {
 	wrong := func(f fault, want string) error {
-		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.stretch.from), f.path, article(want), excerpt.Start(string(text[f.stretch.from:f.stretch.to]), 60), values(field))
+		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.span.from), f.path, article(want), excerpt.Start(string(text[f.span.from:f.span.to]), 60), values(field))
 	}
-	first := text[f.stretch.from]
+	first := text[f.span.from]
 	inner := field.Message()
 	if field.IsMap() {
 		inner = field.MapValue().Message()
@@ -78,25 +78,25 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 	switch {
 	case field.IsList() && first == '[', field.IsMap() && first == '{':
 		parts = parts[:0]
-		for i, p := range partsOf(text, f.stretch) {
+		for i, p := range partsOf(text, f.span) {
 			at := fmt.Sprintf("%s[%d]", f.path, i)
 			if field.IsMap() {
 				at = fmt.Sprintf("%s[%q]", f.path, p.name)
 			}
-			parts = append(parts, fault{stretch: p.value, path: at})
+			parts = append(parts, fault{span: p.value, path: at})
 		}
 	case field.IsList() || field.IsMap():
 		return wrong(f, typeName(field))
 	}
 	for _, part := range parts {
 		if inner == nil {
-			alone := fmt.Appendf(nil, "{%q:[%s]}", field.JSONName(), text[part.stretch.from:part.stretch.to])
+			alone := fmt.Appendf(nil, "{%q:[%s]}", field.JSONName(), text[part.span.from:part.span.to])
 			if field.IsList() && (protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}).Unmarshal(alone, dynamicpb.NewMessage(field.ContainingMessage())) != nil {
 				return wrong(part, elementName(field))
 			}
 			continue
 		}
-		err := protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.Unmarshal(text[part.stretch.from:part.stretch.to], dynamicpb.NewMessage(inner))
+		err := protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.Unmarshal(text[part.span.from:part.span.to], dynamicpb.NewMessage(inner))
 		if err != nil {
 			part.descriptor, part.depth, part.cause = inner, f.depth+1, err
 			return explain(types, text, part)
@@ -105,7 +105,7 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 	return wrong(f, typeName(field))
 }
 
-// values ends an error about a value that an enumeration does not have.
+// values returns the end of an error about an unknown enumeration value: the known ones.
 func values(field protoreflect.FieldDescriptor) string {
 	if field.Enum() == nil {
 		return ""
@@ -119,7 +119,7 @@ func values(field protoreflect.FieldDescriptor) string {
 
 // anyHolds returns the type in a google.protobuf.Any, or nil if it does not say.
 func anyHolds(types resolver, text []byte, f fault) (protoreflect.MessageDescriptor, error) {
-	for _, m := range partsOf(text, f.stretch) {
+	for _, m := range partsOf(text, f.span) {
 		var url string
 		if m.name != "@type" || json.Unmarshal(text[m.value.from:m.value.to], &url) != nil {
 			continue
@@ -142,11 +142,11 @@ func special(d protoreflect.MessageDescriptor) bool {
 // plain returns protojson's error, with the place in the whole text.
 func (f fault) plain(text []byte) error {
 	said := f.cause.Error()
-	at := f.stretch.from
+	at := f.span.from
 	if found := saidPlace.FindStringSubmatchIndex(said); found != nil {
 		var line, column int
 		if _, err := fmt.Sscanf(said[found[0]:found[1]], "(line %d:%d)", &line, &column); err == nil && f.path == "" {
-			at = min(offsetOf(text[f.stretch.from:f.stretch.to], line, column)+f.stretch.from, len(text))
+			at = min(offsetOf(text[f.span.from:f.span.to], line, column)+f.span.from, len(text))
 		}
 		said = said[:found[0]] + said[found[1]:]
 	}
@@ -159,7 +159,7 @@ func (f fault) plain(text []byte) error {
 	return fmt.Errorf("%s: %s%s: %s", place(text, at), where, article(string(f.descriptor.FullName())), said)
 }
 
-// protojson begins with its name, and a white space that differs from program to program.
+// protojson's errors begin with its name and a white space that differs between programs.
 var (
 	saidName  = regexp.MustCompile(`^proto:[\s\x{a0}]*(syntax error )?`)
 	saidPlace = regexp.MustCompile(`\(line \d+:\d+\):?\s?`)
@@ -180,7 +180,7 @@ func fieldOf(types resolver, d protoreflect.MessageDescriptor, name string) prot
 	return d.Fields().ByTextName(name)
 }
 
-// nearest ends an error about a field that a message does not have.
+// nearest returns the end of an error about an unknown field: the existing names.
 func nearest(d protoreflect.MessageDescriptor, name string) string {
 	var names []string
 	for i := range d.Fields().Len() {

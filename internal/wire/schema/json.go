@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// A stretch is a part of a text: a value, without the white space around it.
-type stretch struct{ from, to int }
+// A span is a part of a text: a value, without the white space around it.
+type span struct{ from, to int }
 
-func whole(text []byte) stretch {
-	return stretch{len(text) - len(bytes.TrimLeft(text, " \t\r\n")), len(text)}
+func whole(text []byte) span {
+	return span{len(text) - len(bytes.TrimLeft(text, " \t\r\n")), len(text)}
 }
 
 // topValues finds the values that stand one after the other.
-func topValues(text []byte) ([]stretch, error) {
-	var values []stretch
+func topValues(text []byte) ([]span, error) {
+	var values []span
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {
 		var value json.RawMessage
 		switch err := decoder.Decode(&value); {
 		case err == nil:
 			end := int(decoder.InputOffset())
-			values = append(values, stretch{end - len(value), end})
+			values = append(values, span{end - len(value), end})
 		case len(bytes.TrimSpace(text[decoder.InputOffset():])) == 0:
 			return values, nil
 		default:
@@ -36,12 +36,12 @@ func topValues(text []byte) ([]stretch, error) {
 
 // A part is an element of a JSON array, or a member of an object.
 type part struct {
-	name       string // of a member
-	key, value stretch
+	name       string // an object member's name
+	key, value span
 }
 
-// partsOf finds the parts of an array or object that is known to be right.
-func partsOf(text []byte, whole stretch) []part {
+// partsOf finds the parts of an array or object, which must be valid JSON.
+func partsOf(text []byte, whole span) []part {
 	var parts []part
 	decoder := json.NewDecoder(bytes.NewReader(text[whole.from:whole.to]))
 	at := func() int { return whole.from + int(decoder.InputOffset()) }
@@ -55,19 +55,19 @@ func partsOf(text []byte, whole stretch) []part {
 				break
 			}
 			p.name, _ = key.(string) // keys are strings
-			p.key = stretch{from + bytes.IndexByte(text[from:at()], '"'), at()}
+			p.key = span{from + bytes.IndexByte(text[from:at()], '"'), at()}
 		}
 		var value json.RawMessage
 		if err = decoder.Decode(&value); err == nil {
-			p.value = stretch{at() - len(value), at()}
+			p.value = span{at() - len(value), at()}
 			parts = append(parts, p)
 		}
 	}
 	return parts
 }
 
-// checkSyntax finds what is no JSON.
-func checkSyntax(text []byte, s stretch) error {
+// checkSyntax returns an error if a value is not valid JSON.
+func checkSyntax(text []byte, s span) error {
 	for at := s.from; at < s.to; {
 		r, size := utf8.DecodeRune(text[at:s.to])
 		if r == utf8.RuneError && size == 1 {

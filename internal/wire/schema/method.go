@@ -33,8 +33,8 @@ type Stream struct {
 	Server bool `json:"server,omitempty"` // answers with any number of messages
 }
 
-// maxSetBytes limits the size of a set that is handed on whole. From a larger one, which is an image
-// of a whole company's files, only the service and its imports are taken.
+// maxSetBytes limits the size of a set that is passed on whole. Of a larger one, such as an image
+// of all files of a company, only the service and its imports are taken.
 const maxSetBytes = 4 << 20
 
 // Files encodes the descriptors, as a FileDescriptorSet, for Load.
@@ -79,9 +79,9 @@ func (m *Method) Describe() string {
 	return text.String()
 }
 
-// Encode encodes JSON: one message per object, per element of an array, or per text in a row;
-// without any text one empty message. They are one call's if the client sends a stream, and
-// otherwise a call each.
+// Encode encodes JSON: one message per object or element of an array, also of several JSON values
+// in a row. Empty text gives one empty message. If the client sends a stream, all messages belong
+// to one call; otherwise each is a call.
 func (m *Method) Encode(text []byte) ([][]byte, error) {
 	elements, err := m.split(text)
 	if err != nil {
@@ -135,8 +135,8 @@ func (m *Method) Output(text []byte) (*dynamicpb.Message, error) {
 	return m.message(m.Descriptor.Output(), text, whole(text))
 }
 
-// message makes a message of a stretch of text.
-func (m *Method) message(d protoreflect.MessageDescriptor, text []byte, s stretch) (*dynamicpb.Message, error) {
+// message makes a message of a span of text.
+func (m *Method) message(d protoreflect.MessageDescriptor, text []byte, s span) (*dynamicpb.Message, error) {
 	message := dynamicpb.NewMessage(d)
 	value := text[s.from:s.to]
 	if len(bytes.TrimSpace(value)) == 0 {
@@ -144,7 +144,7 @@ func (m *Method) message(d protoreflect.MessageDescriptor, text []byte, s stretc
 	}
 	err := protojson.UnmarshalOptions{Resolver: m.types}.Unmarshal(value, message)
 	if err != nil {
-		return nil, explain(m.types, text, fault{descriptor: d, stretch: s, cause: err})
+		return nil, explain(m.types, text, fault{descriptor: d, span: s, cause: err})
 	}
 	return message, nil
 }
@@ -156,9 +156,9 @@ var arrayTypes = map[protoreflect.FullName]bool{
 }
 
 // split finds the messages in a text.
-func (m *Method) split(text []byte) ([]stretch, error) {
+func (m *Method) split(text []byte) ([]span, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return []stretch{{}}, nil
+		return []span{{}}, nil
 	}
 	values, err := topValues(text)
 	if err != nil {
@@ -171,7 +171,7 @@ func (m *Method) split(text []byte) ([]stretch, error) {
 	if len(parts) == 0 && !m.Stream.Client {
 		return nil, errors.New("the array of requests is empty: each element is a call, so want at least one")
 	}
-	elements := make([]stretch, len(parts))
+	elements := make([]span, len(parts))
 	for i, p := range parts {
 		elements[i] = p.value
 	}

@@ -24,17 +24,17 @@ var reflectionPaths = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// Limits of what a server may make us keep, and of its time.
+// Limits of the memory and the time that a server may cost.
 const (
 	maxReflectedBytes   = 64 << 20
 	maxReflectedMessage = 16 << 20
 	maxReflectedFiles   = 10_000
 	maxAnswers          = 2 * maxReflectedFiles
 	maxReflection       = 15 * time.Second
-	maxServices         = 100 // whose methods are looked at for a suggestion
+	maxServices         = 100 // services that are searched for a suggestion
 )
 
-// notGRPC is part of the status that grpc-go makes of an answer without gRPC.
+// notGRPC is in grpc-go's error for an answer that is not gRPC.
 const notGRPC = "unexpected HTTP status code"
 
 var errNoReflection = errors.New("the server has no reflection: name the .proto with --proto or --protoset")
@@ -69,7 +69,7 @@ func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSe
 	case codes.DeadlineExceeded:
 		return nil, fmt.Errorf("the server's reflection took more than %s: name the .proto with --proto or --protoset: %w", maxReflection, err)
 	}
-	return nil, fmt.Errorf("ask the server what it has, by reflection: %w", err)
+	return nil, fmt.Errorf("ask the server for its services by reflection: %w", err)
 }
 
 // A reflector asks one version of the service.
@@ -139,7 +139,7 @@ func (r *reflector) symbol(name string) error {
 
 // imports asks for the files that the known ones import, and so on.
 func (r *reflector) imports() error {
-	for i := 0; i < len(r.set.File); i++ { //nolint:intrange // it grows meanwhile
+	for i := 0; i < len(r.set.File); i++ { //nolint:intrange // the loop appends files
 		importing := r.set.File[i]
 		for _, name := range importing.Dependency {
 			if r.known[name] || standard(name) {
@@ -166,7 +166,7 @@ func (r *reflector) fetch(question *reflectionpb.ServerReflectionRequest) error 
 	for _, encoded := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
 		var file descriptorpb.FileDescriptorProto
 		if err := proto.Unmarshal(encoded, &file); err != nil {
-			return fmt.Errorf("a file of the server's: %w", err)
+			return fmt.Errorf("decode a file from the server: %w", err)
 		}
 		if r.known[file.GetName()] {
 			continue
@@ -187,7 +187,7 @@ func (e *answerError) Error() string { return "the server answered: " + e.text }
 
 func (r *reflector) ask(question *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
 	if r.answers++; r.answers > maxAnswers {
-		return nil, fmt.Errorf("the server was asked %d times and its description is not whole: name the .proto with --proto or --protoset", maxAnswers)
+		return nil, fmt.Errorf("the server's description is still incomplete after %d questions: name the .proto with --proto or --protoset", maxAnswers)
 	}
 	if r.stream == nil {
 		stream, err := r.conn.NewStream(r.ctx, &reflectionpb.ServerReflection_ServiceDesc.Streams[0], r.path,
@@ -198,7 +198,7 @@ func (r *reflector) ask(question *reflectionpb.ServerReflectionRequest) (*reflec
 		r.stream = stream
 	}
 	answer := &reflectionpb.ServerReflectionResponse{}
-	// io.EOF says that the stream has ended; RecvMsg tells why.
+	// io.EOF says that the stream has ended; RecvMsg returns the reason.
 	if err := r.stream.SendMsg(question); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}

@@ -5,9 +5,9 @@
 //	server reflection ─┘                   │   └─── Decode(message) ─> JSON
 //	                                       └─ Files() ── bytes ──> Load, where there are no files
 //
-// Whatever the source, the descriptors of the service, of all that it imports, and of
-// messages that a google.protobuf.Any may hold become one set of files, and the rest of
-// the package knows only that. Messages are dynamic, since no code was generated for them.
+// From every source the package makes one set of files: the service, its imports, and the messages
+// that a google.protobuf.Any may hold. The rest of the package knows only that set. Messages are
+// dynamic, since no code was generated for them.
 //
 // Errors are for the person who typed the call: they name the place in the JSON, the
 // message and its field, and the nearest existing name. This package must not know when
@@ -37,7 +37,7 @@ import (
 // A Source says where to look for a method: in the first of Proto, Protoset and Reflection.
 type Source struct {
 	Proto       string   // the file that has the service
-	ImportPaths []string // where imports are found; empty: beside the file
+	ImportPaths []string // folders of imports; empty: the file's own
 
 	// Protoset is a file of descriptors: what protoc --descriptor_set_out or buf build -o
 	// writes, in binary or JSON, also compressed with gzip.
@@ -79,7 +79,7 @@ func Find(ctx context.Context, s Source) (*Method, error) {
 	return methodOf(set, from, s.Call)
 }
 
-// Load finds a method in what Files returned.
+// Load finds a method in the result of Files.
 func Load(set []byte, call string) (*Method, error) {
 	var decoded descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(set, &decoded); err != nil {
