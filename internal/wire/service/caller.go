@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/wire/schema"
 )
 
-// UserAgent is the user agent of requests for which the user names no other.
+// UserAgent is the user agent of requests unless the user names another.
 const UserAgent = "wirelab"
 
 // Caller makes one call after another for one client of the load, in its goroutine.
@@ -31,16 +31,16 @@ type Caller struct {
 	got     bool // there is an answer to the last call
 	// patience holds the wait before the next call to a service that does not listen any more.
 	patience time.Duration
-	name     string // of the last request
+	name     string // the last request's name
 
 	expected *Expectations // nil: none
 	follower Follower      // nil: no request depends on an answer
 	look     *expect.Look
 	random   *rand.Rand
-	uses     expect.Uses // of the call's answer
-	began    int64       // the call, where its latency is looked at
+	uses     expect.Uses // the parts of the call's answer that are used
+	began    int64       // the call's start, if a condition uses its latency
 	tookNS   int64
-	cost     record.Checking // of looking at answers
+	cost     record.Checking // the cost of checking answers
 }
 
 // NewCaller makes a caller.
@@ -51,8 +51,8 @@ func (d *Definition) NewCaller(client Client, source Source) *Caller {
 	return c
 }
 
-// Call makes the next call. Without a condition of the user's on it, a status below 400, or OK,
-// is right.
+// Call makes the next call. Unless a condition of the user names the status, it must be below 400,
+// or OK.
 func (c *Caller) Call(ctx context.Context) error {
 	c.got = false
 	request, err := c.source.Next()
@@ -130,8 +130,8 @@ func (c *Caller) all(conditions []*expect.Condition) error {
 // Name returns the name of the last request; empty if requests have none.
 func (c *Caller) Name() string { return c.name }
 
-// Think returns how long the client waits before the next request: as a user would, or because
-// nothing listens there any more.
+// Think returns how long the client waits before the next request: the user's think time, or a
+// pause because nothing listens at the address any more.
 func (c *Caller) Think() time.Duration {
 	if c.follower == nil {
 		return c.patience
@@ -139,14 +139,14 @@ func (c *Caller) Think() time.Duration {
 	return max(c.patience, c.follower.Think())
 }
 
-// The bounds of a client's wait if no server listens. It grows, so that calls cost nothing, and
-// do not flood a service that comes back.
+// The bounds of a client's wait if no server listens. The wait grows, so that failing calls cost
+// little and do not flood a service that comes back.
 const (
 	leastPatience = 10 * time.Millisecond
 	mostPatience  = time.Second
 )
 
-// Streams reports whether answers have any number of messages, whose times are known.
+// Streams reports whether each answer is a stream of messages whose times are known.
 func (c *Caller) Streams() bool { return c.streams }
 
 // MessageTimes returns how long each message of the last call's answer took.
@@ -201,7 +201,7 @@ type Expectations struct {
 	// heavy ones are checked for a share of the answers.
 	light, heavy []*expect.Condition
 	share        float64
-	decode       func(message []byte) (json []byte, err error) // nil: bodies are as they are
+	decode       func(message []byte) (json []byte, err error) // nil: bodies need no decoding
 }
 
 // Kind returns the kind of the wire's answers.
@@ -240,7 +240,7 @@ func (d *Definition) Expectations() (*Expectations, error) {
 	return e, nil
 }
 
-// Readable returns an answer whose body conditions can read: a message of gRPC as JSON.
+// Readable converts an answer for conditions: a gRPC message becomes JSON.
 func (e *Expectations) Readable(seen expect.Answer) (expect.Answer, error) {
 	if e.decode == nil || seen.Status != int(codes.OK) {
 		return seen, nil
@@ -252,17 +252,17 @@ func (e *Expectations) Readable(seen expect.Answer) (expect.Answer, error) {
 	return seen, err
 }
 
-// Keep reports whether headers or bodies of answers are looked at.
+// Keep reports whether a condition uses headers or bodies of answers.
 func (e *Expectations) Keep() bool { return e.uses.Header || e.uses.Body }
 
-// Expect makes the caller check its answers. The seed says which are in the sample.
+// Expect makes the caller check its answers. The seed determines the sample.
 func (c *Caller) Expect(e *Expectations, seed uint64) {
 	c.expected = e
 	c.look = expect.NewLook(e.kind)
 	c.random = rand.New(rand.NewPCG(seed, 0))
 }
 
-// Checking returns the cost of looking at the answers; nil if nobody asked for it.
+// Checking returns the cost of checking the answers; nil if nobody asked for it.
 func (c *Caller) Checking() *record.Checking {
 	if c.cost.Answers == 0 {
 		return nil

@@ -65,13 +65,13 @@ type Definition struct {
 	Wire    Wire   `json:"wire"`
 	Network string `json:"network"` // tcp or unix
 	Address string `json:"address"` // IP:PORT, or the socket's path
-	// Authority is the Host of HTTP, the :authority of HTTP/2.
+	// Authority is the Host field of HTTP/1.1, and :authority of HTTP/2 and HTTP/3.
 	Authority string `json:"authority"`
 	TLS       *TLS   `json:"tls,omitempty"` // nil: cleartext
 
 	Requests []Request     `json:"requests"`
-	Journey  *Journey      `json:"journey,omitempty"` // in the place of Requests, whose first one has the header
-	Feed     *Feed         `json:"feed,omitempty"`    // in the place of Requests, where the plan says Varied
+	Journey  *Journey      `json:"journey,omitempty"` // replaces Requests; the first one has the header
+	Feed     *Feed         `json:"feed,omitempty"`    // replaces Requests if the plan says Varied
 	Random   bool          `json:"random,omitempty"`  // the order of requests; otherwise in turn
 	Timeout  time.Duration `json:"timeout,omitempty"`
 	// Expect lists the conditions of a right answer; empty: the usual one of the wire.
@@ -95,11 +95,11 @@ type TLS struct {
 
 // A Request is one request, as far as it is known before the window.
 type Request struct {
-	Name   string  `json:"name,omitempty"` // in reports, where there are several
-	Method string  `json:"method"`         // of HTTP
+	Name   string  `json:"name,omitempty"` // in reports, if there are several requests
+	Method string  `json:"method"`         // HTTP only
 	Path   string  `json:"path"`           // with its query; of gRPC /pkg.Service/Method
 	Header []Field `json:"header,omitempty"`
-	Body   []byte  `json:"body,omitempty"` // of HTTP
+	Body   []byte  `json:"body,omitempty"` // HTTP only
 
 	// Messages holds the messages of a gRPC call, encoded, without the prefixes.
 	Messages [][]byte `json:"messages,omitempty"`
@@ -145,7 +145,7 @@ func (d *Definition) Encode() (string, error) {
 }
 
 // TLSConfig returns a client's configuration for the target, or nil without TLS. Unlike the
-// laboratory's own stacks it takes TLS 1.2, too: the target is as it is.
+// laboratory's own stacks it also accepts TLS 1.2, since nobody can change the target for a test.
 func (d *Definition) TLSConfig() (*tls.Config, error) {
 	if d.TLS == nil {
 		return nil, nil
@@ -194,21 +194,21 @@ type Answer struct {
 	Status int
 	// Message is the text of a gRPC status beside its code.
 	Message  string
-	Bytes    int64 // of the body; of gRPC of all messages, without prefixes
-	Messages int   // of gRPC
+	Bytes    int64 // length of the body; gRPC: of all messages, without prefixes
+	Messages int   // gRPC only
 	// Times holds the latency of each message of a stream: from the send of the message that it
 	// answers if both ends send many, otherwise from the one before it, or the call's begin.
 	Times []time.Duration
 
-	// Where the plan says Keep:
+	// Set if the plan says Keep:
 	Header http.Header // with the trailers of gRPC
-	Body   []byte      // of gRPC the last message; valid until the next call
+	Body   []byte      // gRPC: the last message; valid until the next call
 
-	// Seat holds an engine's state for the caller between its calls.
-	Seat any
+	// CallerState holds an engine's state of the caller between its calls.
+	CallerState any
 }
 
-// Seen returns the answer as expectations look at it.
+// Seen returns the answer in the form that conditions read.
 func (a *Answer) Seen(took time.Duration) expect.Answer {
 	return expect.Answer{Status: a.Status, SizeBytes: a.Bytes, Latency: took, Header: a.Header, Body: a.Body}
 }
@@ -216,10 +216,10 @@ func (a *Answer) Seen(took time.Duration) expect.Answer {
 // Plan says how a client carries the calls of a definition.
 type Plan struct {
 	*Definition
-	Connections int            // that it opens and keeps
+	Connections int            // connections that the client opens and keeps
 	Lifecycle   conn.Lifecycle // unless it is Kept, each call opens one, and Connections is ignored
-	Callers     int            // that call concurrently at most
-	Keep        bool           // answers' headers and bodies are looked at
+	Callers     int            // bounds the concurrent calls
+	Keep        bool           // answers' headers and bodies are kept
 	Varied      bool           // requests are made while calls are sent
 	Dialer      *conn.Dialer   // opens and counts connections
 }
@@ -230,7 +230,7 @@ type Feed struct {
 	// JSON for a call of gRPC.
 	Requests []Request `json:"requests"`
 	Rows     Rows      `json:"rows,omitzero"`
-	Random   bool      `json:"random,omitempty"` // which request and row is next; otherwise in turn
+	Random   bool      `json:"random,omitempty"` // the order of requests and rows; otherwise in turn
 	// Descriptors is the result of schema.Method.Files; empty: requests of HTTP.
 	Descriptors []byte `json:"descriptors,omitempty"`
 }
@@ -243,9 +243,9 @@ type Rows struct {
 
 // A Journey is a file that says, step by step, what users do at a service.
 type Journey struct {
-	Name string `json:"name"` // of the file, for errors
+	Name string `json:"name"` // the file's name, for errors
 	File []byte `json:"file"`
-	// Drawn says that a client may be any kind of user, each round anew: arrivals say who
-	// calls, and a kind whose answers are slow would otherwise call less often than its weight.
+	// Drawn says that a client becomes another kind of user in each round. With arrivals, a kind
+	// with slow answers would otherwise call less often than its weight.
 	Drawn bool `json:"drawn,omitempty"`
 }

@@ -20,17 +20,17 @@ type Source interface {
 // A Follower is a source whose requests depend on the answers before.
 type Follower interface {
 	Source
-	// Begin makes what calls are needed before the others.
+	// Begin makes the calls that must come before the others.
 	Begin(context.Context, Client) error
-	// Uses says what is looked at of the answer to the last request.
+	// Uses returns the parts of the answer to the last request that Follow uses.
 	Uses() expect.Uses
-	// Follow looks at the answer to the last request. After an error the request has failed.
+	// Follow checks the answer to the last request. After an error the request has failed.
 	Follow(*expect.Look) error
 	// Think returns how long the user waits before the next request.
 	Think() time.Duration
 }
 
-// Fixed returns the source of one client's requests where all are known before.
+// Fixed returns the source of one client's requests if all are known before the window.
 func (d *Definition) Fixed(client int, seed uint64) Source {
 	f := &fixed{requests: d.Requests, next: client % len(d.Requests)}
 	if d.Random && len(d.Requests) > 1 {
@@ -59,7 +59,7 @@ func (f *fixed) Next() (*Request, error) {
 // Trace says which requests carry a traceparent, so that a tracing system follows them
 // (W3C Trace Context, https://www.w3.org/TR/trace-context/).
 type Trace struct {
-	Share float64 `json:"share"` // of all requests, above 0, at most 1
+	Share float64 `json:"share"` // share of all requests, above 0, at most 1
 }
 
 // TraceField is the name of the field in the header, or in metadata.
@@ -73,7 +73,7 @@ type traced struct {
 	reached float64 // grows by share with each request; one that takes it to 1 is traced
 	random  *rand.ChaCha8
 	request Request // the last one that was traced
-	header  []Field // its header
+	header  []Field // the traced request's header
 	field   []byte
 	last    string // the identifier of the last request's trace; empty: it has none
 }
@@ -84,7 +84,7 @@ func (d *Definition) Traced(source Source, client int, seed uint64) Source {
 		return source
 	}
 	t := &traced{Source: source, share: d.Trace.Share, field: []byte("00-................................-................-01")}
-	// Clients begin at steps of the golden ratio, which lie evenly however many there are.
+	// Clients begin at steps of the golden ratio, which spread evenly for any number of clients.
 	first := float64(client)*(math.Phi-1) + rand.New(rand.NewPCG(seed, 0x7472616365)).Float64()
 	_, t.reached = math.Modf(first)
 	var key [32]byte

@@ -19,7 +19,7 @@ type Target struct {
 	Port   string
 	Socket string // the path of a unix socket; empty: none
 	Path   string // with its query; of gRPC /pkg.Service/Method, or empty
-	// Connect says that unary calls go over HTTP as the Connect protocol has them.
+	// Connect says that unary calls use the Connect protocol over HTTP.
 	Connect bool
 	User    *url.Userinfo
 }
@@ -44,7 +44,7 @@ var schemes = []scheme{
 // errTarget says what a target may be.
 var errTarget = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc://127.0.0.1:50051/pkg.Service/Method, or unix:/path/of/a/socket")
 
-// ParseTarget reads a target. Of one without a scheme, usual is the scheme.
+// ParseTarget reads a target. If it has no scheme, usual is the scheme.
 func ParseTarget(text, usual string) (Target, error) {
 	if socket, is := strings.CutPrefix(text, "unix:"); is {
 		socket = strings.TrimPrefix(socket, "//") // as gRPC writes it: a path, or two slashes and a path
@@ -76,7 +76,7 @@ func ParseTarget(text, usual string) (Target, error) {
 	return Target{}, fmt.Errorf("target %s: the scheme is %q: %w", text, where.Scheme, errTarget)
 }
 
-// cutTemplate cuts off a path or query with a template, which is no part of the URL yet.
+// cutTemplate cuts off a path or query with a template, which is not yet part of the URL.
 func cutTemplate(text string) (address, template string) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	at := strings.IndexAny(rest, "/?")

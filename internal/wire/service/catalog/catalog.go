@@ -22,7 +22,7 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 
 // Sources makes the sources of the clients of a definition.
 type Sources struct {
-	Uses   expect.Uses // what they look at of answers
+	Uses   expect.Uses // the parts of answers that the sources use
 	Varied bool        // requests are made while calls are sent
 	Of     func(client int) service.Source
 }

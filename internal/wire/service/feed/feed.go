@@ -8,9 +8,9 @@
 // Check makes requests of every row, so that errors are reported before anything is sent.
 // A text without a template is handed on as it is.
 //
-// The number of a call says which row and which request it gets: the clients' numbers are
-// interleaved, so that clients in turn take different rows and none is left out. With one
-// seed every client makes the same requests again, except for values of the clock.
+// A call's number determines its row and its request. The clients' numbers are interleaved, so
+// that clients take different rows and no row is left out. With one seed every client makes the
+// same requests again, except for values of the clock.
 //
 // This package must not know how requests are carried.
 package feed
@@ -155,14 +155,14 @@ func checkJSON(body []byte) error {
 	if syntax := (&json.SyntaxError{}); errors.As(err, &syntax) {
 		at = min(int(syntax.Offset), len(body))
 	}
-	return fmt.Errorf("the body became no JSON, as its content type says: %w, after %s; {{json .Row.name}} writes a text with quotes and escapes",
+	return fmt.Errorf("the body is no JSON, although its content type says so: %w, after %s; {{json .Row.name}} writes a text with quotes and escapes",
 		err, excerpt.End(string(body[:at]), 60))
 }
 
 // A Client identifies the client of the load that makes requests.
 type Client struct {
 	Number int // from 0
-	Of     int // how many there are
+	Of     int // the number of clients
 	Seed   uint64
 }
 
@@ -170,7 +170,7 @@ type Client struct {
 type Source struct {
 	feed   *Feed
 	client Client
-	number int // of the call, from 1, over all clients
+	number int // the call's number, from 1, over all clients
 	forms  []template.Form
 	call   *template.Call
 	random *rand.Rand
@@ -191,7 +191,7 @@ func (f *Feed) Source(c Client) *Source {
 func (s *Source) Next() (*service.Request, error) {
 	s.number += max(s.client.Of, 1)
 	f := s.feed
-	// Each row is taken with each request, whatever the numbers of both.
+	// Each row is combined with each request.
 	which, row := (s.number-1)%len(f.requests), (s.number-1)/len(f.requests)
 	if f.random {
 		which, row = s.random.IntN(len(f.requests)), s.random.IntN(max(len(f.rows.Values), 1))

@@ -210,7 +210,7 @@ func TestWrongTemplatesAreExplained(t *testing.T) {
 		"{{randomString 1048577}}":       `there is no text of 1048577 to 1048577 letters`,
 		"{{mod 1 0}}":                    `division by zero`,
 		long:                             `the body: it became longer than 16 MiB`,
-		"{{$a := printf \"%999999d\" 1}}{{printf \"%s%s\" $a $a}}": `an argument of 999999 bytes: want at most 16 KiB`,
+		"{{$a := printf \"%999999d\" 1}}{{printf \"%s%s\" $a $a}}": `an argument has 999999 bytes: want at most 16 KiB`,
 		"{{printf \"" + strings.Repeat("%s", 65) + "\"}}":          `more than 64 verbs`,
 		"{{printf \"%999999d%999999d\" 1 1}}":                      `the value has 1999998 bytes`,
 		"{{call .N}}":                                              `there is no function call`,
@@ -224,18 +224,18 @@ func TestWrongTemplatesAreExplained(t *testing.T) {
 
 func TestWrongRequestsAreToldBeforeTheFirst(t *testing.T) {
 	for says, p := range map[string]*service.Feed{
-		`with row 2 of the data: the body became no JSON`: plan("/", `{"n": "{{index .Row "first name"}}"}`, "Content-Type", "application/json"),
-		`{{json .Row.name}} writes`:                       plan("/", `{"n": {{index .Row "first name"}}}`, "content-type", "application/problem+json"),
-		`the path became "x1": want a slash`:              plan("x{{.N}}", ""),
-		`has a space or a control character: {{urlquery`:  plan("/{{.N}} x", ""),
-		`the header x became a value with a line break`:   plan("/", "", "x", "{{.N}}\n"),
-		`the header x, line 1, column 3: there is no`:     plan("/", "", "x", "{{uid}}"),
-		`the path, line 1, column 4: there is no`:         plan("/{{uid}}", ""),
-		`there is no request`:                             {},
-		`the data has no rows`:                            {Requests: make([]service.Request, 1), Rows: service.Rows{Columns: []string{"a"}}},
-		`row 1 of the data has 0 values`:                  {Requests: make([]service.Request, 1), Rows: service.Rows{Columns: []string{"a"}, Values: [][]string{{}}}},
-		`there is no data: name it with --rows`:           {Requests: []service.Request{{Path: "/{{.Row.x}}"}}},
-		`request second: the path`:                        {Requests: []service.Request{{Path: "/"}, {Name: "second", Path: "/{{x}}"}}},
+		`with row 2 of the data: the body is no JSON`:    plan("/", `{"n": "{{index .Row "first name"}}"}`, "Content-Type", "application/json"),
+		`{{json .Row.name}} writes`:                      plan("/", `{"n": {{index .Row "first name"}}}`, "content-type", "application/problem+json"),
+		`the path became "x1": want a slash`:             plan("x{{.N}}", ""),
+		`has a space or a control character: {{urlquery`: plan("/{{.N}} x", ""),
+		`the header x became a value with a line break`:  plan("/", "", "x", "{{.N}}\n"),
+		`the header x, line 1, column 3: there is no`:    plan("/", "", "x", "{{uid}}"),
+		`the path, line 1, column 4: there is no`:        plan("/{{uid}}", ""),
+		`there is no request`:                            {},
+		`the data has no rows`:                           {Requests: make([]service.Request, 1), Rows: service.Rows{Columns: []string{"a"}}},
+		`row 1 of the data has 0 values`:                 {Requests: make([]service.Request, 1), Rows: service.Rows{Columns: []string{"a"}, Values: [][]string{{}}}},
+		`there is no data: name it with --rows`:          {Requests: []service.Request{{Path: "/{{.Row.x}}"}}},
+		`request second: the path`:                       {Requests: []service.Request{{Path: "/"}, {Name: "second", Path: "/{{x}}"}}},
 	} {
 		if err := Check(p); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v\nwant %s", err, says)

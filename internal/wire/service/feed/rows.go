@@ -18,8 +18,8 @@ import (
 // maxRowsBytes bounds a file of rows.
 const maxRowsBytes = 64 << 20
 
-// ReadRows reads data: CSV with the columns' names in its first line, or JSON objects in a row
-// or an array. The ending of the name decides, or else the first letter.
+// ReadRows reads data: CSV with the columns' names in its first line, or JSON objects in a row or
+// an array. The file name's extension decides, or else the first letter.
 func ReadRows(name string, from io.Reader) (service.Rows, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxRowsBytes+1))
 	if err != nil {
@@ -28,7 +28,7 @@ func ReadRows(name string, from io.Reader) (service.Rows, error) {
 	if len(data) > maxRowsBytes {
 		return service.Rows{}, fmt.Errorf("%s has more than %d MiB: every client's process keeps it, so take fewer rows or columns", name, maxRowsBytes>>20)
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // what some programs begin a CSV with
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark, which some programs write before CSV
 	var rows service.Rows
 	if isJSON(name, data) {
 		rows, err = jsonRows(data)
@@ -61,7 +61,7 @@ func csvRows(data []byte) (service.Rows, error) {
 	if errors.Is(err, csv.ErrFieldCount) {
 		var at *csv.ParseError
 		errors.As(err, &at)
-		return service.Rows{}, fmt.Errorf("line %d has not as many fields as the first line, which names the columns", at.Line)
+		return service.Rows{}, fmt.Errorf("line %d has more or fewer fields than the first line, which names the columns", at.Line)
 	}
 	if err != nil || len(lines) == 0 {
 		return service.Rows{}, err
@@ -78,7 +78,7 @@ func csvRows(data []byte) (service.Rows, error) {
 	return rows, nil
 }
 
-// jsonRows reads objects. The first says which columns there are.
+// jsonRows reads objects. The first one names the columns.
 func jsonRows(data []byte) (service.Rows, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	line := func() int { return bytes.Count(data[:decoder.InputOffset()], []byte("\n")) + 1 }
@@ -143,7 +143,7 @@ func jsonValues(columns []string, row map[string]json.RawMessage) ([]string, err
 	}
 	for name := range row {
 		if !slices.Contains(columns, name) {
-			return nil, fmt.Errorf("it has %q, which the first row has not", name)
+			return nil, fmt.Errorf("it has %q, which the first row does not have", name)
 		}
 	}
 	return values, nil

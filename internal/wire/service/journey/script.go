@@ -70,7 +70,7 @@ type taking struct {
 // Limits of a file.
 const (
 	mostKinds  = 16
-	mostSteps  = 64 // of all kinds together: as many as are recorded by name
+	mostSteps  = 64 // all kinds together: the most that records name
 	mostWeight = 1000
 )
 
@@ -91,7 +91,7 @@ func Parse(name string, data []byte) (*Script, error) {
 	return &r.script, nil
 }
 
-// A reading holds a file while it becomes a script.
+// A reading holds a file while it is compiled into a script.
 type reading struct {
 	document *scenario.Document
 	file     *file
@@ -136,7 +136,7 @@ func (r *reading) rows() error {
 		if i == 0 {
 			r.known.Columns = columns
 		} else if !slices.Equal(columns, r.known.Columns) {
-			return r.document.Errorf([]any{"rows", i}, "a row with %s: want %s, as the first has", strings.Join(columns, ", "), strings.Join(r.known.Columns, ", "))
+			return r.document.Errorf([]any{"rows", i}, "found a row with %s: want %s, as in the first row", strings.Join(columns, ", "), strings.Join(r.known.Columns, ", "))
 		}
 	}
 	return nil
@@ -227,7 +227,7 @@ func (r *reading) action(s *step, known template.Names, at []any) (*action, temp
 // reason returns the error in an expression. The file shows the place.
 func reason(err error) error {
 	if mistake, is := errors.AsType[*expect.Mistake](err); is {
-		return fmt.Errorf("at %d of the expression: %s", mistake.Column, mistake.Reason)
+		return fmt.Errorf("at character %d of the expression: %s", mistake.Column, mistake.Reason)
 	}
 	return err
 }
@@ -276,7 +276,7 @@ func (r *reading) headers(f *template.Form, s *step, known template.Names, at []
 type file struct {
 	Version int                 `json:"version"`
 	Target  string              `json:"target"` // as of `wirelab load`, without a path
-	Login   step                `json:"login"`  // once a user, before the load, not measured
+	Login   step                `json:"login"`  // once per user, before the load, not measured
 	Headers map[string]string   `json:"headers"`
 	Rows    []map[string]string `json:"rows"` // data: each user has one of them
 	Users   []user              `json:"users"`

@@ -25,14 +25,14 @@ func (s *Script) Kinds() []string {
 	return all
 }
 
-// Share returns the kind of each user. Any first users have the weights as nearly as possible.
+// Share returns the kind of each user. For every N, the first N users match the weights closely.
 func (s *Script) Share(users int) []int {
 	total := s.weights()
 	has := make([]int, len(s.kinds))
 	all := make([]int, users)
 	for i := range all {
 		best := 0
-		for k := range s.kinds { // the one that lacks most
+		for k := range s.kinds { // the kind furthest below its share
 			if s.kinds[k].weight*(i+1)-has[k]*total > s.kinds[best].weight*(i+1)-has[best]*total {
 				best = k
 			}
@@ -51,7 +51,7 @@ func (s *Script) weights() int {
 	return total
 }
 
-// Missing returns a kind that none of the users has, or "", and how many users would have it.
+// Missing returns a kind that none of the users has, or "", and the least number of users with it.
 func (s *Script) Missing(users int) (name string, from int) {
 	total := s.weights()
 	seen := make([]bool, len(s.kinds))
@@ -77,7 +77,7 @@ type User struct {
 	Kind            int
 	Drawn           bool // the kind is drawn by weight, each round anew
 	Seed            uint64
-	Header          []service.Field // of each request, beside the file's
+	Header          []service.Field // added to each request, beside the file's
 }
 
 // Source makes the requests of one user. One goroutine uses it.
@@ -85,14 +85,14 @@ type Source struct {
 	script *Script
 	user   User
 	random *rand.Rand
-	number int // of the call, from 1, over all clients
+	number int // the call's number, from 1, over all clients
 
 	login  *action
 	kinds  []kind // with the texts of this user
 	kind   *kind
 	step   int // the next one
 	passed bool
-	last   *action // that was asked for
+	last   *action // the step of the last request
 	call   *template.Call
 	logged map[string]any // values that the login took
 }

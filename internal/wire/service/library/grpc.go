@@ -49,7 +49,7 @@ func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return c, nil
 }
 
-// dial makes a client of one open connection. The library would try again after a failure.
+// dial makes a client of one connection, opened first: the library would repeat a failed dial.
 func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
 	ahead, err := conn.OpenAhead(ctx, 1, c.opener.Open)
 	if err != nil {
@@ -167,7 +167,7 @@ func (raw) Unmarshal(data mem.BufferSlice, v any) error {
 // stream sends the request's messages and reads the answer's at the same time.
 func stream(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of what is sent, when the answer has ended
+	defer cancel() // ends the sending when the answer has ended
 	kind := &grpc.StreamDesc{ClientStreams: request.Stream.Client, ServerStreams: request.Stream.Server}
 	begin := time.Now()
 	s, err := client.NewStream(ctx, kind, request.Path, options...)
@@ -206,7 +206,7 @@ type sender struct {
 	stream  grpc.ClientStream
 	request *service.Request
 	begin   time.Time
-	sentAt  []atomic.Int64 // from begin, in nanoseconds
+	sentAt  []atomic.Int64 // times since begin, in nanoseconds
 }
 
 func (s *sender) all(ctx context.Context) {
@@ -226,8 +226,8 @@ func (s *sender) all(ctx context.Context) {
 	_ = s.stream.CloseSend()
 }
 
-// answered returns the time at which the message was sent that answer number, from 0, belongs
-// to; if only one end sends many, it returns before, the time of the previous answer.
+// answered returns when the request message of an answer was sent; number counts the answers from
+// 0. If only one end streams, it returns before, the time of the previous answer.
 func (s *sender) answered(number int, before time.Duration) time.Duration {
 	if s.request.Stream != (service.Stream{Client: true, Server: true}) || number >= len(s.sentAt) {
 		return before

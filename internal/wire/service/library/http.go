@@ -1,6 +1,5 @@
-// Package library carries calls through libraries: HTTP/1.1 and 2 through net/http, HTTP/3
-// through quic-go, gRPC through fastgrpc, and over HTTP/3 as requests of that.
-//
+// Package library carries calls through libraries: HTTP/1.1 and 2 through net/http, HTTP/3 through
+// quic-go, gRPC through fastgrpc. It sends gRPC over HTTP/3 as plain HTTP/3 requests.
 // It does all that a definition can ask for, and costs more per call than package prepared.
 package library
 
@@ -25,7 +24,7 @@ import (
 // mostKept limits the part of a body that is kept in memory, and the size of one message.
 const mostKept = 16 << 20
 
-// Open makes a client of a plan. What can be opened ahead is open when it returns.
+// Open makes a client of a plan. Connections that can be kept are open when it returns.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if plan.Wire == service.GRPC {
 		return openGRPC(ctx, plan)
@@ -37,7 +36,7 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 type httpClient struct {
 	*httpwire.Client
 	plan service.Plan
-	base string // of the URLs
+	base string // the URLs' beginning
 }
 
 func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
@@ -112,7 +111,7 @@ func (c *httpClient) request(ctx context.Context, request *service.Request, body
 	return sent, nil
 }
 
-// withoutURL returns the error without net/http's words about which request failed.
+// withoutURL returns the error without the method and URL that net/http adds.
 func withoutURL(err error) error {
 	if wrapped, is := errors.AsType[*url.Error](err); is {
 		return wrapped.Err
@@ -120,7 +119,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// limited bounds a call, where the definition does.
+// limited returns a context with the definition's timeout, if it has one.
 func limited(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {
 	if d.Timeout <= 0 {
 		return ctx, func() {}
@@ -148,7 +147,7 @@ func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, ans
 	c.plan.Dialer.UsedProtocol(fmt.Sprintf("h%d", response.ProtoMajor))
 	*answer = service.Answer{Body: answer.Body[:0]}
 	if response.StatusCode != http.StatusOK {
-		return failure.As(failure.Application, fmt.Errorf("an answer of HTTP with status %d, and not of gRPC", response.StatusCode))
+		return failure.As(failure.Application, fmt.Errorf("the answer is not gRPC: it is HTTP with status %d", response.StatusCode))
 	}
 	if err := readMessages(response.Body, answer); err != nil {
 		return err
@@ -192,7 +191,7 @@ func readStatus(response *http.Response, answer *service.Answer) error {
 	}
 	code, err := strconv.Atoi(fields.Get("Grpc-Status"))
 	if err != nil {
-		return fmt.Errorf("the answer has the status %q, which is none of gRPC", fields.Get("Grpc-Status"))
+		return fmt.Errorf("the answer has the status %q, which is no gRPC status", fields.Get("Grpc-Status"))
 	}
 	answer.Status = code
 	if codes.Code(code) != codes.OK {

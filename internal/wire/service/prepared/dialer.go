@@ -56,7 +56,7 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	return nc, d.ifClosed(err)
 }
 
-// within bounds what opens a connection by a call's timeout and the client's life.
+// within returns a context that ends with a call's timeout or the client's life.
 func (d *dialer) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := d.Timeout
 	if limit <= 0 {
@@ -67,7 +67,7 @@ func (d *dialer) within(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { stop(); cancel() }
 }
 
-// ifClosed says instead of an error that the client was closed, if that is why.
+// ifClosed returns errClosed in place of the error if the client was closed.
 func (d *dialer) ifClosed(err error) error {
 	if err != nil && d.life.Err() != nil {
 		return errClosed
@@ -117,7 +117,7 @@ func newWatch(timeout time.Duration) *watch {
 	return w
 }
 
-// start calls look at each tick until close.
+// start calls look at each tick until close is called.
 func (w *watch) start(look func(now int64)) {
 	w.done.Go(func() {
 		ticker := time.NewTicker(w.every)

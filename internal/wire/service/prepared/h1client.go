@@ -33,7 +33,7 @@ type h1Caller struct {
 	client *h1Client
 	slot   *h1Slot
 	began  int64
-	ctx    context.Context // of the call that waits
+	ctx    context.Context // context of the waiting call
 	turn   chan verdict    // receives idle when slot is the caller's, or why the wait ended
 }
 
@@ -68,10 +68,10 @@ func (c *h1Client) Call(ctx context.Context, request *service.Request, answer *s
 
 // take returns a slot that nobody else uses until release.
 func (c *h1Client) take(ctx context.Context, answer *service.Answer, began int64) (*h1Slot, error) {
-	caller, _ := answer.Seat.(*h1Caller)
+	caller, _ := answer.CallerState.(*h1Caller)
 	if caller == nil || caller.client != c {
 		caller = &h1Caller{client: c, turn: make(chan verdict, 1)}
-		answer.Seat = caller
+		answer.CallerState = caller
 	}
 	if s := caller.slot; s != nil && c.waiting.Load() == 0 && s.busy.CompareAndSwap(false, true) {
 		return s, nil
@@ -177,7 +177,7 @@ type h1Slot struct {
 	_        [64]byte
 
 	mu     sync.Mutex // guards the fields below, which the caller writes and the watch reads
-	nc     net.Conn   // of conn
+	nc     net.Conn   // the socket of conn
 	ctx    context.Context
 	closed bool
 }
@@ -229,7 +229,7 @@ func (s *h1Slot) carry(ctx context.Context, c *h1Client, call h1Call, answer *se
 	}
 }
 
-// begin lets the watch see the call.
+// begin publishes the call to the watch.
 func (s *h1Slot) begin(ctx context.Context, began int64) (stamp uint64) {
 	if s.ctx != ctx {
 		s.mu.Lock()
@@ -249,7 +249,7 @@ func (s *h1Slot) end(stamp uint64) verdict {
 	return verdict(s.call.Swap(uint64(idle)))
 }
 
-// look ends the call if it is late or cancelled. The lock keeps the connection the call's.
+// look ends the call if it is late or cancelled. Under the lock the connection cannot change.
 func (s *h1Slot) look(w *watch, now int64) {
 	stamp := s.call.Load()
 	if stamp < uint64(verdicts) {

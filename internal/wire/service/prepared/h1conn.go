@@ -25,13 +25,13 @@ type h1Conn struct {
 	nc     net.Conn
 	socket syscall.RawConn // nil: nc is no plain socket
 	poll   func(fd uintptr) (done bool)
-	call   *atomic.Uint64 // of the slot: a verdict in it ends the reading
+	call   *atomic.Uint64 // the slot's call: a verdict in it ends the reading
 
 	parser http1.Parser
 	buf    []byte
 	from   int // buf[from:to] has not been parsed
 	to     int
-	roomy  bool // the last read filled the buffer
+	filled bool // the last read filled the buffer
 
 	unsent   []byte     // the rest of the request
 	sending  chan error // receives the end of sending beside the reading; nil if there is none
@@ -70,7 +70,7 @@ func newH1Conn(nc net.Conn, call *atomic.Uint64) (*h1Conn, error) {
 // exchange sends a request and reads the answer into the parser.
 func (c *h1Conn) exchange(r *h1Request) error {
 	c.parser.Begin(r.content)
-	c.from, c.to, c.roomy = 0, 0, false
+	c.from, c.to, c.filled = 0, 0, false
 	c.unsent, c.err, c.sendErr, c.done = r.bytes, nil, nil, false
 	if c.socket != nil {
 		c.exchangeSocket()
@@ -163,7 +163,7 @@ func (c *h1Conn) exchangeStream() {
 
 // received parses n more bytes. No bytes and no error mean the connection's end.
 func (c *h1Conn) received(n int, err error) {
-	c.roomy = n == len(c.buf)-c.to
+	c.filled = n == len(c.buf)-c.to
 	c.to += n
 	used, done, fault := c.parser.Feed(c.buf[c.from:c.to])
 	c.from += used
@@ -185,7 +185,7 @@ func (c *h1Conn) received(n int, err error) {
 func (c *h1Conn) room() []byte {
 	left := c.to - c.from
 	size := len(c.buf)
-	if left == size && size < maxBuffer || c.roomy && size < fullBuffer {
+	if left == size && size < maxBuffer || c.filled && size < fullBuffer {
 		size *= 2
 	}
 	switch {
@@ -196,7 +196,7 @@ func (c *h1Conn) room() []byte {
 	case left > 0:
 		copy(c.buf, c.buf[c.from:c.to])
 	}
-	c.from, c.to, c.roomy = 0, left, false
+	c.from, c.to, c.filled = 0, left, false
 	return c.buf[c.to:]
 }
 
@@ -227,8 +227,8 @@ func (c *h1Conn) sendSocket(rest []byte) error {
 }
 
 // endSending ends the sending beside the reading. If the answer came first, the connection is
-// closed: the rest would be another request. The deadline allows for a write that ends just
-// later.
+// closed: the rest would be taken for another request. The deadline leaves time for a write that
+// is about to end.
 func (c *h1Conn) endSending() {
 	if c.sending == nil {
 		return
@@ -277,7 +277,7 @@ func writeNow(fd uintptr, p []byte) (int, error) {
 func readNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := batchio.ReadNow(fd, p)
-		if err == nil || err != syscall.EINTR { //nolint:errorlint // a bare errno, looked at once a read
+		if err == nil || err != syscall.EINTR { //nolint:errorlint // a bare errno, compared once per read
 			return n, err
 		}
 	}
@@ -285,5 +285,5 @@ func readNow(fd uintptr, p []byte) (int, error) {
 
 // isAgain reports whether there is nothing to read or no room to write.
 func isAgain(err error) bool {
-	return err == syscall.EAGAIN //nolint:errorlint // a bare errno, looked at once a read
+	return err == syscall.EAGAIN //nolint:errorlint // a bare errno, compared once per read
 }

@@ -31,7 +31,7 @@ type h2Stream struct {
 	messages int
 
 	answered bool  // the header has come
-	isGRPC   bool  // its content-type is one of gRPC's
+	isGRPC   bool  // its content-type is a gRPC one
 	code     int   // its HTTP status
 	length   int64 // its Content-Length, or noLength
 	reader   messageReader
@@ -150,7 +150,7 @@ func (r *messageReader) read(p []byte) (bytes int64, whole int, err error) {
 type answerHead struct {
 	status      int   // 0 if there is none
 	length      int64 // Content-Length, or noLength
-	grpcStatus  int   // or noStatus
+	grpcStatus  int   // the status code, or noStatus
 	grpcMessage string
 	grpc        bool   // the content-type is one of gRPC's
 	bad         string // describes a malformed field

@@ -53,11 +53,11 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 	if err != nil {
 		return err
 	}
-	caller, _ := answer.Seat.(*h2Caller)
+	caller, _ := answer.CallerState.(*h2Caller)
 	if caller == nil || caller.client != c {
 		caller = &h2Caller{client: c, slot: c.slots[int(c.next.Add(1)-1)%len(c.slots)]}
 		caller.done = make(chan struct{}, 1)
-		answer.Seat = caller
+		answer.CallerState = caller
 	}
 	caller.began, caller.ctx = c.watch.now.Load(), ctx
 	for {
@@ -115,7 +115,7 @@ type h2Slot struct {
 
 	mu      sync.Mutex
 	opening *opening
-	old     []*h2Conn // take no further call and still carry some
+	old     []*h2Conn // connections that take no further call and still carry some
 	closed  bool
 }
 

@@ -42,7 +42,7 @@ func Can(plan service.Plan) error {
 	case plan.Wire != service.HTTP1 && plan.Wire != service.HTTP2 && plan.Wire != service.GRPC:
 		why = fmt.Sprintf("the wire %s", plan.Wire)
 	case plan.Keep:
-		why = "answers that are looked at"
+		why = "answers whose header or body is checked"
 	case plan.Varied:
 		why = "requests that are made while calls are sent"
 	case plan.Lifecycle != conn.Kept:

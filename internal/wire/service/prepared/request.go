@@ -21,7 +21,7 @@ import (
 
 // requests holds the encoded form of a definition's requests.
 type requests[T any] struct {
-	first *service.Request // most definitions have one
+	first *service.Request // for the common case of one request
 	only  *T
 	all   map[*service.Request]*T
 }
@@ -55,7 +55,7 @@ func (r *requests[T]) find(request *service.Request) (*T, error) {
 type h1Request struct {
 	bytes   []byte
 	content http1.Content
-	// repeatable: it may be sent again if a kept connection is closed (RFC 9110, section 9.2.2).
+	// repeatable: it may be sent again if a kept connection closes (RFC 9110, section 9.2.2).
 	repeatable bool
 	close      bool // the connection is not used again
 }
@@ -85,8 +85,8 @@ func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) 
 	return encoded, nil
 }
 
-// fieldsOf returns a request's fields without some that this package sets or cannot send, and
-// with the user agent and, over HTTP, the body's length.
+// fieldsOf returns a request's fields. It drops those that this package sets or cannot send, and
+// adds the user agent and, over HTTP, the body's length.
 func fieldsOf(d *service.Definition, r *service.Request, without ...string) []service.Field {
 	fields := slices.DeleteFunc(slices.Clone(r.Header), func(f service.Field) bool { return slices.Contains(without, strings.ToLower(f.Name)) })
 	if !slices.ContainsFunc(fields, func(f service.Field) bool { return strings.EqualFold(f.Name, "user-agent") }) {
@@ -99,7 +99,7 @@ func fieldsOf(d *service.Definition, r *service.Request, without ...string) []se
 	return fields
 }
 
-// checkRequest refuses a request whose bytes would be another request on the wire.
+// checkRequest refuses a request whose bytes would form another request on the wire.
 func checkRequest(d *service.Definition, r *service.Request) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(r.Method):
@@ -152,7 +152,7 @@ func pseudoFields(d *service.Definition, r *service.Request) []hpack.HeaderField
 	}
 }
 
-// serverLater is added to the timeout that the server gets, beside a sixteenth of it. The
+// serverLater and a sixteenth of the timeout are added to the timeout that the server gets. The
 // server then gives up after this end does, so that late calls fail in one way.
 const serverLater = 10 * time.Millisecond
 
@@ -171,7 +171,7 @@ func encodeGRPC(d *service.Definition, r *service.Request) (*h2Request, error) {
 		name, value := strings.ToLower(f.Name), f.Value
 		switch {
 		case strings.HasPrefix(name, "grpc-"):
-			return nil, fmt.Errorf("the metadata %q: names with grpc- are gRPC's own", f.Name)
+			return nil, fmt.Errorf("the metadata %q: gRPC reserves the names that begin with grpc-", f.Name)
 		case strings.HasSuffix(name, wire.BinarySuffix):
 			value = wire.EncodeBinary(value)
 		}

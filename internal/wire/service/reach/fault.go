@@ -20,12 +20,12 @@ import (
 type Fault struct {
 	Variant scenario.Variant
 	Address string
-	Err     error         // of the call, or of connecting for it
-	Class   failure.Class // of Err
+	Err     error         // the error of the call, or of connecting for it
+	Class   failure.Class // the class of Err
 	Found   Listening
 }
 
-// MayBeRight reports whether what was found may be a server for the variant.
+// MayBeRight reports whether a server for the variant may be listening.
 func (f *Fault) MayBeRight() bool {
 	wants := f.Wants()
 	speaks := f.Found.Protocol == "" || f.Found.Protocol == wants || f.Found.HTTP2 && wants == http2Name
@@ -56,7 +56,7 @@ func (f *Fault) String() string {
 	return cmp.Or(untrusted(f.Err, f.Class), quic, unreachable(f.Err, f.Found), f.mismatch())
 }
 
-// mismatch says in which way the server is another than the variant calls.
+// mismatch describes how the server differs from the one that the variant calls.
 func (f *Fault) mismatch() string {
 	found, wants, err := f.Found, describeProtocol(f.Wants()), FirstLine(f.Err)
 	switch {
@@ -72,7 +72,7 @@ func (f *Fault) mismatch() string {
 	case f.Class == failure.Deadline:
 		return fmt.Sprintf("%s is there, and does not answer a call of %s: check that it speaks %s", found, f.Variant, wants)
 	default:
-		return fmt.Sprintf("%s is there, and the call fails: %s: let it serve the method that is called, or name one of its own with --proto and --call", found, err)
+		return fmt.Sprintf("%s is there, and the call fails: %s: make the server serve this method, or name one that it serves with --proto and --call", found, err)
 	}
 }
 
@@ -91,7 +91,7 @@ func untrusted(err error, class failure.Class) string {
 	return fmt.Sprintf("its certificate is not trusted: %s: %s, or take any certificate with -k", FirstLine(err), cure)
 }
 
-// unreachable says what to do where nothing listens; it is empty where something does.
+// unreachable says what to do if nothing listens; it is empty if something does.
 func unreachable(err error, found Listening) string {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
@@ -160,7 +160,7 @@ func DescribeFailure(d *service.Definition, err error, found Listening, limit ti
 		mismatch(d, found), silence(class, found, limit), describeCall(d, err, found)))
 }
 
-// mismatch says in which way the server speaks another protocol than the definition, or nothing.
+// mismatch describes how the server's protocol differs from the definition's, or returns "".
 func mismatch(d *service.Definition, found Listening) string {
 	secure, onlyHTTP1 := d.TLS != nil, found.Protocol == http1Name && !found.HTTP2
 	switch {
@@ -178,7 +178,7 @@ func mismatch(d *service.Definition, found Listening) string {
 	return ""
 }
 
-// silence says that no answer came in time; it is empty for other failures.
+// silence describes a call without an answer in time; it is empty for other failures.
 func silence(class failure.Class, found Listening, limit time.Duration) string {
 	switch late := class == failure.Deadline || class == failure.HandshakeTimeout; {
 	case late && found == (Listening{}):
@@ -189,7 +189,7 @@ func silence(class failure.Class, found Listening, limit time.Duration) string {
 	return ""
 }
 
-// describeCall says how the call itself failed.
+// describeCall describes how the call itself failed.
 func describeCall(d *service.Definition, err error, found Listening) string {
 	class, web := failure.Of(err), map[bool]string{true: "https", false: "http"}[d.TLS != nil]
 	switch {
@@ -200,7 +200,7 @@ func describeCall(d *service.Definition, err error, found Listening) string {
 	case d.Network == "tcp" && found == (Listening{}):
 		return fmt.Sprintf("what listens there answers as neither HTTP nor TLS does (%s): name the address of a server that speaks %s", FirstLine(err), map[bool]string{true: "gRPC", false: "HTTP"}[d.Wire.IsGRPC()])
 	case class == failure.Closed, class == failure.Reset:
-		return fmt.Sprintf("it ended the connection before its answer was whole (%s): see what the server says of it", FirstLine(err))
+		return fmt.Sprintf("it ended the connection before its answer was complete (%s): look into the server's log", FirstLine(err))
 	default:
 		return fmt.Sprintf("the first call failed: %s", FirstLine(err))
 	}

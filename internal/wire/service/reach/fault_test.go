@@ -25,7 +25,7 @@ func TestFaultsOfTargetsSayWhatToDo(t *testing.T) {
 		{"h3", Fault{Class: failure.Certificate + ": unknown authority", Found: Listening{Err: dial(syscall.ECONNREFUSED)}}, "its certificate is not trusted"},
 		{"tcp", Fault{Class: failure.Deadline}, "a server that speaks neither TLS nor HTTP is there, and does not answer a call of tcp"},
 		{"tcp:tls=on", Fault{Class: failure.Deadline, Found: Listening{TLS: true}}, "a server over TLS is there, and does not answer"},
-		{"grpc", Fault{Class: failure.Application, Found: Listening{Protocol: "HTTP/2"}}, "name one of its own with --proto and --call"},
+		{"grpc", Fault{Class: failure.Application, Found: Listening{Protocol: "HTTP/2"}}, "name one that it serves with --proto and --call"},
 	} {
 		variant, err := scenario.ParseVariant(test.variant)
 		if err != nil {

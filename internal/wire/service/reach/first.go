@@ -1,5 +1,5 @@
-// Package reach makes the first call to a service, before it is loaded, and says what is wrong
-// where that fails: what listens at the address, and what to do about it.
+// Package reach makes the first call to a service, before it is loaded. If that fails, it says
+// what listens at the address, and what to do about it.
 //
 // It must not know how calls are measured.
 package reach
@@ -32,14 +32,14 @@ const UsualLimit = 4 * time.Second
 // A First makes the first call to a service, or one round of each kind of its users.
 type First struct {
 	Definition *service.Definition
-	Request    *service.Request // that is called; a redirect changes it
-	Script     *journey.Script  // of the users; nil: one request is called
-	Seed       uint64           // of the users' random values
-	Limit      time.Duration    // of a call; 0: UsualLimit
-	Notes      io.Writer        // where it is written what came back
+	Request    *service.Request // the request to call; a redirect changes it
+	Script     *journey.Script  // the users' journey; nil: one request is called
+	Seed       uint64           // seed of the users' random values
+	Limit      time.Duration    // the limit of a call; 0: UsualLimit
+	Notes      io.Writer        // where First writes a line about each answer
 }
 
-// Try makes the call, and notes what came back. After an error the service must not be loaded.
+// Try makes the call, and notes the answer. After an error the service must not be loaded.
 func (f *First) Try(ctx context.Context) error {
 	if f.Limit <= 0 {
 		f.Limit = UsualLimit
@@ -83,7 +83,7 @@ func (f *First) Try(ctx context.Context) error {
 
 func (f *First) note(format string, values ...any) { fmt.Fprintf(f.Notes, format+"\n", values...) }
 
-// TryConnection opens a connection to a service. Its error says more than that of grpc-go.
+// TryConnection opens a connection to a service. Its error says more than grpc-go's.
 func TryConnection(ctx context.Context, d *service.Definition) error {
 	ctx, cancel := context.WithTimeout(ctx, DescribeAtMost)
 	defer cancel()
@@ -94,8 +94,8 @@ func TryConnection(ctx context.Context, d *service.Definition) error {
 	return client.Close()
 }
 
-// speaksNoGRPC reports whether an answer's code stands for an answer of HTTP, if no proxy that
-// finds no server just now may have sent it.
+// speaksNoGRPC reports whether an answer shows that the server does not speak gRPC. Unavailable
+// does not show it: a proxy that finds no server may have sent it.
 func speaksNoGRPC(d *service.Definition, answer *service.Answer) bool {
 	if !d.Wire.IsGRPC() || len(d.Expect) > 0 || codes.Code(answer.Status) == codes.Unavailable {
 		return false
@@ -209,13 +209,13 @@ func nameCondition(err error) error {
 // mostRedirects bounds the redirects that the first call follows, as browsers and curl do.
 const mostRedirects = 10
 
-// A redirectError is an answer that leads to where this load must not go by itself.
+// A redirectError describes an answer that redirects to a place that must not be loaded.
 type redirectError struct{ text string }
 
 func (e *redirectError) Error() string { return e.text }
 
-// follow makes the first call, and follows redirects on the same server to what is then loaded,
-// unless --expect says what a right answer is: that may be just a redirect.
+// follow makes the first call. It follows redirects on the same server, and the last URL is
+// loaded. It follows none if --expect is set: a redirect may then be the right answer.
 func (f *First) follow(ctx context.Context, client service.Client, answer *service.Answer) error {
 	d, request := f.Definition, f.Request
 	redirects := []int{ // RFC 9110, section 15.4
@@ -236,10 +236,10 @@ func (f *First) follow(ctx context.Context, client service.Client, answer *servi
 		case err != nil:
 			return err
 		case len(d.Requests) > 1 || d.Feed != nil:
-			f.note("first call: %d, leads to %s; of several requests none is led elsewhere: the window counts them by status", answer.Status, to)
+			f.note("first call: %d, leads to %s; with several requests redirects are not followed: the window counts them by status", answer.Status, to)
 			return nil
 		case followed == mostRedirects:
-			return &redirectError{fmt.Sprintf("it leads elsewhere more than %d times, the last time to %s: name the URL that answers itself", mostRedirects, to)}
+			return &redirectError{fmt.Sprintf("it redirects more than %d times, the last time to %s: name the URL that answers without a redirect", mostRedirects, to)}
 		}
 		redirect(request, to, answer.Status)
 	}

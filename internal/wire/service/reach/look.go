@@ -18,9 +18,9 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// A Listening describes what listens at an address over TCP, as far as it can be seen.
+// A Listening describes what listens at an address over TCP, as far as LookAt finds out.
 type Listening struct {
-	Err      error  // of connecting; nil: something listens
+	Err      error  // the error of connecting; nil: something listens
 	TLS      bool   // it speaks TLS
 	Protocol string // HTTP/1.1 or HTTP/2; empty: neither, or over TLS neither was agreed on
 	HTTP2    bool   // it speaks HTTP/2 beside HTTP/1.1, without TLS
@@ -83,14 +83,14 @@ func dialToLook(ctx context.Context, address string) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(lookAt))
 }
 
-// overTLS begins TLS on a connection, and returns what the peer is if it answers: with TLS, or
-// with the error of a server of HTTP/1.1. It closes the connection.
+// overTLS begins TLS on a connection, and describes the peer if it answers with TLS, or with the
+// error message of a server of HTTP/1.1. It closes the connection.
 func overTLS(ctx context.Context, conn net.Conn) (found Listening, is bool) {
 	defer conn.Close()
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	config := &tls.Config{
 		ServerName: host, NextProtos: []string{"h2", "http/1.1"},
-		InsecureSkipVerify: true, //nolint:gosec // nothing is sent to it, and nothing of it is trusted
+		InsecureSkipVerify: true, //nolint:gosec // nothing is sent to the peer, and its answers are not trusted
 	}
 	client := tls.Client(conn, config)
 	err := client.HandshakeContext(ctx)
@@ -114,7 +114,7 @@ const (
 )
 
 // inCleartext begins HTTP/2 on a connection, and returns the protocol of the answer: a server of
-// HTTP/1.1 refuses it in its own. It closes the connection.
+// HTTP/1.1 answers with an HTTP/1.1 error. It closes the connection.
 func inCleartext(conn net.Conn) string {
 	defer conn.Close()
 	if _, err := io.WriteString(conn, preface+emptySettings); err != nil {
@@ -132,7 +132,7 @@ func inCleartext(conn net.Conn) string {
 }
 
 // http1 returns HTTP/1.1 if an answer begins with its name, or with a page without a status
-// line: some servers answer so to a version that they do not know.
+// line: some servers answer unknown versions in this way.
 func http1(beginning []byte) string {
 	if text := string(beginning); strings.HasPrefix(text, "HTTP/") || strings.HasPrefix(text, "<!DOC") || strings.HasPrefix(text, "<html") {
 		return http1Name
@@ -141,7 +141,7 @@ func http1(beginning []byte) string {
 }
 
 // A Look finds out what listens at an address, but only if a call there fails or takes long: a
-// server must not get strange requests from a client that calls it well.
+// client whose calls succeed must not send strange requests to a server.
 type Look struct {
 	find func() Listening
 	late *time.Timer
@@ -150,8 +150,8 @@ type Look struct {
 // lookAfter is the time after which a call counts as slow, and Look begins.
 const lookAfter = 500 * time.Millisecond
 
-// LookMeanwhile waits for a reason to look. The caller must call Stop at the end; a look that has
-// begun then ends by itself, since its questions are limited.
+// LookMeanwhile waits for a reason to look. The caller must call Stop at the end. A look that has
+// begun ends by itself, since its questions are limited.
 func LookMeanwhile(ctx context.Context, network, address string) *Look {
 	find := sync.OnceValue(func() Listening {
 		if network != "tcp" {
@@ -171,8 +171,8 @@ func (l *Look) Stop() { l.late.Stop() }
 // lookUpAtMost bounds the time to look up a name.
 const lookUpAtMost = 4 * time.Second
 
-// LookUp returns the address of the target's host, the first of several at which something
-// listens, so that no name is looked up while calls are made.
+// LookUp returns the address of the target's host, the first at which something listens, so that
+// calls need not look up the name.
 func LookUp(ctx context.Context, t service.Target) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpAtMost)
 	defer cancel()
@@ -213,14 +213,14 @@ func AddressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 	}
 	if err != nil {
 		if wrong, is := errors.AsType[*net.DNSError](err); is {
-			err = errors.New(wrong.Err) // which does not repeat the name
+			err = errors.New(wrong.Err) // without the name, which Error repeats
 		}
 		return nil, fmt.Errorf("there is no address of %s: %w: check the name", host, err)
 	}
 	return addresses, nil
 }
 
-// IsNear reports whether an address is of this machine or of a private network.
+// IsNear reports whether an address belongs to this machine or to a private network.
 func IsNear(a netip.Addr) bool {
 	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified()
 }

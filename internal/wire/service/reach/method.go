@@ -21,10 +21,10 @@ import (
 
 // A Method says where a method of gRPC is described, and how often a call sends messages.
 type Method struct {
-	Proto    string   // file that has the service; empty as well as Protoset: the server is asked
-	Imports  []string // directories of its imports
+	Proto    string   // file of the service; if empty, like Protoset, the server is asked
+	Imports  []string // directories to search for its imports
 	Protoset string   // file of descriptors
-	Messages int      // how many times a streaming call sends its messages
+	Messages int      // the number of times that a streaming call sends its messages
 	Pace     time.Duration
 }
 

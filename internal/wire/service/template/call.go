@@ -18,15 +18,15 @@ import (
 // A Call holds the values that one client's templates name: its fields and exported methods,
 // apart from Taken, Begin, Bind and Fill. Only one goroutine may use it at a time.
 type Call struct {
-	N      int // from 1, over all clients
+	N      int // the call's number, from 1, over all clients
 	Client int // from 0
 	Row    map[string]string
-	Taken  map[string]any // out of earlier answers
+	Taken  map[string]any // values from earlier answers
 
 	random *rand.Rand
 	funcs  template.FuncMap
 	buffer bytes.Buffer
-	now    time.Time // the zero value: not asked for yet in this call
+	now    time.Time // the call's time; zero if no template has asked for it yet
 	uuid   string
 }
 
@@ -63,8 +63,8 @@ func (c *Call) bind(t Text) Text {
 	return t
 }
 
-// Fill returns the form's request for this call. It stays as it is when others are made; the
-// parts that are the same in every call are shared, and must not be written to.
+// Fill returns the form's request for this call. Later calls do not change it. The caller must not
+// write to its parts that are the same in every call: all requests share them.
 func (c *Call) Fill(f *Form) (*service.Request, error) {
 	made := new(f.Fixed)
 	own := false // the header is this request's
@@ -153,7 +153,7 @@ func (c *Call) time() time.Time {
 	return c.now
 }
 
-// functions returns the functions of one client, which share its random numbers.
+// functions returns the functions for one client's templates, which share its random numbers.
 func (c *Call) functions() template.FuncMap {
 	return template.FuncMap{
 		"uuid": c.newUUID, "newUUID": c.newUUID,
@@ -170,7 +170,7 @@ func (c *Call) functions() template.FuncMap {
 	}
 }
 
-// builtins lists the kept functions of text/template: they return nothing longer than given.
+// builtins lists the allowed functions of text/template: no result is longer than the arguments.
 var builtins = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "index", "len", "slice"}
 
 // Functions lists the functions that a template may call.
@@ -201,8 +201,8 @@ func (c *Call) randomInt(from, to int) (int, error) {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// randomString returns letters and digits: as many as its argument says, or between two
-// arguments; without them 2 to 16, as in ghz.
+// randomString returns letters and digits. Its arguments are the length, or the least and the
+// greatest length; without arguments 2 to 16, as in ghz.
 func (c *Call) randomString(lengths ...int) (string, error) {
 	shortest, longest := 2, 16
 	switch {
@@ -256,11 +256,11 @@ const maxVerbs = 64
 
 func printf(format string, args ...any) (string, error) {
 	if strings.Count(format, "%") > maxVerbs {
-		return "", fmt.Errorf("a format with more than %d verbs", maxVerbs)
+		return "", fmt.Errorf("a format has more than %d verbs", maxVerbs)
 	}
 	for _, arg := range args {
 		if s, ok := arg.(string); ok && len(s) > maxValue/maxVerbs {
-			return "", fmt.Errorf("an argument of %d bytes: want at most %d KiB", len(s), maxValue/maxVerbs>>10)
+			return "", fmt.Errorf("an argument has %d bytes: want at most %d KiB", len(s), maxValue/maxVerbs>>10)
 		}
 	}
 	return bounded(fmt.Sprintf(format, args...))

@@ -1,12 +1,11 @@
-// Package template holds the one template language of requests: of data typed for wirelab load,
-// and of the steps of its users.
+// Package template holds the template language of requests: of the data given to wirelab load, and
+// of the steps of its users.
 //
 //	text ── Parse ──> Text ── Call.Bind ──> Text of one client ── Call.Render ──> bytes
 //	       (names)  (shared)
 //
-// It is a part of Go's text/template. Parse looks up every name, so that a mistake is found
-// before anything is sent. Whatever a template does ends: there is no {{range}}, and values and
-// output are bounded.
+// It is a part of Go's text/template. Parse looks up every name, so that a mistake is found before
+// anything is sent. Every template ends: there is no {{range}}, and values and output are bounded.
 //
 // This package must not know how requests are carried, nor when.
 package template
@@ -38,7 +37,7 @@ func (t *Text) Fixed() bool { return t.template == nil }
 
 // A Form is a request with templates in it. It may be shared.
 type Form struct {
-	Fixed  service.Request // what is the same in every call
+	Fixed  service.Request // the parts that are the same in every call
 	Path   Text
 	Header []Text // the values of the fields in Fixed
 	Body   Text
@@ -54,8 +53,8 @@ func (t *Text) at(offset int, format string, args ...any) error {
 // in errors of execution, the column from 0.
 var saidPlace = regexp.MustCompile(`^template: .*?:(\d+):(?:(\d+):)? (?s:(.*))$`)
 
-// parsing adds the place to an error of the parser, which knows the line. The column is that of
-// the first template in it.
+// parsing adds the place to an error of the parser, which reports only the line. The column is
+// that of the line's first template.
 func (t *Text) parsing(err error) error {
 	said := saidPlace.FindStringSubmatch(err.Error())
 	if said == nil {
@@ -107,11 +106,11 @@ func (l limited) Write(b []byte) (int, error) {
 
 // Names lists the names that a template may use besides Fields and Functions.
 type Names struct {
-	Columns []string // of .Row
-	NoRows  string   // what to do to have rows
+	Columns []string // columns of .Row
+	NoRows  string   // what the user can do to get rows
 	// Taken lists the values that earlier steps take from their answers. They hide Fields.
 	Taken []string
-	// Hint ends the error about a name that is not known.
+	// Hint ends the error about an unknown name.
 	Hint string
 }
 
@@ -137,7 +136,7 @@ func Parse(name, source string, known Names) (Text, error) {
 		return t, fmt.Errorf("%s has a template and %d bytes: want at most %d MiB", name, len(source), maxSource>>20)
 	}
 	tree := parse.New(name)
-	tree.Mode = parse.SkipFuncCheck // lookup does it, and knows the column
+	tree.Mode = parse.SkipFuncCheck // lookup does it, and finds the column
 	trees := map[string]*parse.Tree{}
 	if _, err := tree.Parse(source, "", "", trees); err != nil {
 		return t, t.parsing(err)
@@ -150,7 +149,7 @@ func Parse(name, source string, known Names) (Text, error) {
 		return t, err
 	}
 	var err error
-	// The functions of a call that is never made: their names are what is needed here.
+	// The functions belong to a call that is never made: only their names are needed here.
 	t.template, err = template.New(name).Option("missingkey=error").Funcs((&Call{}).functions()).AddParseTree(name, tree)
 	return t, err
 }
@@ -239,7 +238,7 @@ func (l *lookup) function(n *parse.IdentifierNode) error {
 }
 
 func (l *lookup) field(path []string, pos parse.Pos) error {
-	at := int(pos) // of the last name in a chain
+	at := int(pos) // place of the last name in a chain
 	if !slices.Contains(Fields, path[0]) && (len(path) == 1 || !slices.Contains(l.known.Taken, path[0])) {
 		return l.text.at(at, "there is no .%s: %s%s", path[0], spelling.Suggest(path[0], slices.Concat(l.known.Taken, Fields)), l.known.Hint)
 	}

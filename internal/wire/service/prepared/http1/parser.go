@@ -21,15 +21,15 @@ import (
 // Content determines whether an answer may have a body. It depends on the request.
 type Content int
 
-// The kinds of content.
+// The contents that an answer may have.
 const (
 	Body   Content = iota
 	NoBody         // the answer to HEAD: its fields describe a body that is not sent
 )
 
-// Limits of what a server can make a client read before an answer's body, and after it.
+// Limits of the data that a server can send before and after an answer's body.
 const (
-	maxLine    = 64 << 10  // bytes of one line, which must be kept until it is whole
+	maxLine    = 64 << 10  // bytes of one line, which are kept until the line is complete
 	maxHead    = 256 << 10 // bytes of an answer's lines, with trailers and interim answers
 	maxInterim = 100       // interim answers (1xx)
 )
@@ -47,9 +47,9 @@ const (
 	statusLine stage = iota
 	header
 	body      // a known number of bytes
-	untilEnd  // of the connection
-	chunkSize // a line
-	chunk     // its bytes
+	untilEnd  // until the connection's end
+	chunkSize // a line with a chunk's size
+	chunk     // a chunk's bytes
 	chunkEnd  // the CRLF behind them
 	trailer
 	finished
@@ -157,7 +157,7 @@ func (p *Parser) stepLine(buf []byte) (int, error) {
 	return end + 1, p.onField(line)
 }
 
-// version is the beginning of every answer, without the minor number.
+// version is the beginning of every answer, without the minor version.
 const version = "HTTP/1."
 
 // onStatusLine reads, for instance, HTTP/1.1 200 OK (RFC 9112, section 4).
@@ -242,7 +242,7 @@ func (p *Parser) onField(line []byte) error {
 
 var comma = []byte(",")
 
-// isName compares a name with one in small letters.
+// isName compares a name, in any case, with one in lower-case letters.
 func isName(name []byte, with string) bool {
 	if len(name) != len(with) {
 		return false
@@ -283,7 +283,7 @@ func (p *Parser) onContentLength(value []byte) error {
 
 func (p *Parser) onTransferEncoding(value []byte) error {
 	if p.old {
-		return nil // HTTP/1.0 has none
+		return nil // HTTP/1.0 has no Transfer-Encoding
 	}
 	if p.chunked || !isName(value, "chunked") {
 		return malformed("a Transfer-Encoding of %.40q, where only chunked was asked for", value)
@@ -308,7 +308,7 @@ func (p *Parser) onChunkLine(line []byte, crlf bool) error {
 		line = line[:semicolon]
 	}
 	line = bytes.TrimRight(line, " \t")
-	const maxDigits = 15 // what fits into an int64
+	const maxDigits = 15 // as many as fit into an int64
 	size := int64(0)
 	for _, c := range line {
 		switch {
