@@ -59,8 +59,8 @@ func ProtoMessage(name string, message any) (proto.Message, error) {
 	return m, nil
 }
 
-// ReadBody reads an HTTP body of at most limit bytes, allocating by what arrives. w may be nil;
-// otherwise net/http closes the connection of a larger body. tooLarge makes its error.
+// ReadBody reads an HTTP body of at most limit bytes. It allocates only for bytes that arrive. For
+// a larger body tooLarge makes the error, and net/http closes the connection if w is set.
 func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge func(sizeBytes int64) error) ([]byte, error) {
 	read, err := io.ReadAll(http.MaxBytesReader(w, body, limit))
 	var excess *http.MaxBytesError
@@ -104,7 +104,7 @@ func PutMetadata(header http.Header, prefix string, md metadata.MD, isReserved f
 	}
 }
 
-// MetadataIn returns what PutMetadata wrote, or nil. It drops binary values that are not base64.
+// MetadataIn returns the metadata that PutMetadata wrote, or nil. It drops invalid base64.
 func MetadataIn(header http.Header, prefix string, isReserved func(field string) bool) metadata.MD {
 	var md metadata.MD
 	for name, values := range header {
@@ -136,12 +136,12 @@ func decodeBinary(values []string) []string {
 }
 
 // ServerCall holds the metadata of a call's answer, which several goroutines may set. It is the
-// grpc.ServerTransportStream of answers sent as a whole; others override SendHeader.
+// grpc.ServerTransportStream of answers sent as a whole; streams override SendHeader.
 type ServerCall struct {
 	FullMethod string
 
 	mu              sync.Mutex
-	headerSent      bool // or can no longer change
+	headerSent      bool // the header was sent, or can no longer change
 	header, trailer metadata.MD
 }
 
@@ -178,7 +178,7 @@ func (c *ServerCall) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// TakeHeader returns the header to be sent, and forbids changes. first: it was not yet taken.
+// TakeHeader returns the header to be sent, and forbids changes. first is true in the first call.
 func (c *ServerCall) TakeHeader() (header metadata.MD, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (m *Method) ClientStreams() bool { return m.Stream != nil && m.Stream.Clien
 // ServerStreams reports whether an answer is a stream.
 func (m *Method) ServerStreams() bool { return m.Stream != nil && m.Stream.ServerStreams }
 
-// Methods holds the methods registered with a server, and is only read after Listen.
+// Methods holds the methods registered with a server. After Listen it is only read.
 type Methods struct {
 	byName map[string]*Method
 	order  []*Method
@@ -259,10 +259,10 @@ func (m *Methods) GetServiceInfo() map[string]grpc.ServiceInfo {
 	return services
 }
 
-// Err reports what was wrong with the registrations.
+// Err returns the errors of all registrations.
 func (m *Methods) Err() error { return errors.Join(m.faults...) }
 
-// Find returns the method of that full name, or nil.
+// Find returns the method with that full name, or nil.
 func (m *Methods) Find(fullName string) *Method { return m.byName[fullName] }
 
 // All returns the methods in the order of their registration.

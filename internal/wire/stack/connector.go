@@ -22,7 +22,7 @@ type Connector struct {
 	conn.Opener
 	Target Target
 
-	name string // of the stack, in errors
+	name string // the stack's name, in errors
 }
 
 // NewConnector prepares connections. Over TLS the peer must agree to the protocol, unless empty.
@@ -48,10 +48,10 @@ func (c *Connector) Fail(ctx context.Context, err error) error {
 	return FailContext(ctx, fmt.Errorf("%s client of %s: %w", c.name, c.Target.Address, err))
 }
 
-// OpenFunc makes a client of one connection. The clock times its only call; nil: it is kept.
+// OpenFunc makes a client of one connection. The clock times its only call; nil: keep the client.
 type OpenFunc func(ctx context.Context, clock *FirstByte) (Client, error)
 
-// NewClient makes a client for the target's lifecycle. Calls use kept connections in turns.
+// NewClient makes a client for the target's lifecycle. Calls use the kept connections in turn.
 func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error) {
 	if c.Target.Lifecycle != conn.Kept {
 		return c.NewPerCall(ctx, open)
@@ -101,9 +101,9 @@ func (t *roundRobin) Close() error {
 	return errors.Join(lists.Map(t.All, Client.Close)...)
 }
 
-// FirstByte measures the time from a call's beginning until its answer begins: as a stats.Handler,
-// until a gRPC library has read the header, or the first message where a library reports the header
-// only at a stream's end. Only HTTP/2's own frames come before the header.
+// FirstByte measures the time from a call's beginning until its answer begins. As a stats.Handler
+// it stops when a gRPC library has read the header. If a library reports the header only at a
+// stream's end, it stops at the first message.
 type FirstByte struct {
 	begin  time.Time
 	dialer *conn.Dialer
@@ -135,7 +135,7 @@ func (*FirstByte) HandleConn(context.Context, stats.ConnStats) {}
 const (
 	poolKey  = "pool"
 	autoPool = "auto"
-	// mostPooled limits the connections that a pool opens: the library's default.
+	// mostPooled limits the connections that a pool opens: chanpool's default.
 	mostPooled = 16
 	// poolDial bounds how long a pool waits for a further connection.
 	poolDial = 10 * time.Second
@@ -152,7 +152,7 @@ func PoolOption() scenario.Option {
 	}
 }
 
-// Pooled reports whether a variant has it.
+// Pooled reports whether a variant has that option.
 func Pooled(v scenario.Variant) bool {
 	value, _ := v.Get(poolKey)
 	return value == autoPool
@@ -178,7 +178,7 @@ func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) 
 		defer cancel()
 		return open(ctx, nil)
 	}, chanpool.Max(mostPooled))
-	if err != nil { // the pool had the connection, and has closed it
+	if err != nil { // the pool took the connection, and has closed it
 		return nil, err
 	}
 	return pool, nil
@@ -216,7 +216,7 @@ func (p *perCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 		return nil, err
 	}
 	end := sync.OnceFunc(func() { p.end(one) })
-	context.AfterFunc(ctx, end) // a caller may leave a stream by ending its context
+	context.AfterFunc(ctx, end) // a caller may end a stream by ending its context
 	return &callStream{ClientStream: stream, single: !desc.ServerStreams, end: end}, nil
 }
 

@@ -18,8 +18,8 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// GRPCStack is a stack on a gRPC library whose options are S at the server and C at the client. An
-// adapter describes its own part in a GRPCAdapter.
+// GRPCStack is a stack on a gRPC library whose options have the types S at the server and C at the
+// client. An adapter describes its own part in a GRPCAdapter.
 type GRPCStack[S, C any] struct{ adapter *GRPCAdapter[S, C] }
 
 // GRPCAdapter describes a stack on a gRPC library.
@@ -38,7 +38,7 @@ type GRPCAdapter[S, C any] struct {
 	Timed func(*FirstByte) []C
 	// Stopped is the error that the library's Serve returns after Stop.
 	Stopped error
-	// Handshake is the library's own limit of TLS handshakes, if it has one. It is not used.
+	// Handshake is the library's own limit of TLS handshakes, if it has one. HandshakeTimeout replaces it.
 	Handshake struct{ Name, Default string }
 }
 
@@ -106,7 +106,7 @@ func (s GRPCStack[S, C]) ConnectionFor(v scenario.Variant) (mode scenario.Connec
 	}
 }
 
-// CheckKind implements KindLimiter: other callers make unary calls.
+// CheckKind implements KindLimiter: callers other than the stack's own make only unary calls.
 func (GRPCStack[S, C]) CheckKind(v scenario.Variant, kind Kind) error {
 	return CheckCallerKind(v, kind)
 }
@@ -191,7 +191,7 @@ type grpcServer[S, C any] struct {
 	plan    GRPCPlan[S, C]
 	library GRPCLibrary // made by Listen
 
-	ctx    context.Context // of handshakes
+	ctx    context.Context // ends the handshakes
 	cancel context.CancelFunc
 
 	methods  Methods             // reports registration errors, at which libraries panic or exit
@@ -229,7 +229,7 @@ func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr
 	return s.listener.Addr(), nil
 }
 
-// RegisterHealthAndReflection adds reflection, and health checks that report the services so far as up.
+// RegisterHealthAndReflection adds reflection, and health checks that report all services as up.
 func RegisterHealthAndReflection(server reflection.GRPCServer) {
 	up := health.NewServer()
 	for name := range server.GetServiceInfo() {

@@ -28,7 +28,7 @@ type HTTPAdapter struct {
 	Info Info
 	// Plan reads a variant's options, except the options of TLS.
 	Plan func(*scenario.Options) HTTPPlan
-	// Refuses holds the errors of the kinds of call that the stack cannot carry.
+	// Refuses holds an error for each kind of call that the stack cannot carry.
 	Refuses map[Kind]error
 }
 
@@ -39,10 +39,10 @@ type HTTPPlan struct {
 	Handler func(*Methods) (http.Handler, error)
 	// Client makes a client that turns calls into requests.
 	Client func(*HTTPClient) Client
-	// Settings are the settings that package httpwire does not know.
+	// Settings are the settings that package httpwire does not list.
 	Settings []tuning.Setting
 
-	name     string // of the stack, in errors
+	name     string // the stack's name, in errors
 	security Security
 }
 

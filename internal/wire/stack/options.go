@@ -72,7 +72,7 @@ func (i Info) hasTLS() bool {
 	return slices.ContainsFunc(i.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
 }
 
-// SecurityOf returns the values of the TLS options, which have no effect without TLS: an error.
+// SecurityOf reads the TLS options. Setting one without TLS is an error: it has no effect.
 func SecurityOf(o *scenario.Options) Security {
 	s := Security{On: o.On(tlsKey), Handshakes: scenario.Value[int](o, admissionKey)}
 	for _, key := range []string{certificateKey, groupKey, admissionKey} {
@@ -106,7 +106,7 @@ type Listener struct {
 	RootPEM []byte      // the root certificate that clients must trust
 }
 
-// Listen binds an address. The listener does the handshakes if they are bounded, else the caller.
+// Listen binds an address. If handshakes are bounded the listener does them, otherwise the caller.
 func (s Security) Listen(ctx context.Context, address string, protocols ...string) (l Listener, err error) {
 	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
 		return l, err
@@ -120,7 +120,7 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 	return l, nil
 }
 
-// Secure returns the variant with TLS on. If s has no TLS, that variant fails its check, so that a
+// Secure returns the variant with TLS on. If s has no TLS, the variant's check fails, so that a
 // user who asks for TLS never gets cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
 	if _, set := v.Get(tlsKey); set || IsSecure(s, v) {
@@ -138,7 +138,7 @@ func IsSecure(s Stack, v scenario.Variant) bool {
 }
 
 const (
-	// CallerKey is the option that says who calls.
+	// CallerKey is the option that chooses the calling program.
 	CallerKey = "caller"
 	// preparedCaller is wirelab's engine for services of the user's own.
 	preparedCaller = "load"
@@ -149,7 +149,7 @@ type RequestMaker interface {
 	UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error)
 }
 
-// CallerOption returns the option of a stack whose calls other programs can make; own: by itself.
+// CallerOption returns the option that chooses the calling program; own is the stack's client.
 func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	values := []string{own, preparedCaller}
 	for _, c := range foreign.Generators {
@@ -159,7 +159,7 @@ func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	}
 	return scenario.Option{
 		Key: CallerKey, Values: values, Default: own, Role: scenario.CallerRole,
-		Help: own + ": the stack's own client; load: the engine of `wirelab load`, whose requests were encoded before; else a program of others that calls in its place, which `run --yardstick` prepares; these call in cleartext",
+		Help: own + ": the stack's own client; load: the engine of `wirelab load`, which encodes requests ahead; otherwise a foreign program, which `run --yardstick` prepares; load and foreign programs call in cleartext",
 	}
 }
 
@@ -183,7 +183,7 @@ func ForeignClient(v scenario.Variant) (generator.Generator, bool) {
 	return foreign.Generators.Find(callerOf(v))
 }
 
-// CheckCallerKind returns an error for calls that only a variant's own client could make.
+// CheckCallerKind returns an error for calls that only the variant's own client can make.
 func CheckCallerKind(v scenario.Variant, kind Kind) error {
 	if caller := callerOf(v); caller != "" && kind != Unary {
 		return fmt.Errorf("%s=%s: %s makes unary calls only, no %s: %w", CallerKey, caller, caller, kind, ErrUnsupported)
@@ -191,7 +191,7 @@ func CheckCallerKind(v scenario.Variant, kind Kind) error {
 	return nil
 }
 
-// CheckCallerSecurity fails the options if they ask for TLS that only the own client has.
+// CheckCallerSecurity fails the options if another caller is combined with TLS.
 func CheckCallerSecurity(v scenario.Variant, o *scenario.Options, security Security) {
 	if caller := callerOf(v); caller != "" && security.On {
 		o.Fail(fmt.Errorf("%s=%s: %s calls in cleartext; leave tls out", CallerKey, caller, caller))

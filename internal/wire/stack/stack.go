@@ -1,10 +1,10 @@
 // Package stack defines the interface between a service and the wire that carries its calls, and
 // holds what several stacks share.
 //
-// A service is an ordinary generated gRPC service. A stack's server is the grpc.ServiceRegistrar
-// that it is registered with; its client is the grpc.ClientConnInterface of the generated stubs.
-// A workload is therefore written once and runs over every stack. Two measured cells differ only
-// by what their variants' names say.
+// A service is an ordinary generated gRPC service. A stack's server is a grpc.ServiceRegistrar;
+// its client is the grpc.ClientConnInterface of the generated stubs. A workload is therefore
+// written once and runs over every stack. Two measured cells differ only by what their variants'
+// names say.
 //
 //  1. A Variant (the stack's name and its options) is checked against the stack's Info.
 //  2. NewServer and NewClient turn the variant into the two ends.
@@ -32,8 +32,8 @@ import (
 	"wirelab.dev/internal/wire/secure"
 )
 
-// ErrUnsupported marks what a wire cannot carry, and what this program or machine lacks
-// for a stack. An error that wraps it says what is missing, and what has it.
+// ErrUnsupported marks a thing that a wire cannot carry, or that this program or machine lacks for
+// a stack. An error that wraps it says what is missing, and which stacks have it.
 var ErrUnsupported error = unsupported.Error("not supported")
 
 // MaxMessageBytes is the largest message that any stack takes, at both ends. It is one figure
@@ -56,13 +56,13 @@ type Stack interface {
 type Info struct {
 	Name    string            // the word before the colon of a variant
 	Summary string            // one line: what goes over the wire
-	Options []scenario.Option // what a variant may set
+	Options []scenario.Option // the options that a variant may set
 	// Connection is the stack's usual connection mode, as in the published studies.
 	Connection scenario.Connection
-	// Protocol names the protocol, as in "HTTP/2", for records from before connections
-	// reported what they negotiated. A new stack leaves it empty.
+	// Protocol names the protocol, as in "HTTP/2", for old records, made before connections
+	// reported their protocol. A new stack leaves it empty.
 	Protocol string
-	// QUIC supports every conn.Lifecycle. A wire on TCP can resume only with TLS.
+	// QUIC: the wire supports every conn.Lifecycle. A wire on TCP resumes only with TLS.
 	QUIC bool
 }
 
@@ -113,7 +113,7 @@ type Client interface {
 	io.Closer
 }
 
-// TrafficReporter is an optional interface of a Client whose own count of traffic replaces the Dialer's.
+// TrafficReporter is an optional interface of a Client that counts its traffic itself.
 type TrafficReporter interface {
 	// Traffic returns the traffic of all connections so far, also of closed ones.
 	Traffic() (traffic conn.Traffic, known bool)
@@ -260,7 +260,7 @@ func (s Security) settings(t Target) []tuning.Setting {
 		all = append(all, tuning.Setting{Side: tuning.Server, Name: "handshakes in progress", Value: strconv.Itoa(s.Handshakes), Default: "no bound", Why: "the variant's option handshakes"})
 	}
 	if t.Lifecycle == conn.Resumed || t.Lifecycle == conn.Early {
-		all = append(all, tuning.Setting{Side: tuning.Client, Name: "tls.Config.ClientSessionCache", Value: "one session, had before the first call", Default: "none", Why: "the connection mode resumes"})
+		all = append(all, tuning.Setting{Side: tuning.Client, Name: "tls.Config.ClientSessionCache", Value: "one session, from before the first call", Default: "none", Why: "the connection mode resumes"})
 	}
 	return append(all, t.Trust.Settings()...)
 }
@@ -276,7 +276,7 @@ func MessageLimit(bytes int) []tuning.Setting {
 // WhyOption is the reason of a setting that an option of the variant changes.
 func WhyOption(key string) string { return "the variant's option " + key }
 
-// Configured says whether TLS is used, which is all that the list of httpwire's settings needs.
+// Configured says whether TLS is used: the list of httpwire's settings needs no more.
 func (s Security) Configured() *tls.Config {
 	if !s.On {
 		return nil

@@ -21,7 +21,7 @@ func Fail(code codes.Code, cause error) error {
 	return &CallError{status: status.New(code, cause.Error()), cause: cause}
 }
 
-// FailContext is Fail for a call whose context may have ended: then the code follows from that.
+// FailContext is Fail, except that a call's ended context determines the code.
 func FailContext(ctx context.Context, cause error) error {
 	ended := ctx.Err()
 	_, limited := ctx.Deadline()
@@ -82,7 +82,7 @@ func HTTPStatus(code codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// CodeOfHTTP returns the code of a failed call whose HTTP status is all that is known.
+// CodeOfHTTP returns the code of a failed call if only its HTTP status is known.
 func CodeOfHTTP(httpStatus int) codes.Code {
 	switch httpStatus {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:

@@ -57,22 +57,22 @@ const (
 	smallLimit = "smallobject"
 	control    = "cc"
 
-	sized = "sized" // of client
+	sized = "sized" // a value of client
 	naive = scenario.NaiveClient
 
-	fresh  = "fresh" // of messages
+	fresh  = "fresh" // a value of messages
 	pooled = "pooled"
 )
 
 // Common lists the options that every stack takes. The adapters never see them.
 func Common() []scenario.Option {
 	return []scenario.Option{
-		{Key: inFlight, Parse: scenario.Count, Help: "N: calls in flight at most, held back by a semaphore in the client, as in inflight=50"},
-		{Key: connection, Parse: scenario.Parser(scenario.ParseConnection), Help: "MODE: how clients come by connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; wins over what is asked for beside it"},
-		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: keeps clear of the machine's limits, as with sources spread over 127.0.0.0/8; naive: gives them no thought"},
-		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: who receives a stream receives every message into the same one, in the workloads that can; codecs with vtprotobuf then use its memory again"},
+		{Key: inFlight, Parse: scenario.Count, Help: "N: the most calls in flight; further ones wait for a semaphore in the client; as in inflight=50"},
+		{Key: connection, Parse: scenario.Parser(scenario.ParseConnection), Help: "MODE: how clients get connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; overrides the connection mode of the run"},
+		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: avoids the machine's limits, for instance with sources spread over 127.0.0.0/8; naive: ignores them"},
+		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: a stream's receiver receives every message into the same one, if the workload allows it; codecs with vtprotobuf then reuse its memory"},
 		{Key: collector, Parse: parseCollector, Help: "N: growth of the heap in percent until the garbage collector runs, at both ends, in place of 100; off: it runs only when memory gets short"},
-		{Key: smallLimit, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "up to which size Go's allocator takes an object for a small one; another one than 32KiB takes both ends rebuilt with another runtime, which takes a clone of wirelab, its Go toolchain and some minutes, once"},
+		{Key: smallLimit, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "the size up to which Go's allocator treats an object as small; sizes other than 32KiB need both ends built with a changed runtime, once: that needs a clone of wirelab, its Go toolchain and some minutes"},
 		{Key: control, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC has its library's, which is reno"},
 	}
 }
@@ -164,7 +164,7 @@ func parseCollector(text string) (any, error) {
 	return scenario.Count(text)
 }
 
-// SmallObject returns the bytes of Go's small objects for a variant's workers; 0: the default.
+// SmallObject returns the largest small object of Go in a variant's workers; 0: the default.
 func SmallObject(v scenario.Variant) int {
 	return map[string]int{"16KiB": 16 << 10, "64KiB": 64 << 10}[readCommon(v).Text(smallLimit)]
 }
@@ -229,7 +229,7 @@ func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	case limit > 0:
 		return refuse("has no in-flight limit: leave out inflight=%d", limit)
 	case p.Profile != "", len(p.Probes) > 0:
-		return refuse("cannot be seen into: leave out `profile` and `probes`")
+		return refuse("cannot be profiled or probed: leave out `profile` and `probes`")
 	case mode.Mode.PerRequest():
 		return refuse("keeps its connections, and the mode is %s: use shared, per-worker or a pool", mode)
 	}
@@ -237,9 +237,9 @@ func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	for _, clients := range p.Clients {
 		switch connections := mode.Want(clients); {
 		case oneEach && connections != clients:
-			return refuse("has one caller on each connection of HTTP/1.1: %d clients want as many connections, not %d", clients, connections)
+			return refuse("has one caller per connection over HTTP/1.1: %d clients need as many connections, not %d", clients, connections)
 		case clients%connections != 0:
-			return refuse("has as many callers on each connection: %d clients cannot share %d connections evenly", clients, connections)
+			return refuse("puts the same number of callers on each connection: %d clients cannot share %d connections evenly", clients, connections)
 		}
 	}
 	return nil

@@ -92,7 +92,7 @@ func TestLoadsOfOtherProgramsAreChecked(t *testing.T) {
 		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Profile = scenario.Allocations }), "leave out `profile` and `probes`"},
 		{"grpc:caller=ghz,conn=pool:3", closed(nil), "4 clients cannot share 3 connections"},
 		{"h1:caller=wrk", closed(nil), ""},
-		{"h1:caller=h2load,conn=pool:2", closed(nil), "4 clients want as many connections, not 2"},
+		{"h1:caller=h2load,conn=pool:2", closed(nil), "4 clients need as many connections, not 2"},
 		{"h2:caller=h2load,conn=pool:2", closed(nil), ""},
 		{"h1:caller=load,conn=pool:2,inflight=3", closed(func(p *scenario.Part) { p.Load = scenario.Load{Model: scenario.Open, Rate: 1} }), ""},
 	} {

@@ -15,7 +15,7 @@ import (
 const (
 	serverBy = "server"
 	bothBy   = "peer"
-	own      = "go" // wirelab's own worker, where a peer could be
+	own      = "go" // wirelab's own worker, in the place of a peer
 )
 
 // commonOf returns the options that a stack's adapter never sees: those of every stack, the choice
@@ -27,7 +27,7 @@ func commonOf(stack string) []scenario.Option {
 		ends peer.End
 		help string
 	}{
-		{serverBy, peer.Server, "who serves: go is wirelab's own server, the others are peers in other languages, by their usual libraries (wirelab peers list), built when they are first asked for"},
+		{serverBy, peer.Server, "the server: go is wirelab's own, the others are peers in other languages, with their usual libraries (wirelab peers list), built at first use"},
 		{client, peer.Client, "; or a peer in another language, which then calls and measures"},
 		{bothBy, peer.Both, "the same peer at both ends"},
 	}
@@ -104,7 +104,7 @@ func has(wire peer.Wire, key string, end peer.End) bool {
 	return slices.ContainsFunc(wire.Options, func(o peer.Option) bool { return o.Key == key && o.End&end != 0 })
 }
 
-// Options that a server does not know, and options that choose the peer of an end.
+// Options that a server ignores, and options that choose the peer of an end.
 var (
 	ofClients = []string{inFlight, connection, messages, stack.CallerKey}
 	ofEnds    = []string{serverBy, client, bothBy}
@@ -115,7 +115,7 @@ func checkPeer(v scenario.Variant) error {
 	_, server := v.Get(serverBy)
 	_, caller := v.Get(client)
 	if _, both := v.Get(bothBy); both && (server || caller) {
-		return fmt.Errorf("variant %s: %s= says both ends: leave out %s= and %s=", v, bothBy, serverBy, client)
+		return fmt.Errorf("variant %s: %s= sets both ends: leave out %s= and %s=", v, bothBy, serverBy, client)
 	}
 	servedBy, foreignServer := ServerPeer(v)
 	calledBy, foreignClient := ClientPeer(v)
@@ -182,7 +182,7 @@ func checkPeersPart(v scenario.Variant, part scenario.Part) error {
 		}
 		for _, size := range part.Sizes {
 			if size.Request != size.Response {
-				return refuse("has answers of as many bytes as came, and the size is %s", size)
+				return refuse("answers with as many bytes as the request has, and the size is %s", size)
 			}
 		}
 		if end.is == peer.Server {

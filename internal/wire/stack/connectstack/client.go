@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-const name = "connect" // of both stacks, in errors
+const name = "connect" // the name of both stacks, in errors
 
 type client struct {
 	*stack.HTTPClient
@@ -44,7 +44,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		stack.PutMetadata(request.Header(), "", md, nil)
 	}
-	met := new(error) // of the request
+	met := new(error) // the error of the request
 	calling := context.WithValue(ctx, errorKey{}, met)
 	var info connect.CallInfo
 	if len(options) > 0 {
@@ -76,12 +76,12 @@ func report(options []grpc.CallOption, answer interface {
 		func() metadata.MD { return stack.MetadataIn(answer.ResponseTrailer(), "", nil) })
 }
 
-// requester sends connect-go's requests. It corrects two things.
+// requester sends connect-go's requests, and corrects two of its faults.
 //
-// When reading an answer fails, connect-go closes the request body normally, and that end may be
+// If reading an answer fails, connect-go closes the request body normally, and that end may be
 // sent before the stream's reset: the server would take a cancelled call for a complete one. So
-// the body fails instead. If the context of a unary call has ended, connect-go returns only the
-// context's error. So the request's error is kept beside it.
+// requester makes the body fail. If the context of a unary call has ended, connect-go returns only
+// the context's error. So requester also keeps the request's error.
 type requester struct{ wire *stack.HTTPClient }
 
 func (r requester) Do(request *http.Request) (*http.Response, error) {
@@ -97,7 +97,7 @@ func (r requester) Do(request *http.Request) (*http.Response, error) {
 
 type errorKey struct{}
 
-// cancelableBody is a body of unknown length. HTTP/2 and HTTP/3 reset the stream of one that fails.
+// cancelableBody is a body of unknown length. If it fails, HTTP/2 and HTTP/3 reset the stream.
 type cancelableBody struct {
 	io.ReadCloser
 	ctx context.Context
@@ -172,7 +172,7 @@ func (s *clientStream) RecvMsg(message any) error {
 	case err == nil: // the only answer, which is valid when the call has ended with OK
 		err = s.conn.Receive(&emptypb.Empty{})
 		if err == nil {
-			return status.Error(codes.Internal, "connect: a second answer to a call that has one answer")
+			return status.Error(codes.Internal, "connect: the call got a second answer, but allows only one")
 		}
 		if errors.Is(err, io.EOF) {
 			return nil

@@ -18,12 +18,12 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// envelope carries a unary message through connect-go, which allocates what it receives and so
+// envelope carries a unary message through connect-go, which allocates received messages and so
 // needs one concrete type. It holds an outgoing message, or the bytes of an incoming one.
 type envelope struct {
 	message any
 	raw     []byte
-	form    codec // of raw
+	form    codec // the codec of raw
 }
 
 func (e *envelope) open(message any) error { return e.form.decode(e.raw, message) }
@@ -123,8 +123,8 @@ func answered(failed *connect.Error) error {
 	return stack.WithCause(status.ErrorProto(said), failed)
 }
 
-// lostPeer reports whether an error came from a broken connection. connect-go reports a cut answer
-// as an invalid one, and a failed write as cancelled, which is right only on a server.
+// lostPeer reports whether an error came from a broken connection. connect-go reports a truncated
+// answer as invalid, and a failed write as cancelled; the latter is right only on a server.
 func lostPeer(failed *connect.Error) bool {
 	cause := failed.Unwrap()
 	return errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ECONNRESET)

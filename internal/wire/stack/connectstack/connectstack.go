@@ -1,6 +1,6 @@
-// Package connectstack is two stacks on connect-go: `connect`, the Connect protocol over
-// HTTP/2, and `grpc-h3`, the gRPC protocol over HTTP/3. They differ in one option of
-// connect-go's client and in the version of HTTP (package httpwire).
+// Package connectstack holds two stacks on connect-go: `connect`, the Connect protocol over
+// HTTP/2, and `grpc-h3`, the gRPC protocol over HTTP/3. They differ in one option of connect-go's
+// client and in the version of HTTP (package httpwire).
 //
 // connect-go is written for generated code that knows every message's type. These stacks carry
 // any registered service: a unary message passes through connect-go in an envelope (codec.go), a
@@ -25,7 +25,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// Stack is one of the two.
+// Stack is one of the two stacks.
 type Stack struct{ stack.HTTPStack }
 
 // The stacks.
@@ -55,7 +55,7 @@ func newStack(version httpwire.Version, info stack.Info, protocol ...connect.Cli
 	}})}
 }
 
-// settings lists what is not connect-go's default at both ends, with its options.
+// settings lists the settings of both ends that are not connect-go's default, with its options.
 func settings(protocol ...connect.ClientOption) (ends tuning.Ends[connect.HandlerOption, connect.ClientOption]) {
 	const envelope = "connect-go is written for generated code; here one handler carries any message"
 	add := func(name string, s tuning.Setting, apply connect.Option) {

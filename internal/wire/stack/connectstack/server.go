@@ -78,7 +78,7 @@ func serveStream(method *stack.Method) func(context.Context, *connect.BidiStream
 	}
 }
 
-// streamCall is a stream of any kind at the server, as grpc.SetHeader and its like see it.
+// streamCall is a stream of any kind at the server, for grpc.SetHeader and similar functions.
 type streamCall struct {
 	stack.ServerCall
 	conn   connect.StreamingHandlerConn
@@ -100,7 +100,7 @@ func (c *streamCall) SendHeader(md metadata.MD) error {
 	return c.broken(c.conn.Send(nil))
 }
 
-// broken returns the status of a call whose client broke the protocol, or went away: then ctx ends.
+// broken returns the status of a call whose client broke the protocol, or left: then ctx ends.
 func (c *streamCall) broken(err error) error {
 	if err == nil {
 		return nil

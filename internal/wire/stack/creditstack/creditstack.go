@@ -28,15 +28,15 @@ type adapter struct {
 	stack.GRPCStack[creditrpc.ServerOption, creditrpc.ClientOption]
 }
 
-// Stack is creditrpc. It is made for few connections and many callers.
+// Stack is creditrpc, which is made for few connections and many callers.
 var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[creditrpc.ServerOption, creditrpc.ClientOption]{
 	Info: stack.Info{
 		Name: "creditrpc", Summary: "wirelab's own framed RPC: protobuf over TCP, senders wait for the receiver's credit",
 		Options: []scenario.Option{
-			{Key: windowKey, Parse: scenario.BytesUpTo(1 << 30), Help: "SIZE: what a client may have sent on a connection that the server has not taken in, in place of 2 MiB"},
-			{Key: callsKey, Parse: scenario.Count, Help: "N: calls that a client may have under way on a connection, in place of 1,024; more wait at the client, in the order of asking"},
+			{Key: windowKey, Parse: scenario.BytesUpTo(1 << 30), Help: "SIZE: bytes that a client may have sent on a connection before the server has read them, in place of 2 MiB"},
+			{Key: callsKey, Parse: scenario.Count, Help: "N: calls that a client may have in progress on a connection, in place of 1,024; further ones wait at the client, first come, first served"},
 			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "on: long bytes fields of requests point into the receive buffer until the handler returns"},
-			{Key: spinKey, Parse: scenario.Parser(time.ParseDuration), Help: "TIME: how long both ends look for something to read before their threads sleep, as in 100us; it burns CPUs, for few callers"},
+			{Key: spinKey, Parse: scenario.Parser(time.ParseDuration), Help: "TIME: how long both ends poll for data before their threads sleep, as in 100us; it keeps CPUs busy, so use it with few callers"},
 		},
 	},
 	Protocol: creditrpc.ALPN, Stopped: creditrpc.ErrServerStopped,
@@ -98,7 +98,7 @@ type (
 	clientOption = tuning.Option[creditrpc.ClientOption]
 )
 
-// tuned lists what is not creditrpc's default at both ends, with its options.
+// tuned lists the settings of both ends that are not creditrpc's default, with its options.
 func tuned(o *scenario.Options) (ends tuning.Ends[creditrpc.ServerOption, creditrpc.ClientOption]) {
 	server := func(name, value, library, key string, option creditrpc.ServerOption) {
 		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: name, Value: value, Default: library, Why: stack.WhyOption(key)}, option)

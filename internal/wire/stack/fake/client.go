@@ -26,7 +26,7 @@ type client struct {
 	closed   chan struct{}
 
 	placeMu sync.Mutex
-	places  []int64 // when each is free; nil: any number of calls at a time
+	places  []int64 // when each place is free; nil: any number of calls at a time
 	next    int
 	closing sync.Once
 }
@@ -44,7 +44,7 @@ func newClient(s script, dialer *conn.Dialer) *client {
 	return c
 }
 
-// open opens the connections that are kept. If none is, it checks that there is a server.
+// open opens the connections that are kept. If it keeps none, it checks that a server listens.
 func (c *client) open(ctx context.Context, target stack.Target) error {
 	c.dialer.UsedProtocol("fake")
 	if target.Lifecycle != conn.Kept {
@@ -121,8 +121,8 @@ func (c *client) perform(ctx context.Context, method string, args, reply any) er
 	return err
 }
 
-// due returns when the call that begins now may be answered: not before a place is free, if the
-// script limits the calls at a time.
+// due returns when the call that begins now may be answered. If the script limits the calls at a
+// time, that is not before a place is free.
 func (c *client) due() int64 {
 	if c.places == nil {
 		return c.script.due(clock.Now())
@@ -213,7 +213,7 @@ func (t *timekeeper) run() {
 
 // await waits until the instant. It returns false if stop comes first.
 func (t *timekeeper) await(instant int64) bool {
-	const end = 2 * time.Millisecond // of a long wait: it cannot be interrupted
+	const end = 2 * time.Millisecond // the last part of a long wait cannot be interrupted
 	if long := time.Duration(instant-clock.Now()) - end; long > 0 {
 		timer := time.NewTimer(long)
 		defer timer.Stop()

@@ -1,11 +1,11 @@
-// Package fake is the stack `fake`. It has no wire: the client answers calls itself, as a script
-// says. It is the known truth that tests hold wirelab against: a trial must find the delay, stall
-// or fault that the variant sets. With an empty script a call costs next to nothing, so that a
-// trial measures wirelab itself.
+// Package fake is the stack `fake`. It has no wire: the client answers calls itself, by a script.
+// Tests compare wirelab with this known truth: a trial must find the delay, stall or fault that
+// the variant sets. With an empty script a call costs next to nothing, so that a trial measures
+// wirelab itself.
 //
 //  1. The variant's options are a script.
 //  2. The client answers each call in its own process, with the request as the response,
-//     after what the script does to it.
+//     after the delay or fault of the script.
 //  3. The server only accepts the connections that clients open and never use, so that
 //     worker processes, addresses, connection modes and counts work as with any stack.
 //
@@ -92,7 +92,7 @@ var options = []scenario.Option{
 	{Key: "corrupt-every", Parse: scenario.Count, Help: "N: each Nth answer is wrong by one bit"},
 }
 
-// script says what happens to calls. The zero value answers them at once.
+// script says how calls are delayed and fail. The zero value answers them at once.
 type script struct {
 	delay         time.Duration
 	parallel      int64
@@ -138,15 +138,15 @@ func (s script) due(now int64) int64 {
 
 func (s script) waits() bool { return s.delay > 0 || s.stall > 0 }
 
-// The following report what happens to the call of a number, counted from 1.
+// The following report the effects of the script on the call with a number, counted from 1.
 
 func (s script) hangs(number int64) bool    { return s.hangAfter > 0 && number > s.hangAfter }
 func (s script) fails(number int64) bool    { return s.failEvery > 0 && number%s.failEvery == 0 }
 func (s script) corrupts(number int64) bool { return s.corruptEvery > 0 && number%s.corruptEvery == 0 }
 
-// answer copies the request's struct to the response: the two share what their fields point to.
-// That takes some 20 ns, and proto.Merge hundreds. It is safe: of a generated struct's internal
-// fields only the pointer to the message's description matters, which is the same for both.
+// answer copies the request's struct to the response: the two share the values behind pointers. It
+// takes some 20 ns, proto.Merge hundreds. It is safe: the only internal field of a generated
+// struct that matters points to the message's description, which is the same for both.
 func answer(method string, args, reply any) error {
 	if reflect.TypeOf(args) != reflect.TypeOf(reply) {
 		return status.Errorf(codes.Unimplemented, "fake: it answers with the request, but the response of %s has another type", method)

@@ -1,5 +1,5 @@
 // Package faststack is the stack `fastgrpc`: the library wirelab.dev/rpc/fastgrpc at one end or
-// at both, over HTTP/2, with or without TLS. It runs on its defaults, but for the message limit.
+// both, over HTTP/2, with or without TLS. It runs on its defaults except for the message limit.
 //
 // The wire is gRPC's own, so that either end may be grpc-go instead. This separates the cost of
 // one end from the cost of its peer. The package must not know how the other library is used: it
@@ -33,7 +33,7 @@ var _ stack.SettingsReporter = Stack{}
 
 // The options and their values.
 const (
-	endsKey    = "ends" // that are fastgrpc
+	endsKey    = "ends" // which ends are fastgrpc
 	both       = "both"
 	clientOnly = "client"
 	serverOnly = "server"
@@ -95,8 +95,8 @@ func has(end string, v scenario.Variant) bool {
 	return !set || ends == both || ends == end
 }
 
-// others returns the other stack's variant for the end that is not fastgrpc: the options on which
-// both ends must agree, and its codec closest to the library's.
+// others returns the other stack's variant for the end that is not fastgrpc. It has the options
+// that both ends must share, and the codec closest to fastgrpc's.
 func (s Stack) others(v scenario.Variant) scenario.Variant {
 	own := scenario.Variant{Stack: s.other.Info().Name}
 	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
@@ -130,10 +130,10 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 	return s.own.NewClient(ctx, v, target)
 }
 
-// The library writes and reads past what has only the first bytes to see.
+// The library skips this wrapper, which needs to see only a connection's first bytes.
 var _ fastgrpc.Transparent = (*conn.CleartextConn)(nil)
 
-// Settings lists what is not the default of fastgrpc, and of grpc-go where it is the other end.
+// Settings lists the settings that differ from fastgrpc's defaults, or from grpc-go's at its end.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
 	all, err := s.own.Settings(v, t)
 	if err != nil || has(serverOnly, v) && has(clientOnly, v) {
@@ -141,7 +141,7 @@ func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, e
 	}
 	tuned, ok := s.other.(stack.SettingsReporter)
 	if !ok {
-		return nil, fmt.Errorf("the stack %s does not tell its settings", s.other.Info().Name)
+		return nil, fmt.Errorf("the stack %s does not report its settings", s.other.Info().Name)
 	}
 	others, err := tuned.Settings(s.others(v), t)
 	if err != nil {
@@ -158,7 +158,7 @@ type (
 	clientOption = tuning.Option[fastgrpc.ClientOption]
 )
 
-// tuned lists what is not fastgrpc's default at both ends, with its options.
+// tuned lists the settings of both ends that are not fastgrpc's default, with its options.
 func tuned(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
 	limit := func(library string, server serverOption, name string, client grpc.CallOption) {
 		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: stack.WhyLimit},

@@ -27,7 +27,7 @@ type caddy struct {
 	stack.Methods
 	home    string    // Caddy's directory; empty until Listen
 	process *exec.Cmd // nil until Listen
-	output  tail      // of the process
+	output  tail      // the end of the process's output
 	maker   http.Server
 	making  sync.WaitGroup
 	closing atomic.Bool
@@ -36,7 +36,7 @@ type caddy struct {
 
 var _ stack.ExternalServer = (*caddy)(nil)
 
-// Caddy is the program that is measured.
+// Caddy is the program to measure.
 var Caddy = generator.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
 
 // caddyfile is Caddy's configuration. Caddy inherits its listening socket as descriptor
@@ -58,7 +58,7 @@ http:// {
 }
 `
 
-// caddySettings lists what caddyfile changes of Caddy's defaults.
+// caddySettings lists the settings of caddyfile that differ from Caddy's defaults.
 var caddySettings = []tuning.Setting{
 	{Side: tuning.Server, Name: "admin", Value: "off", Default: "localhost:2019", Why: "several servers may run at a time, and none is reconfigured"},
 	{Side: tuning.Server, Name: "auto_https", Value: "off", Default: "on", Why: "this stack is cleartext"},
@@ -184,7 +184,7 @@ func (c *caddy) Close() error {
 	}
 	err := c.maker.Close()
 	c.making.Wait()
-	return errors.Join(err, os.RemoveAll(c.home)) // which does nothing for an empty path
+	return errors.Join(err, os.RemoveAll(c.home)) // RemoveAll does nothing for an empty path
 }
 
 // tail keeps the last KiB of a process's output. Any goroutine may use it.

@@ -98,8 +98,8 @@ type download struct {
 	method string
 	body   io.ReadCloser // nil before the answer
 	from   *bufio.Reader
-	data   []byte // of the last message
-	err    error  // how the stream ended
+	data   []byte // the last message's bytes
+	err    error  // the reason of the stream's end
 }
 
 var _ grpc.ClientStream = (*download)(nil)

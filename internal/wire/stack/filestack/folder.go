@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// The limits of what clients can make a folder hold.
+	// The limits of a folder that clients fill.
 	maxFiles        = 16
 	maxFileBytes    = 1 << 30
 	maxRequestBytes = 120 // must fit into a file's name
@@ -38,7 +38,7 @@ type folder struct {
 	path    string
 	methods *stack.Methods
 
-	mu    sync.Mutex // of making files
+	mu    sync.Mutex // held while a file is made
 	files int
 }
 
@@ -81,7 +81,7 @@ func (f *folder) find(ctx context.Context, url string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, err := os.Stat(path); err == nil {
-		return path, nil // made meanwhile
+		return path, nil // another call has made it
 	}
 	if f.files == maxFiles {
 		return "", status.Errorf(codes.ResourceExhausted, "file: the limit of %d different requests is reached", maxFiles)

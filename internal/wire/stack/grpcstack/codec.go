@@ -28,7 +28,7 @@ const (
 	// The codecs. The bytes on the wire are the same.
 	codecProto = "proto" // package proto, over grpc-go's memory pool
 	codecVT1   = "vt1"   // vtprotobuf's methods in the first codec interface
-	codecVT2   = "vt2"   // the same in the second, over the memory pool
+	codecVT2   = "vt2"   // the same methods in the second interface, over the memory pool
 
 	// HTTP/2 has no larger window (RFC 9113, section 6.9.1); every connection has its own buffers.
 	maxWindowBytes = 1<<31 - 1
@@ -38,7 +38,7 @@ const (
 func tuningOptions() []scenario.Option {
 	return []scenario.Option{
 		{Key: codecKey, Values: []string{codecProto, codecVT1, codecVT2}, Default: codecProto, Help: "proto: package proto; vt1, vt2: vtprotobuf through the first or the second codec interface, for messages that have its methods"},
-		{Key: poolKey, Values: []string{"on", "off"}, Default: "on", Help: "off: what is received lies in fresh memory, as before grpc-go 1.66"},
+		{Key: poolKey, Values: []string{"on", "off"}, Default: "on", Help: "off: received messages get fresh memory, as before grpc-go 1.66"},
 		{Key: tiersKey, Parse: parseTiers, Help: "SIZES: buffers of grpc-go's memory pool, powers of two, as in 256/4KiB/16KiB/64KiB/1MiB, in place of 256/4KiB/16KiB/32KiB/1MiB; none: no pool"},
 		{Key: windowKey, Parse: scenario.BytesUpTo(maxWindowBytes), Help: "SIZE: flow-control windows of a stream and of a connection, as in 16MiB, in place of estimated ones"},
 		{Key: buffersKey, Parse: scenario.BytesUpTo(maxBufferBytes), Help: "SIZE: buffers of reads and writes, as in 256KiB"},
@@ -157,8 +157,8 @@ type fastMessage interface {
 	Reset()
 }
 
-// empty resets a message that may have been used before. If vtprotobuf generated a pool for its
-// type, it keeps its memory: who receives into it again no longer uses its content.
+// empty resets a message that may have been used before. A type with a pool of vtprotobuf keeps
+// its memory: a caller that receives again has finished with the content.
 func empty(m fastMessage) {
 	if pooled, is := m.(interface{ ResetVT() }); is {
 		pooled.ResetVT()
@@ -185,7 +185,7 @@ func (firstCodec) Marshal(v any) ([]byte, error) {
 	return nil, notAMessage(v)
 }
 
-// Unmarshal copies what it keeps.
+// Unmarshal copies all data that the message keeps.
 func (firstCodec) Unmarshal(data []byte, v any) error {
 	switch m := v.(type) {
 	case fastMessage:
@@ -199,7 +199,7 @@ func (firstCodec) Unmarshal(data []byte, v any) error {
 
 func notAMessage(v any) error { return fmt.Errorf("%T is not a protobuf message", v) }
 
-// secondCodec is vtprotobuf over grpc-go's memory pool. Others go through the default codec.
+// secondCodec is vtprotobuf over grpc-go's memory pool. Other messages use the default codec.
 type secondCodec struct {
 	encoding.CodecV2
 	pool mem.BufferPool
@@ -228,7 +228,7 @@ func (c secondCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(data, c.pool)}, nil
 }
 
-// Unmarshal copies what it keeps, and frees the received memory.
+// Unmarshal copies all data that the message keeps, and frees the received memory.
 func (c secondCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, is := v.(fastMessage)
 	if !is {

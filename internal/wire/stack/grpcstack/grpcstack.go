@@ -86,7 +86,7 @@ type client struct {
 	reason atomic.Pointer[error]
 }
 
-// firstByte stops at the trailer too: for an answer of no more grpc-go reports nothing else.
+// firstByte stops at the trailer too: grpc-go reports only that for an answer without messages.
 type firstByte struct{ *stack.FirstByte }
 
 func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
@@ -126,7 +126,7 @@ func (c *client) lastError() error {
 	return nil
 }
 
-// await waits until the connection can carry calls, or fails, where grpc-go would try again.
+// await waits until the connection can carry calls, or fails: grpc-go would try again.
 func (c *client) await(ctx context.Context) error {
 	c.Connect()
 	for {
@@ -166,10 +166,10 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return guardedStream{stream}, nil
 }
 
-// guardedStream mends the end of a call that was refused twice. grpc-go retries a call
-// that a peer refused; if the peer refuses the second attempt before its request is
-// written, RecvMsg returns io.EOF (since v1.84), as if the call had ended well.
-// Receiving once more returns the status, and io.EOF again if the call did end well.
+// guardedStream corrects the end of a call that was refused twice. grpc-go retries a refused call.
+// If the peer refuses the second attempt before its request is written, RecvMsg returns io.EOF
+// (since v1.84), as if the call had succeeded. A second RecvMsg returns the status, or io.EOF
+// again if the call did succeed.
 type guardedStream struct{ grpc.ClientStream }
 
 func (s guardedStream) RecvMsg(m any) error {
@@ -205,5 +205,5 @@ func (w *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NetConn returns the connection below, where credentials look for TLS.
+// NetConn returns the connection below, in which credentials search for TLS.
 func (w *watchedConn) NetConn() net.Conn { return w.Conn }

@@ -26,11 +26,11 @@ import (
 
 const name = "rest-json"
 
-// mediaType is the media type of all bodies, also of errors.
+// mediaType is the media type of all bodies, including errors.
 const mediaType = "application/json"
 
 // maxBodyBytes is the largest body that is read: JSON has bytes in base64. The limit of messages
-// applies after it was decoded.
+// applies after decoding.
 const maxBodyBytes = stack.MaxMessageBytes/3*4 + 64<<10
 
 type codec struct {
@@ -74,7 +74,7 @@ func (c codec) decode(body []byte, m proto.Message, fault codes.Code) error {
 	return checkSize(m, body)
 }
 
-// checkSize applies the limit of all stacks, of encoded protobuf, to messages with longer JSON.
+// checkSize applies the limit of all stacks, on encoded protobuf, to messages with longer JSON.
 func checkSize(m proto.Message, body []byte) error {
 	if len(body) <= stack.MaxMessageBytes {
 		return nil
@@ -102,7 +102,7 @@ func unmarshalStrictly(body []byte, m proto.Message) error {
 	}
 	end := decoder.InputOffset()
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the object ends at byte %d, and more follows", end)
+		return fmt.Errorf("want one JSON object, found more after its end at byte %d", end)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func explain(err error, m proto.Message) error {
 	return err
 }
 
-// fieldNames returns the names of the fields but for those that skip reports.
+// fieldNames returns the names of the fields except those that skip reports.
 func fieldNames(m proto.Message, skip func(protoreflect.FieldDescriptor) bool) (names []string) {
 	fields := m.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -177,7 +177,7 @@ func location(r route.Route, request proto.Message) (string, error) {
 	return string(path) + "?" + query.Encode(), err
 }
 
-// escape encodes a segment of a path. Clients and servers would resolve "." and "..".
+// escape encodes a segment of a path, also "." and "..", which clients and servers would resolve.
 func escape(text string) string {
 	if text == "." || text == ".." {
 		return strings.ReplaceAll(text, ".", "%2E")
@@ -185,7 +185,7 @@ func escape(text string) string {
 	return url.PathEscape(text)
 }
 
-// fill sets the request's fields that are in the path and in the query.
+// fill sets the request's fields from the path and the query.
 func fill(r route.Route, request proto.Message, inPath func(string) string, query url.Values) error {
 	message := request.ProtoReflect()
 	for _, segment := range r.Path {
@@ -245,7 +245,7 @@ func parseInt(text string, bits int) (int64, error) {
 }
 
 // httpStatusOf returns the HTTP status of a handler's error. A readable request that breaks a rule
-// gets 422, or 409 if the rule is about what is stored (RFC 9110, 15.5.1, 15.5.10 and 15.5.21).
+// gets 422, or 409 if the rule concerns stored data (RFC 9110, 15.5.1, 15.5.10 and 15.5.21).
 func httpStatusOf(c codes.Code) int {
 	switch c {
 	case codes.InvalidArgument, codes.OutOfRange:
@@ -276,7 +276,7 @@ func problemOf(st *status.Status) problem {
 	return p
 }
 
-// status returns the status that the problem was made from, if it was made from one.
+// status returns the status from which the problem was made, if it was made from a status.
 func (p problem) status() (*status.Status, bool) {
 	number, known := code.Code_value[p.Code]
 	if !known || number == int32(codes.OK) {

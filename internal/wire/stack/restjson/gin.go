@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/base/tuning"
 )
 
-// setReleaseMode keeps Gin from printing its routes. The mode is one for the process.
+// setReleaseMode keeps Gin from printing its routes. A process has one mode.
 var setReleaseMode = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
 
 func bareGin() *gin.Engine {

@@ -1,6 +1,6 @@
-// Package restjson is the stack `rest-json`: REST as most people write it, with resources for
-// paths, JSON for bodies and HTTP's own status codes. A service says in its .proto how its
-// operations are called (package route): GET /users/{id}, POST /users.
+// Package restjson is the stack `rest-json`: REST as most people write it, with resources as
+// paths, JSON bodies and HTTP's own status codes. A service's .proto declares how its operations
+// are called (package route): GET /users/{id}, POST /users.
 //
 //  1. The client puts the request's fields into the path, the query or a JSON body
 //     (codec.go), and sends an HTTP request.
@@ -53,8 +53,8 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 		Name: name, Summary: "REST: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2",
 		Options: append([]scenario.Option{
 			{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
-			{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: the mapping of protobuf's own"},
-			{Key: routerKey, Values: []string{netHTTP, Gin}, Default: netHTTP, Help: "what finds the route of a request. std: net/http; gin: Gin, in programs built with the tag gin, as `make build` does"},
+			{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: protobuf's own mapping"},
+			{Key: routerKey, Values: []string{netHTTP, Gin}, Default: netHTTP, Help: "the router. std: net/http; gin: Gin, in programs built with the tag gin, as `make build` does"},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 	},
 	Plan:    plan,
@@ -84,7 +84,7 @@ func plan(o *scenario.Options) stack.HTTPPlan {
 		},
 		Client: func(wire *stack.HTTPClient) stack.Client { return &client{HTTPClient: wire, codec: codec} },
 		Settings: append(slices.Concat(settings, stack.MessageLimit(stack.MaxMessageBytes)), tuning.Setting{
-			Side: tuning.Both, Name: "HTTP body limit", Value: strconv.Itoa(maxBodyBytes), Default: "no limit", Why: "what the largest message takes as JSON, whose bytes are in base64",
+			Side: tuning.Both, Name: "HTTP body limit", Value: strconv.Itoa(maxBodyBytes), Default: "no limit", Why: "the largest message as JSON, with its bytes in base64",
 		}),
 	}
 }

@@ -16,8 +16,8 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// router builds a handler from the routes of the unary methods. Whichever router runs, the fields of
-// a path are in http.Request.PathValue.
+// router builds a handler from the routes of the unary methods. Every router stores the fields of
+// a path in http.Request.PathValue.
 type router func(index) (http.Handler, error)
 
 // index lists the resources of a server, one for each unary method.
@@ -46,13 +46,13 @@ func newIndex(methods []*stack.Method, c codec) (index, error) {
 
 func lineOf(r route.Route) string { return r.Verb + " " + r.Template("{", "}") }
 
-// notFound answers a request whose path is no resource.
+// notFound answers a request whose path names no resource.
 func (x index) notFound(w http.ResponseWriter, request *http.Request) {
 	lines := lists.Map(x, func(r *resource) string { return lineOf(r.route) })
 	refuse(w, http.StatusNotFound, status.Newf(codes.Unimplemented, "%s %s: no such resource; this server has %s", request.Method, request.URL.Path, strings.Join(lines, ", ")))
 }
 
-// notAllowed answers a request whose path is a resource that takes other verbs.
+// notAllowed answers a request whose path names a resource that takes other verbs.
 func notAllowed(w http.ResponseWriter, request *http.Request, verbs string) {
 	w.Header().Set("Allow", verbs)
 	refuse(w, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s does not take %s; it takes %s", request.URL.Path, request.Method, verbs))
@@ -85,7 +85,7 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if !ok {
 		return
 	}
-	unread := false // the handler never saw a request
+	unread := false // the handler has decoded no request
 	answer, err := r.method.Unary.Handler(r.method.Service, request.Context(), func(message any) error {
 		err := r.decode(request, body, message)
 		unread = err != nil

@@ -163,7 +163,7 @@ func TestRESTAsPeopleWriteIt(t *testing.T) {
 		{"malformed", request{"POST", "/users", inJSON, `{"name":`}, 400, "INVALID_ARGUMENT", "ends in the middle"},
 		{"malformed inside", request{"POST", "/users", inJSON, `{"name" "Ada"}`}, 400, "INVALID_ARGUMENT", "byte 9"},
 		{"empty", request{"POST", "/users", inJSON, ""}, 400, "INVALID_ARGUMENT", "the body is empty"},
-		{"two objects", request{"POST", "/users", inJSON, `{} {}`}, 400, "INVALID_ARGUMENT", "the object ends at byte 2"},
+		{"two objects", request{"POST", "/users", inJSON, `{} {}`}, 400, "INVALID_ARGUMENT", "want one JSON object, found more after its end at byte 2"},
 		{"a list", request{"POST", "/users", inJSON, `[]`}, 400, "INVALID_ARGUMENT", "want an object"},
 		{"unknown field", request{"POST", "/users", inJSON, `{"nam":"Ada"}`}, 400, "INVALID_ARGUMENT", "did you mean name?"},
 		{"wrong type", request{"POST", "/users", inJSON, `{"age":"old"}`}, 400, "INVALID_ARGUMENT", "age: want int32, found a JSON string"},
