@@ -116,7 +116,7 @@ func (c *client) exchange(request *http.Request, media string) (answer, error) {
 
 func (a *answer) headerMetadata() metadata.MD { return stack.MetadataIn(a.header, "", isReserved) }
 
-// trailerMetadata returns the trailer, which a stream has only at its end.
+// trailerMetadata returns the trailer. A stream has it only after its end.
 func (a *answer) trailerMetadata() metadata.MD {
 	if a.stream != nil {
 		return stack.MetadataIn(a.stream.Trailer, "", isReserved)
@@ -135,9 +135,9 @@ func check(response *http.Response, body []byte, wantMedia string) error {
 	return nil
 }
 
-// clientStream is the client's end of a stream of any kind. Sending does not wait for receiving: the
-// request is made on a goroutine, which ends when the answer has begun, with ctx, or with the client.
-// RecvMsg waits for it.
+// clientStream is the client's end of a stream of any kind. Sending does not wait for receiving: a
+// goroutine makes the request, and RecvMsg waits for it. The goroutine ends when the answer has
+// begun, with ctx, or with the client.
 type clientStream struct {
 	client  *client
 	ctx     context.Context
@@ -146,14 +146,14 @@ type clientStream struct {
 	options []grpc.CallOption
 
 	sending   *io.PipeWriter // the request's body; nil if the request is one message
-	requested bool           // that message was sent
+	requested bool           // the only message was sent
 	stop      func()         // ends the sending
 
 	begun     chan struct{} // closed when answer or err is set
 	answer    answer
 	receiving *bufio.Reader // the answer's body; nil if the answer is one message or failed
 	ended     bool          // used by the receiver
-	err       error         // how the stream ended; io.EOF for status OK
+	err       error         // reason of the stream's end; io.EOF for status OK
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -244,7 +244,7 @@ func (s *clientStream) CloseSend() error {
 	case s.sending != nil:
 		return s.sending.Close()
 	case s.requested:
-		return nil // with the whole request
+		return nil // the request's end was sent with its message
 	default:
 		s.requested = true
 		return s.abandon(errOneRequest)

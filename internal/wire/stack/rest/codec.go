@@ -26,8 +26,8 @@ type codec struct {
 	name     string
 	message  string
 	stream   string
-	status   string // of a google.rpc.Status
-	maxBytes int64  // bytes of a message, encoded
+	status   string // the media type of a google.rpc.Status
+	maxBytes int64  // limits an encoded message
 
 	encode func(proto.Message) ([]byte, error)
 	decode func([]byte, proto.Message) error
@@ -92,7 +92,7 @@ func (c *codec) marshal(message any) ([]byte, error) {
 	return encoded, nil
 }
 
-// unmarshal replaces the message. fault is the code of a failure, which differs between the ends.
+// unmarshal replaces the message. A failure gets the code fault, which differs between the ends.
 func (c *codec) unmarshal(encoded []byte, message any, fault codes.Code) error {
 	m, err := stack.ProtoMessage("rest", message)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *codec) readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, er
 	return stack.ReadBody(w, body, c.maxBytes, c.errTooLarge)
 }
 
-// A stream is a sequence of frames: a message's length in four bytes, big endian, and the message.
+// A stream is a sequence of frames: the message's length in four bytes, big endian, the message.
 const frameHeaderBytes = 4
 
 func (c *codec) frameOf(message any) ([]byte, error) {
@@ -152,8 +152,8 @@ const (
 	statusTrailer = "Grpc-Status-Details-Bin"
 )
 
-// encodeStatus never fails. If a codec refuses text that is not UTF-8, or details of a type that
-// this program does not know, the result is without them.
+// encodeStatus never fails. Codecs refuse text that is not UTF-8, and details of a type that this
+// program lacks: the result then leaves them out.
 func (c *codec) encodeStatus(st *status.Status) []byte {
 	encoded, err := c.encode(st.Proto())
 	if err != nil {
@@ -212,12 +212,12 @@ func statusIn(trailer http.Header) *status.Status {
 	return status.New(codes.Code(code), "")
 }
 
-// Metadata travels as plain header fields, so that curl -H sends it and curl -i shows it. An answer
-// that is one message has its trailer among the headers too, with this prefix: real HTTP trailers
-// would leave no Content-Length.
+// Metadata is sent as plain header fields, so that curl -H sends it and curl -i shows it. An
+// answer of one message sends its trailer in the header too, with this prefix: with real HTTP
+// trailers it could have no Content-Length.
 const trailerPrefix = "Trailer-"
 
-// timeoutHeader says how long the caller will still wait, as gRPC's header of that name does.
+// timeoutHeader holds the time that the caller will still wait, like gRPC's header of that name.
 const timeoutHeader = "Grpc-Timeout"
 
 // isReserved reports whether a header field, in canonical form, is not metadata.
@@ -249,4 +249,4 @@ func checkMetadata(md metadata.MD) error {
 	return nil
 }
 
-var errBidi = fmt.Errorf("rest: HTTP/1.1 as deployed answers after the request, not during it, so it has no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
+var errBidi = fmt.Errorf("rest: HTTP/1.1 programs answer after the request, not during it, so they have no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)

@@ -1,6 +1,6 @@
-// Package rest carries a service over HTTP the way most services on the web are written:
-// net/http at both ends, one POST per call, a path that names the operation, a body that is the
-// message. Its stacks differ only in the version of HTTP, which package httpwire carries.
+// Package rest carries a service over HTTP as most services on the web do: net/http at both ends,
+// one POST per call, a path that names the operation, the message as the body. Its stacks differ
+// only in the version of HTTP, which package httpwire carries.
 //
 //  1. The client marshals the request and POSTs it on a connection.
 //  2. The server finds the operation by its path, reads the whole body and runs the handler.
@@ -51,7 +51,7 @@ const codecKey = "codec"
 
 func options(e stack.Encryption) []scenario.Option {
 	return append([]scenario.Option{
-		{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the form of messages; a server takes all and answers in kind"},
+		{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the encoding of messages; a server accepts all of them and answers in the request's"},
 	}, stack.TLSOptions(e)...)
 }
 

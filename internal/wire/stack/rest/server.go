@@ -105,7 +105,7 @@ func serveUnary(ctx context.Context, c *call) {
 	c.reply(answer)
 }
 
-// call is one call on the server. grpc.SetHeader and its like find it in the handler's context.
+// call is one call on the server. grpc.SetHeader and similar functions find it in the context.
 type call struct {
 	stack.ServerCall
 	method *stack.Method
@@ -123,7 +123,7 @@ func (c *call) SetHeader(md metadata.MD) error {
 	return c.ServerCall.SetHeader(md)
 }
 
-// SendHeader sends the header of a stream. That of one message goes with it, for the Content-Length.
+// SendHeader sends a stream's header. A single message's is sent later, with its Content-Length.
 func (c *call) SendHeader(md metadata.MD) error {
 	if err := c.SetHeader(md); err != nil {
 		return err

@@ -54,8 +54,8 @@ func serveStream(ctx context.Context, c *call) {
 }
 
 func (s *serverStream) serveUpload() {
-	// Without full duplex net/http reads the rest of the request before it sends an answer, for which
-	// the client may be waiting. A writer that returns an error here does not do that.
+	// Without full duplex net/http reads the rest of the request before it sends an answer, which
+	// the client may be waiting for. A writer whose EnableFullDuplex fails does not do that.
 	_ = http.NewResponseController(s.w).EnableFullDuplex()
 	switch err := s.method.Stream.Handler(s.method.Service, s); {
 	case err != nil:
@@ -106,8 +106,8 @@ func (s *serverStream) RecvMsg(message any) error {
 	return s.codec.unmarshal(request, message, codes.InvalidArgument)
 }
 
-// SendMsg flushes a stream's answer. The answer to a client stream is sent when the handler returns:
-// until then a second one, which is an error, may follow.
+// SendMsg flushes a stream's answer. It keeps the answer to a client stream until the handler
+// returns: a second answer, which is an error, may follow.
 func (s *serverStream) SendMsg(message any) error {
 	if !s.method.ServerStreams() {
 		if s.answer != nil {
