@@ -21,9 +21,9 @@ import (
 type client struct {
 	*stack.Connector
 	settings settings
-	clock    *stack.FirstByte // times the only call; nil where connections are kept
+	clock    *stack.FirstByte // times the only call; nil if connections are kept
 
-	// free holds the connections that no call holds. Who receives nil opens one.
+	// free holds the connections that no call holds. A call that receives nil opens one.
 	free   chan *clientConn
 	closed chan struct{}
 
@@ -207,7 +207,7 @@ type clientConn struct {
 	interrupt func()
 	// reusable reports whether the last call was read to its end.
 	reusable bool
-	// framing is the framing of the last call; reported, the last one that the dialer was told.
+	// framing is the framing of the last call; reported is the one that the dialer counted last.
 	framing, reported string
 }
 
@@ -231,7 +231,7 @@ const (
 	protocolCalls = "tcp-calls"
 )
 
-// reportFraming tells the dialer the framing that the peer has answered in, if it changed.
+// reportFraming reports the framing of the peer's answer to the dialer, if it changed.
 func (c *clientConn) reportFraming(dialer *conn.Dialer) {
 	if c.framing != c.reported {
 		c.reported = c.framing
@@ -336,7 +336,7 @@ func (a *answer) result() error {
 	}
 }
 
-// firstByte reports the first byte that arrives. On this wire the answer comes first.
+// firstByte reports the first byte that arrives: this wire sends nothing before an answer.
 type firstByte struct {
 	net.Conn
 	clock *stack.FirstByte // nil once it has come

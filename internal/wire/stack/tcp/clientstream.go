@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// NewStream begins a stream, which holds a connection until it was read to its end or ctx ends.
+// NewStream begins a stream, which holds a connection until its end was read or ctx ends.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.settings.framing == framingPlain {
 		return nil, errPlainHas("no " + stack.KindOf(desc).String())
@@ -59,7 +59,7 @@ type clientStream struct {
 	desc    *grpc.StreamDesc
 	options callOptions
 
-	begin      []byte      // the call's head where it is not sent yet
+	begin      []byte      // the call's head, until it is sent
 	halfClosed atomic.Bool // the caller has finished sending
 
 	next    func() (event, error) // reads the server's next event
@@ -67,7 +67,7 @@ type clientStream struct {
 	peeked  *event                // an event that Header read and RecvMsg must handle
 	header  metadata.MD
 	trailer metadata.MD
-	ended   chan struct{} // closed when the server's end was seen
+	ended   chan struct{} // closed when the server's end has come
 
 	release  func() bool // stops waiting for the context's end
 	once     sync.Once
@@ -104,7 +104,7 @@ func (s *clientStream) SendMsg(m any) error {
 	return nil
 }
 
-// CloseSend never fails: RecvMsg returns the errors that it meets.
+// CloseSend never fails: RecvMsg returns its errors.
 func (s *clientStream) CloseSend() error {
 	if s.halfClosed.Load() {
 		return nil

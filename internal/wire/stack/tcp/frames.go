@@ -15,7 +15,7 @@ import (
 
 const (
 	// firstClaimBytes is the most memory allocated for an announced body before any of it has
-	// arrived. After that the buffer grows to at most growth times what has arrived.
+	// arrived. Later the buffer has at most growth times the bytes that have arrived.
 	firstClaimBytes = 256 << 10
 	growth          = 4
 )
@@ -97,13 +97,13 @@ func makeRoom(b []byte, sizeBytes int) []byte {
 	return larger
 }
 
-// bufferPool keeps the buffers of one connection between frames, each as large as the largest frame
-// it held. It is the only difference between buffers=pooled and buffers=fresh: with fresh it is nil,
-// so get returns nil and put keeps nothing. Any goroutine may use it.
+// bufferPool keeps the buffers of one connection between frames. Each has the size of the largest
+// frame that it held. With buffers=fresh it is nil, so get returns nil and put keeps nothing; that
+// is the only difference to buffers=pooled. Any goroutine may use it.
 type bufferPool chan []byte
 
-// pooledBuffers is the most buffers that a connection uses at once: the stream's window, one being
-// read, one being written and one held by the handler.
+// pooledBuffers is the most buffers that a connection uses at once: the stream's window, and one
+// each for reading, for writing and for the handler.
 const pooledBuffers = streamWindow + 3
 
 // get returns an empty buffer, which may be nil.
@@ -124,7 +124,7 @@ func (p bufferPool) put(b []byte) {
 	}
 }
 
-// event is one thing that the peer sent. Its body aliases the bytes that were given to take.
+// event is one thing that the peer sent. Its body aliases the bytes that take received.
 type event struct {
 	kind eventKind
 	body []byte
@@ -142,7 +142,7 @@ const (
 	end
 )
 
-// stage says what a parser's next bytes are.
+// stage names the bytes that a parser expects next.
 type stage uint8
 
 const (
@@ -163,7 +163,7 @@ type parser struct {
 	limit  int // the largest message
 	stage  stage
 	length int
-	kind   eventKind // of the frame whose body is next
+	kind   eventKind // kind of the frame whose body is next
 	opened bool      // this call's head was read
 }
 
@@ -172,8 +172,8 @@ func newServerParser() parser { return parser{server: true, limit: stack.MaxMess
 // expect prepares for the answer to a plain call (atStart), or to one with a preamble (atFrame).
 func (p *parser) expect(first stage, limit int) { *p = parser{stage: first, limit: limit} }
 
-// want returns the size of the input that the parser needs next, and whether it is a frame's body, of
-// the length that the peer has announced.
+// want returns the size of the next input, and whether that is a frame's body, whose length the
+// peer has announced.
 func (p *parser) want() (sizeBytes int, isBody bool) {
 	switch p.stage {
 	case atStart:
@@ -264,11 +264,11 @@ func (p *parser) setLength(length uint32, limit int) error {
 // in the middle of a frame for one to two intervals.
 const stallInterval = 15 * time.Second
 
-// peerWait records that a goroutine waits for its peer, so that a periodic check finds waits that
-// last too long: those whose number it finds twice in a row. A wait costs two atomic stores; a
-// deadline would cost a call into the runtime's timers. A nil peerWait is never checked.
+// peerWait records that a goroutine waits for its peer. A periodic check treats a wait as too long
+// if it finds the same number twice in a row. A wait costs two atomic stores; a deadline would cost
+// a call into the runtime's timers. A nil peerWait is never checked.
 type peerWait struct {
-	number atomic.Uint64 // of the current wait; 0: none
+	number atomic.Uint64 // the current wait's number; 0: none
 	count  uint64        // used by the waiting goroutine
 	seen   uint64        // used by the check
 }
@@ -286,7 +286,7 @@ func (w *peerWait) stop() {
 	}
 }
 
-// stalled reports whether the wait of its last call still lasts.
+// stalled reports whether the wait that its last call found still lasts.
 func (w *peerWait) stalled() bool {
 	number, before := w.number.Load(), w.seen
 	w.seen = number

@@ -14,19 +14,19 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// server has a goroutine per connection. Close waits for those that are not running a handler.
+// server has a goroutine per connection. Close waits for those that run no handler.
 type server struct {
 	stack.Methods
 	settings settings
 	only     *stack.Method // answers plain calls; nil unless there is exactly one unary operation
 
-	gate     chan struct{}   // holds one for each call that was taken in; nil: no limit
-	ctx      context.Context // of all handlers
+	gate     chan struct{}   // holds one token per call in progress; nil: no limit
+	ctx      context.Context // parent of all handlers' contexts
 	cancel   context.CancelFunc
 	draining atomic.Bool
-	handlers sync.WaitGroup // those with a goroutine of their own
+	handlers sync.WaitGroup // handlers with goroutines of their own
 
-	conns    rpccall.Conns[*serverConn] // its lock also guards:
+	conns    rpccall.Conns[*serverConn] // its lock also guards the fields below
 	listener stack.Listener
 	served   chan struct{} // closed when Serve returns; nil before it begins
 }
@@ -99,7 +99,7 @@ func (s *server) Serve() error {
 
 func (s *server) startConn(raw net.Conn) {
 	if s.listener.TLS != nil && s.settings.security.Handshakes == 0 {
-		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener did
+		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener did the handshake
 	}
 	if !s.conns.Add(newServerConn(s, raw)) {
 		_ = raw.Close()
@@ -179,7 +179,7 @@ func (s *server) closeStalledUntil(done <-chan struct{}) {
 	}
 }
 
-// closeStalled closes the connections whose peers have moved no byte of a frame since its last call.
+// closeStalled closes the connections whose wait in a frame has lasted since its last call.
 func (s *server) closeStalled() {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()

@@ -27,14 +27,14 @@ type call struct {
 	stop   func() // ends ctx and its timer
 
 	// Used by the connection's goroutine only.
-	request    []byte // of a unary call, until its handler decodes it
+	request    []byte // a unary call's request, until its handler decodes it
 	hasRequest bool   // request has arrived
 	started    bool   // a handler was started
 
 	messages   chan []byte   // a stream's, from reader to handler; closed by the client's end
 	answered   chan struct{} // closed when the end frame was sent
 	done       chan struct{} // closed when the client's end has arrived as well
-	openHalves atomic.Int32  // how many of the two ends are missing
+	openHalves atomic.Int32  // the number of ends that are missing
 }
 
 func newCall(c *serverConn, opened callHead) *call {
@@ -68,7 +68,7 @@ func (k *call) start(answer func()) {
 	k.conn.server.handlers.Go(answer)
 }
 
-// deliver passes a client's message to the handler. After the answer it drops it.
+// deliver passes a client's message to the handler. After the answer it drops the message.
 func (k *call) deliver(body []byte) {
 	if isClosed(k.answered) {
 		k.conn.reader.buffers.put(body)
@@ -102,7 +102,7 @@ func (k *call) halfClose() {
 	k.endHalf()
 }
 
-// abort fails the call because of what the client did: the cause of a running handler's context.
+// abort fails the call because the client broke a rule. The handler's context gets why as cause.
 func (k *call) abort(why *status.Status) {
 	switch {
 	case isClosed(k.answered):
@@ -113,7 +113,7 @@ func (k *call) abort(why *status.Status) {
 	}
 }
 
-// endHalf notes that one side has ended. When both have, the connection is idle again.
+// endHalf notes the end of one side. After both, the connection is idle again.
 func (k *call) endHalf() {
 	if k.openHalves.Add(-1) == 0 {
 		k.conn.endCall(busy)

@@ -29,15 +29,15 @@ const (
 )
 
 const (
-	// writeStepBytes is the most bytes of one write: with small steps a slow peer makes progress, one
-	// that stopped reading does not.
+	// writeStepBytes is the most bytes of one write. With small steps a slow peer shows progress,
+	// and a peer that stopped reading does not.
 	writeStepBytes = 256 << 10
-	// lingerTimeout bounds how long a connection stays open so that its peer can read why it ends.
+	// lingerTimeout bounds how long a connection stays open so that its peer can read the reason.
 	lingerTimeout = time.Second
 )
 
-// serverConn is one connection of a server. Its goroutine reads and runs plain calls. Others run on
-// their own goroutine, so that the reader notices a peer that hangs up.
+// serverConn is one connection of a server. Its goroutine reads and runs plain calls. Other calls
+// run on their own goroutine, so that the reader notices a peer that hangs up.
 type serverConn struct {
 	server *server
 	raw    net.Conn
@@ -51,11 +51,11 @@ type serverConn struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 
-	plainCtx context.Context // of plain calls' handlers
+	plainCtx context.Context // context of plain calls' handlers
 	request  []byte          // the plain call's
 	decode   func(any) error // reads request
 
-	call *call // the latest in the calls framing
+	call *call // the latest call in the calls framing
 
 	gated atomic.Bool // its call has passed the server's gate
 }
@@ -141,7 +141,7 @@ func (c *serverConn) beginCall() bool {
 	return c.phase.CompareAndSwap(idle, busy)
 }
 
-// enterGate waits for its turn, if the option gate limits the calls that are read at a time.
+// enterGate waits for a turn, if the option gate limits the calls in progress.
 func (c *serverConn) enterGate() bool {
 	if c.server.gate == nil {
 		return true
@@ -203,8 +203,8 @@ func (c *serverConn) plainAnswer(frame []byte) []byte {
 	return frame
 }
 
-// write sends a frame from the buffer pool and returns it there. One goroutine at a time writes: the
-// reader between calls, the call's own during one.
+// write sends a frame from the buffer pool and returns it there. One goroutine at a time writes:
+// the reader between calls, the call's own goroutine during one.
 func (c *serverConn) write(frame []byte) error {
 	defer c.reader.buffers.put(frame)
 	for rest := frame; len(rest) > 0; {
@@ -228,7 +228,7 @@ func (c *serverConn) refuse(err error) {
 	}
 	c.sendReason(why)
 	// Closing with bytes unread would reset the connection, maybe before the peer saw the answer.
-	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // TCP and TLS have it
+	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // both TCP and TLS have it
 	_ = c.raw.SetReadDeadline(time.Now().Add(lingerTimeout))
 	_, _ = io.Copy(io.Discard, c.raw)
 }

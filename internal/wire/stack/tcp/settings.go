@@ -30,12 +30,12 @@ const (
 // settings are a variant's options after parsing.
 type settings struct {
 	framing  string
-	pooled   string // the ends that use the memory of frames again, as tuning names them
+	pooled   string // the ends that reuse the memory of frames, as tuning names them
 	gate     int    // calls at a time at the server; 0: any number
 	security stack.Security
 }
 
-// pooledAt reports whether an end, the server or the client, uses the memory of frames again.
+// pooledAt reports whether an end, the server or the client, reuses the memory of frames.
 func (s settings) pooledAt(end string) bool { return s.pooled == end || s.pooled == tuning.Both }
 
 // An unsupportedError names what the plain framing lacks. Its gRPC status is Unimplemented.

@@ -34,22 +34,22 @@ var (
 	_ stack.SettingsReporter = Stack{}
 )
 
-// Info describes the stack. It has the connection mode of the published kernel study.
+// Info describes the stack. Its connection mode is the published kernel study's.
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
 		Options: append([]scenario.Option{
 			{
 				Key: buffersKey, Values: []string{buffersFresh, buffersPooled, buffersPooledClient, buffersPooledServer}, Default: buffersFresh,
-				Help: "memory of a frame: allocated for each one, or kept by the connection and used again, at both ends or at one",
+				Help: "memory of frames: allocated for each one, or kept by the connection and reused, at one end or both",
 			},
 			{
 				Key: gateKey, Parse: scenario.Count,
-				Help: "N: calls that the server takes in at a time, from its frame's first byte to its answer's last; the others wait in their sockets, first come, first served",
+				Help: "N: calls in progress at the server, each from its frame's first byte to its answer's last; the others wait in their sockets, first come, first served",
 			},
 			{
 				Key: framingKey, Values: []string{framingAuto, framingPlain, framingCalls}, Default: framingAuto,
-				Help: "what a client puts on the wire: plain where the call allows it, always plain, or always calls (docs/wire-tcp.md)",
+				Help: "the client's framing: plain if the call allows it, always plain, or always calls (docs/wire-tcp.md)",
 			},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 		Connection: scenario.Connection{Mode: scenario.PerWorker}, Protocol: "TCP",
@@ -92,7 +92,7 @@ func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 }
 
 // Settings implements stack.SettingsReporter. There is no library, so it lists the limits that a
-// plain program on package net would not have.
+// plain program on package net does not have.
 func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
 	set, err := s.settings(v)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, e
 	}
 	all := append(stack.MessageLimit(stack.MaxMessageBytes),
 		tuning.Setting{Side: tuning.Both, Name: "metadata of a call", Value: strconv.Itoa(maxHeadBytes), Default: "no limit", Why: "bounds what a client can cost before a handler runs"},
-		tuning.Setting{Side: tuning.Both, Name: "messages of a stream on their way", Value: strconv.Itoa(streamWindow), Default: "no limit", Why: "a reader that stops holds its writer back, as flow control does on other stacks"},
+		tuning.Setting{Side: tuning.Both, Name: "messages of a stream on their way", Value: strconv.Itoa(streamWindow), Default: "no limit", Why: "a writer waits for its reader, as with flow control on other stacks"},
 		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not stay for ever"},
 		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer must not look like one that has stopped reading"},
 	)

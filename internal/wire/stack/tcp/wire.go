@@ -21,12 +21,12 @@ const (
 	lengthBytes    = 4
 	frameHeadBytes = 1 + lengthBytes
 
-	// preamble is "WLB1". As a length it would be over 1.4 GB, more than any message may have.
+	// preamble is "WLB1". As a length it would exceed 1.4 GB, more than any message may have.
 	preamble = 0x57_4C_42_31
 	// failedBit in the length of a plain answer says that the answer is a status.
 	failedBit = 1 << 31
 
-	kindPlain   = 0 // of the plain framing, whose frames have no kind
+	kindPlain   = 0 // in the plain framing, whose frames have no kind
 	kindHead    = 'H'
 	kindMessage = 'M'
 	kindEnd     = 'E'
@@ -78,7 +78,7 @@ func appendPlainFailure(dst []byte, failure *status.Status) []byte {
 	return append(dst, encoded...)
 }
 
-// A callHead holds the part of a call that a client sends before its messages.
+// A callHead holds the parts of a call that a client sends before its messages.
 type callHead struct {
 	method   string
 	timeout  time.Duration // 0: none
