@@ -19,12 +19,12 @@ import (
 )
 
 // RunLeaks makes calls in every lifecycle of the variant, and fails if a closed client leaves
-// goroutines or file descriptors behind. These are the process's: nothing may run beside it.
+// goroutines or file descriptors behind. It counts the process's: run nothing beside it.
 func RunLeaks(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
 		if testing.Short() && s.Lifecycle == conn.Resumed {
-			t.Skip("short: a resumed connection is closed as a fresh one is")
+			t.Skip("short: a resumed connection is closed like a fresh one")
 		}
 		runGuarded(t, s, check{"leak", checkLeaks})
 	})
@@ -33,7 +33,7 @@ func RunLeaks(t *testing.T, s Subject) {
 func checkLeaks(t testing.TB, s Subject) {
 	const calls, atOnce = 50, 5
 	r := start(t, s)
-	useAndClose(r, atOnce, atOnce) // what is made once and kept, by the runtime and by libraries
+	useAndClose(r, atOnce, atOnce) // makes the things that the runtime and libraries keep for ever
 	goroutinesBefore := steady(s.lasting)
 	descriptorsBefore := steady(func() int { return descriptors(t) })
 	useAndClose(r, calls, atOnce)
@@ -70,7 +70,7 @@ func steady(count func() int) int {
 	return last
 }
 
-// useAndClose makes calls, atOnce at a time. Some are given up by their callers.
+// useAndClose makes calls, atOnce at a time. Their callers give some of them up.
 func useAndClose(r *rig, calls, atOnce int) {
 	r.t.Helper()
 	useClient(r.t, r.subject, r.subject.target(stack.Target{Address: r.address, Connections: 2}), func(stub testpb.TestServiceClient) {
@@ -106,7 +106,7 @@ const labelKey = "stacktest"
 var labels atomic.Int64
 
 // runGuarded runs one check, and fails it if it leaves a goroutine behind. Goroutines inherit the
-// profiler's labels, so those of one check can be told from others that run in parallel.
+// profiler's labels, which distinguish one check's from those of parallel checks.
 func runGuarded(t testing.TB, s Subject, c check) {
 	t.Helper()
 	s.label = strconv.FormatInt(labels.Add(1), 10)
@@ -124,9 +124,9 @@ func runGuarded(t testing.TB, s Subject, c check) {
 	c.run(t, s)
 }
 
-// goroutines returns those that carry the label, but for those in which the function except runs. It
-// reads the profile's text form: blocks divided by empty lines, each "N @ addresses", its labels,
-// its frames.
+// goroutines returns those with the label, except those that run the function except. It reads the
+// profile's text form: blocks divided by empty lines, each "N @ addresses", its labels, its
+// frames.
 func goroutines(label, except string) (count int, stacks []string) {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
@@ -151,7 +151,7 @@ func goroutines(label, except string) (count int, stacks []string) {
 	return count, stacks
 }
 
-// lasting returns the number of a check's goroutines that a server does not pool.
+// lasting returns the number of a check's goroutines that the server's pool does not hold.
 func (s Subject) lasting() int {
 	count, _ := goroutines(s.label, s.Idle)
 	return count

@@ -49,7 +49,7 @@ func checkAddressTaken(t testing.TB, s Subject) {
 	expectNoError(t, "Close", server.Close())
 }
 
-// startCall makes a call that takes so long, and waits until its handler runs.
+// startCall makes a call that takes the time long, and waits until its handler runs.
 func startCall(ctx context.Context, r *rig, stub testpb.TestServiceClient, long time.Duration) (ended chan error) {
 	r.t.Helper()
 	ended = make(chan error, 1)
@@ -83,7 +83,7 @@ func checkShutdownRunsOut(t testing.TB, s Subject) {
 	r := start(t, s)
 	ended := startCall(bounded(t), r, r.stub(), forever)
 	promptly(t, "Shutdown with an endless call running and 50 ms to go", func() {
-		_ = r.server.Shutdown(within(t, 50*time.Millisecond)) // whether this is an error is the stack's choice
+		_ = r.server.Shutdown(within(t, 50*time.Millisecond)) // a stack may return an error or none
 		expectCode(t, <-ended, codes.Unavailable)
 	})
 	r.awaitServe()
@@ -148,15 +148,15 @@ func checkConnections(t testing.TB, s Subject) {
 			continue
 		}
 		mode := scenario.Connection{Mode: scenario.Pool, Size: max(asked, 1)}
-		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // the variant's own figure wins
+		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // the variant's own figure overrides the mode
 		if counts.Opened < 1 || counts.Opened > most || counts.Open > counts.Opened || counts.Failed != 0 {
 			t.Errorf("asked for %d connections, the client counts %+v", asked, counts)
 		}
 	}
 }
 
-// expectOnePerCall expects a connection for every call, each with the lifecycle's handshake. A
-// client may open one more, to get its TLS session or to find the server.
+// expectOnePerCall expects one connection per call, each with the lifecycle's handshake. A client
+// may open one more, to get its TLS session or to find the server.
 func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) {
 	t.Helper()
 	const first = 1
@@ -170,7 +170,7 @@ func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) 
 		}
 	case conn.Early:
 		if counts.Early < calls {
-			t.Errorf("%d calls, and early data was taken %d times: %+v", calls, counts.Early, counts)
+			t.Errorf("%d calls, and early data was accepted %d times: %+v", calls, counts.Early, counts)
 		}
 		fallthrough
 	case conn.Resumed:
@@ -212,7 +212,7 @@ func checkFirstByte(t testing.TB, s Subject) {
 	}
 }
 
-// checkDeadline has deadlines that pass while the handler runs.
+// checkDeadline makes calls whose deadlines pass while the handler runs.
 func checkDeadline(t testing.TB, s Subject) {
 	r := start(t, s)
 	stub := r.stub()
@@ -276,8 +276,8 @@ func checkEndedBefore(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkLateAnswer gives calls up before their answers come, which the next call must not get. The
-// handler holds its answer back until then; a call that did not reach it has more time next.
+// checkLateAnswer gives calls up before their answers come: the next call must not get them. The
+// handler delays its answer until then. If a call did not reach it, the next one has more time.
 func checkLateAnswer(t testing.TB, s Subject) {
 	const answers = 3
 	r := start(t, s)

@@ -25,10 +25,10 @@ import (
 
 type peer struct {
 	address string
-	asked   atomic.Int64 // reads that returned something
+	asked   atomic.Int64 // reads that returned data
 }
 
-// rawPeer answers anything with these bytes and, over TCP, hangs up. Without any it only listens.
+// rawPeer answers anything with the bytes and, over TCP, hangs up. Without bytes it only listens.
 func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
 	t.Helper()
 	listener := listen(t, s)
@@ -84,7 +84,7 @@ func checkPeerFallsSilent(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkPeerClosesMidResponse has the handler order the cut, so that it cannot come before the call.
+// checkPeerClosesMidResponse lets the handler order the cut, so that it cannot precede the call.
 func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	r := start(t, s)
 	p := newProxy(t, s, r.address)
@@ -98,7 +98,7 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
 	for _, after := range []int32{1, 3, 70_000} {
 		promptly(t, "a call whose answer is cut off", func() {
-			_, err := stub.Unary(s.untilCut(t, p), &testpb.TestRequest{Count: after})
+			_, err := stub.Unary(s.contextUntilCut(t, p), &testpb.TestRequest{Count: after})
 			if code := status.Code(err); !s.Datagrams || code != codes.Canceled {
 				expectCode(t, err, codes.Unavailable)
 			}
@@ -109,9 +109,9 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// untilCut returns the context of a call whose answer is cut off. On UDP the call would not notice
-// before an idle timeout, so its context ends with the cut.
-func (s Subject) untilCut(t testing.TB, p *proxy) context.Context {
+// contextUntilCut returns the context of a call whose answer is cut off. On UDP the call would
+// notice the cut only after an idle timeout, so the context ends with the cut.
+func (s Subject) contextUntilCut(t testing.TB, p *proxy) context.Context {
 	t.Helper()
 	ctx, giveUp := context.WithCancel(bounded(t))
 	t.Cleanup(giveUp)
@@ -140,7 +140,7 @@ func checkPeerRestarts(t testing.TB, s Subject) {
 }
 
 // checkPeerAnswersGarbage makes a call for each kind of garbage, all at once. On UDP the client
-// drops what is not a packet and asks again: its caller gives up after three times.
+// drops garbage and sends again: its caller gives up after three times.
 func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 	const enough = 3
 	var all sync.WaitGroup
@@ -179,8 +179,8 @@ func checkPeerAbsent(t testing.TB, s Subject) {
 	})
 }
 
-// nobody returns an address that nobody listens on: the near one of a connection that is kept, so
-// that no one else is given it.
+// nobody returns an address that nobody listens on: the local one of an open connection, so that
+// no other program gets it.
 func (s Subject) nobody(t testing.TB) string {
 	t.Helper()
 	network, to := "udp", "127.0.0.1:9"

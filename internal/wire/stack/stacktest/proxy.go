@@ -63,7 +63,7 @@ type proxy struct {
 	subject  Subject
 	address  string
 	target   string
-	requests atomic.Int64 // reads of something that a client sent
+	requests atomic.Int64 // reads that returned a client's data
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -96,8 +96,8 @@ func (p *proxy) do(change func()) {
 // setSilent stops answers to the client, or lets them go on. On UDP they are lost.
 func (p *proxy) setSilent(silent bool) { p.do(func() { p.silent = silent }) }
 
-// cutAfter ends all connections at the n-th byte from now, on whichever it comes. On UDP, where
-// they cannot be ended from outside, nothing passes any more, either way.
+// cutAfter ends all connections at the n-th byte from now, on any of them. On UDP they cannot be
+// ended from outside, so nothing passes any more, in either direction.
 func (p *proxy) cutAfter(n int) { p.do(func() { p.budget = n }) }
 
 func (p *proxy) heal() { p.do(func() { p.cut, p.budget = false, -1 }) }
@@ -110,7 +110,7 @@ func (p *proxy) endCut() {
 	}
 }
 
-// closeConns needs the lock.
+// closeConns closes all connections. The lock is held.
 func (p *proxy) closeConns() {
 	for c := range p.conns {
 		_ = c.Close()
@@ -139,8 +139,8 @@ func (p *proxy) serve(client net.Conn) {
 	p.pass(client, server, p.count)
 }
 
-// pass copies until one side ends, or permit lets fewer bytes through. Then it closes both sides; on
-// UDP it goes on, since a server may come back.
+// pass copies until one side ends, or permit lets fewer bytes through. Then it closes both sides.
+// On UDP it continues, since a server may come back.
 func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
 	defer func() {
 		_ = from.Close()
@@ -181,7 +181,7 @@ func (p *proxy) count(n int) int {
 	return n
 }
 
-// permit takes n bytes from the budget, and returns how many may pass, on TCP after a silence.
+// permit takes n bytes from the budget, and returns how many may pass. On TCP, silence delays it.
 func (p *proxy) permit(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,12 +209,12 @@ func (p *proxy) permit(n int) int {
 }
 
 const (
-	largestDatagram = 1<<16 - 1 // of UDP (RFC 768)
+	largestDatagram = 1<<16 - 1 // UDP's largest (RFC 768)
 	socketBuffer    = 4 << 20   // for the bursts that QUIC sends; less would cost time, not the check
 	sessionQueue    = 1024      // datagrams; further ones are dropped, as UDP may
 )
 
-// udpListener is a UDP socket as a net.Listener of a connection for each address that sends.
+// udpListener is a UDP socket as a net.Listener, with one connection per sender's address.
 type udpListener struct {
 	*net.UDPConn
 	accepted chan net.Conn
@@ -283,5 +283,5 @@ func (s *udpSession) Read(p []byte) (int, error) {
 
 func (s *udpSession) Write(p []byte) (int, error) { return s.WriteToUDPAddrPort(p, s.peer) }
 
-// Close does nothing: nothing but its peer can end a connection made of datagrams.
+// Close does nothing: only its peer can end a connection made of datagrams.
 func (s *udpSession) Close() error { return nil }

@@ -21,7 +21,7 @@ type rig struct {
 	service *testService // nil if another implementation is served
 	server  stack.Server
 	address string
-	served  chan error // what Serve returned
+	served  chan error // the result of Serve
 }
 
 // start serves a fresh service on a loopback port of its own.
@@ -111,16 +111,16 @@ func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.Tes
 	expectNoError(t, "Close of the client", client.Close())
 }
 
-// target adds what every client of the subject needs. It trusts any certificate: the security suite
-// checks them, and a server that restarts has a new one.
+// target adds the settings that every client of the subject needs. It trusts any certificate: the
+// security suite checks them, and a restarted server has a new one.
 func (s Subject) target(t stack.Target) stack.Target {
-	t.Operations = 4 // of testpb.TestService
+	t.Operations = 4 // testpb.TestService has 4
 	t.Lifecycle = s.Lifecycle
 	t.Trust = secure.Trust{SkipVerify: true}
 	return t
 }
 
-// bounded returns the context of a call that should end by itself, to stop a check that hangs.
+// bounded returns the context of a call that should end by itself. It stops a check that hangs.
 func bounded(t testing.TB) context.Context {
 	return within(t, 2*patience)
 }
@@ -143,15 +143,15 @@ func expectEcho(t testing.TB, stub testpb.TestServiceClient, body string) {
 	t.Helper()
 	out, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte(body)})
 	if err != nil {
-		t.Errorf("a good call failed: %v", err)
+		t.Errorf("a valid call failed: %v", err)
 		return
 	}
 	if string(out.Body) != body {
-		t.Errorf("a good call was answered with %.40q, want %.40q", out.Body, body)
+		t.Errorf("a valid call was answered with %.40q, want %.40q", out.Body, body)
 	}
 }
 
-// expectRecovery fails the check unless calls are answered again before long.
+// expectRecovery fails the check unless calls are answered again within its patience.
 func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
 	t.Helper()
 	var err error
@@ -163,7 +163,7 @@ func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
 	}
 }
 
-// eventually asks until the answer is yes, or until it has waited long enough.
+// eventually repeats the question until the answer is true, or until its patience ends.
 func eventually(t testing.TB, isSo func() bool) bool {
 	const longest = 50 * time.Millisecond
 	begin := time.Now()
@@ -176,8 +176,8 @@ func eventually(t testing.TB, isSo func() bool) bool {
 	return true
 }
 
-// withMoreTime calls f with limits, each twice the one before, until a call has reached what it was
-// made for: on a busy machine the first ones may end before.
+// withMoreTime calls f with limits, each twice the one before, until f has reached its goal: on a
+// busy machine the first limits may be too short.
 func withMoreTime(t testing.TB, limit time.Duration, f func(limit time.Duration) (reached bool)) {
 	t.Helper()
 	for ; !f(limit); limit *= 2 {
@@ -217,8 +217,8 @@ func promptly(t testing.TB, what string, f func()) {
 type Subject struct {
 	Stack   stack.Stack
 	Variant scenario.Variant
-	// Lacks says what this wire cannot carry, and why. Kinds of calls are KindLimiter's. The suite
-	// checks that the caller gets an error, or that the call works without it.
+	// Lacks holds the reasons why this wire lacks abilities; kinds of calls are in KindLimiter. The
+	// suite checks that the caller gets an error, or that the call works without it.
 	Lacks map[Ability]string
 	// Garbage holds bytes, by name, that the server must survive: an oversize length, half a frame.
 	Garbage map[string][]byte
@@ -236,7 +236,7 @@ type Subject struct {
 // Ability is a property that a wire may lack although it carries the kind of call.
 type Ability string
 
-// The abilities, and what is expected of a stack without one.
+// The abilities. "Without" says what a stack without one must still do.
 const (
 	// StatusCodes: a handler's code and message arrive. Without, the call still fails.
 	StatusCodes Ability = "status codes"
@@ -250,7 +250,7 @@ const (
 	Deadlines Ability = "deadlines"
 	// Cancellation ends the handler's context. Without, the call still returns at once.
 	Cancellation Ability = "cancellation"
-	// OperationNames arrive. Without, the server cannot refuse one that it does not have.
+	// OperationNames arrive. Without, the server cannot refuse an unknown one.
 	OperationNames Ability = "operation names"
 	// ServiceNames arrive. Without, any service's operation of that name is the server's own.
 	ServiceNames Ability = "service names"
@@ -280,11 +280,11 @@ func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) 
 	}
 }
 
-// skipForeignRaces skips checks in which the race detector finds a library's race.
+// skipForeignRaces skips checks in which the race detector finds a race in a library.
 func (s Subject) skipForeignRaces(t *testing.T) {
 	t.Helper()
 	if s.Lifecycle == conn.Early && raceDetector {
-		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race of its own (quic-go issue 4303)")
+		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race in quic-go (its issue 4303)")
 	}
 }
 
@@ -315,13 +315,13 @@ func (s Subject) network() string {
 	return "tcp"
 }
 
-// patience bounds whatever a check waits for: a starved machine must not fail a good stack.
+// patience bounds every wait of a check: a starved machine must not fail a good stack.
 const patience = 2 * time.Minute
 
-// forever is longer than any check waits, and no longer: a stack may really wait for it.
+// forever is longer than any check waits, but finite: a stack may really wait for it.
 const forever = 2 * patience
 
-// patienceOf is patience, or less where the test knows that the stack is broken.
+// patienceOf returns patience, or less if the test knows that the stack is broken.
 func patienceOf(t testing.TB) time.Duration {
 	if impatient, is := t.(interface{ patience() time.Duration }); is {
 		return impatient.patience()

@@ -79,7 +79,7 @@ func checkUnknownAuthority(t testing.TB, s Subject) {
 	})
 }
 
-// checkFlaw has a server with a certificate that is wrong in one way.
+// checkFlaw calls a server whose certificate is wrong in one way.
 func checkFlaw(flaw secure.Flaw, kind string) func(testing.TB, Subject) {
 	return func(t testing.TB, s Subject) {
 		identity := issue(t, flaw)
@@ -106,8 +106,8 @@ func checkHandshakeUnanswered(t testing.TB, s Subject) {
 	})
 }
 
-// expectHandshakeTimeout makes calls that end during their handshakes. On a busy machine a deadline
-// may pass before the peer was asked: then the next call has more time.
+// expectHandshakeTimeout makes calls that end during their handshakes. On a busy machine a
+// deadline may pass before the peer gets a packet: then the next call has more time.
 func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context.Context) error) {
 	t.Helper()
 	before := asked.Load()
@@ -155,7 +155,7 @@ func checkMuteClient(t testing.TB, s Subject) {
 	promptly(t, "Close of the server with a handshake that never began", r.stop)
 }
 
-// checkPlaintext has a client and a server, and only one of them speaks TLS.
+// checkPlaintext connects a client and a server, and only one of them speaks TLS.
 func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
 	return func(t testing.TB, client Subject) {
 		server, has := client.cleartext(t)
@@ -186,11 +186,11 @@ func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 }
 
 type refusal struct {
-	of      string // what is wrong with it
+	of      string // describes the server's fault, in errors
 	address string
 	trust   secure.Trust
-	class   failure.Class // of the error
-	unless  Ability       // a client without it may see the connection end instead
+	class   failure.Class // the expected class of the error
+	unless  Ability       // an ability; a client without it may see the connection end instead
 }
 
 // expectRefusal fails the check unless the client's error says what is wrong, soon.

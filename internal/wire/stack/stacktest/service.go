@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// testService does what the requests say, or what a handler set with answerWith does.
+// testService does as the requests say, or as a handler set with answerWith.
 type testService struct {
 	testpb.UnimplementedTestServiceServer
 	own atomic.Pointer[unaryHandler]
@@ -30,7 +30,7 @@ func newService() *testService {
 
 type unaryHandler func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error)
 
-// answerWith sets the handler of Unary, also while the service is served.
+// answerWith sets the handler of Unary. It may be called while the service is served.
 func (s *testService) answerWith(own unaryHandler) { s.own.Store(&own) }
 
 func (s *testService) Unary(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
@@ -76,7 +76,7 @@ func (s *testService) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, t
 	})
 }
 
-// receiveAll follows each request's script, and then calls then.
+// receiveAll follows each request's script, and then calls then with the request.
 func (s *testService) receiveAll(ctx context.Context, receive func() (*testpb.TestRequest, error), then func(*testpb.TestRequest) error) error {
 	for {
 		in, err := receive()

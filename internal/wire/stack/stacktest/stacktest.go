@@ -4,12 +4,12 @@
 //  1. A test of a stack passes a Subject to Run, RunSecurity and RunLeaks.
 //  2. Each check starts a server of the stack on loopback, with a scripted service
 //     (package testpb), and dials it.
-//  3. The check looks at what the generated stubs see. If a peer must misbehave, a
+//  3. The check uses the results of the generated stubs. If a peer must misbehave, a
 //     proxy stands between the two, or the check sends raw bytes.
 //  4. At the end it fails if a goroutine was left behind.
 //
-// The suite must not know how any stack frames its bytes. Bytes that are wrong on one wire only
-// come with the Subject.
+// The suite must not know how any stack frames its bytes. The Subject brings the bytes that are
+// wrong only on its own wire.
 package stacktest
 
 import (
@@ -43,7 +43,7 @@ func Run(t *testing.T, s Subject) {
 		})
 	}
 	if testing.Short() && s.Lifecycle != conn.Kept {
-		t.Logf("short: of the checks on connections that carry one call only %v, since each call shakes hands; the full tests have all", brief)
+		t.Logf("short: with one connection per call only the checks %v run, since each call needs a handshake; full tests run all", brief)
 	}
 }
 

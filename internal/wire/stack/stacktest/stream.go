@@ -61,7 +61,7 @@ func checkServerStream(t testing.TB, s Subject) {
 	}
 }
 
-// checkBidi waits for each answer before it asks again, and reads on after CloseSend.
+// checkBidi waits for each answer before it sends again, and continues to read after CloseSend.
 func checkBidi(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) {
 		return
@@ -99,8 +99,8 @@ func checkBidi(t testing.TB, s Subject) {
 	expectEnd(t, stream)
 }
 
-// streamCalls returns, for each kind of stream, a call whose client still has something to say or
-// to read when the server ends it, and the error at its end.
+// streamCalls returns a call for each kind of stream, with the error at its end. When the server
+// ends the call, its client still has messages to send or to read.
 func streamCalls(t testing.TB, stub testpb.TestServiceClient) map[stack.Kind]func(context.Context, *testpb.TestRequest) error {
 	return map[stack.Kind]func(context.Context, *testpb.TestRequest) error{
 		stack.ClientStream: func(ctx context.Context, in *testpb.TestRequest) error {
@@ -175,7 +175,7 @@ func checkStreamCancel(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkUnsupportedKinds expects such calls to fail with Unimplemented and CheckKind's reason.
+// checkUnsupportedKinds expects Unimplemented, with CheckKind's reason, for missing kinds of call.
 func checkUnsupportedKinds(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	for kind, call := range streamCalls(t, stub) {
@@ -190,7 +190,7 @@ func checkUnsupportedKinds(t testing.TB, s Subject) {
 		err := call(bounded(t), &testpb.TestRequest{Count: 1})
 		expectCode(t, err, codes.Unimplemented)
 		if message := status.Convert(err).Message(); !strings.Contains(message, reason.Error()) {
-			t.Errorf("%s: the caller is told %q, want %q", kind, message, reason)
+			t.Errorf("%s: the caller gets %q, want %q", kind, message, reason)
 		}
 	}
 	expectEcho(t, stub, "after")

@@ -32,7 +32,7 @@ func checkSizes(t testing.TB, s Subject) {
 	stub := start(t, s).stub()
 	largest := 15 << 20
 	if testing.Short() {
-		largest = 2 << 20 // the race detector looks at every byte; the full tests do without
+		largest = 2 << 20 // the race detector checks every byte; the full tests run without it
 	}
 	for i, sizeBytes := range []int{0, 1, 127, 128, 4 << 10, 64<<10 - 1, 1 << 20, largest, 0} {
 		body := filling(sizeBytes, byte(i))
@@ -54,7 +54,7 @@ func checkAnswerReplaces(t testing.TB, s Subject) {
 	err := client.Invoke(bounded(t), testpb.TestService_Unary_FullMethodName, &testpb.TestRequest{Body: []byte("new")}, out)
 	noError(t, "Invoke", err)
 	if string(out.Body) != "new" || out.Index != 0 || len(out.Metadata) != 0 {
-		t.Errorf("the answer was merged into what the message held: %v", out)
+		t.Errorf("the answer was merged into the old message: %v", out)
 	}
 }
 
@@ -81,7 +81,7 @@ func checkOversizeResponse(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkConcurrent looks at the answers when all have come, to find one in a reused buffer.
+// checkConcurrent checks the answers after all have come, to find one in a reused buffer.
 func checkConcurrent(t testing.TB, s Subject) {
 	calls := 200
 	if s.Lifecycle != conn.Kept {
@@ -176,7 +176,7 @@ func checkStatusDetails(t testing.TB, s Subject) {
 	}
 }
 
-// checkPlainError has a handler return an error without a status: grpc-go sends Unknown.
+// checkPlainError lets a handler return an error without a status: grpc-go sends Unknown.
 func checkPlainError(t testing.TB, s Subject) {
 	r := start(t, s)
 	r.service.answerWith(func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error) {
@@ -194,7 +194,7 @@ func checkPlainError(t testing.TB, s Subject) {
 	}
 }
 
-// sample returns metadata that wires get wrong: repeated keys, commas, bytes that are not text.
+// sample returns metadata that wires often get wrong: repeated keys, commas, non-text bytes.
 func sample(prefix string) metadata.MD {
 	return metadata.MD{
 		prefix + "single":    {"one"},
@@ -277,7 +277,7 @@ func checkStreamMetadata(t testing.TB, s Subject) {
 	expectMetadata(t, "trailer of a stream", stream.Trailer(), sample("t-"))
 }
 
-// annotated sends the metadata it got as a header, at once, and a trailer.
+// annotated sends the received metadata as a header, at once, and as a trailer.
 type annotated struct{ *testService }
 
 func (a annotated) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
