@@ -45,13 +45,13 @@ type Workload interface {
 type Info struct {
 	Name    string            // in scenarios and on the command line
 	Summary string            // one line: what a call asks for
-	Options []scenario.Option // what may be set after the name
-	// Sized reports whether the scenario's sizes say how big a call is. If not,
+	Options []scenario.Option // options that may follow the name
+	// Sized reports whether the scenario's sizes determine how big a call is. If not,
 	// the options do.
 	Sized      bool
-	Operations int // of the service
-	// Sweep says that calls are empty, and that a run measures throughput against
-	// the calls in flight.
+	Operations int // number of the service's operations
+	// Sweep says that calls are empty, and that a run measures throughput at several numbers of
+	// calls in flight.
 	Sweep bool
 }
 
@@ -67,18 +67,18 @@ type Streaming interface {
 	Streams(Parameters) []*grpc.StreamDesc
 }
 
-// Pooling is an optional interface of a Workload that, if the parameters say so, receives all
+// Pooling is an optional interface of a Workload. If the parameters say so, it receives all
 // messages of a stream into the same one instead of new ones.
 type Pooling interface {
 	PoolsMessages()
 }
 
-// Parameters say what a call is.
+// Parameters say how big a call is, and what it does.
 type Parameters struct {
-	RequestBytes  int // of payload, without what a wire adds
+	RequestBytes  int // payload only, without the wire's own bytes
 	ResponseBytes int
 	Settings      []scenario.Setting // the options that are set
-	// Definition holds what a workload needs beside its options, in its own format.
+	// Definition holds input that a workload needs beside its options, in its own format.
 	Definition string
 	// PooledMessages may be set only for workloads that implement Pooling.
 	PooledMessages bool
@@ -103,7 +103,7 @@ func (p Parameters) Check(w Workload, most int, read func(*scenario.Options)) er
 	return options.Err()
 }
 
-// A Job is the work of one client of a trial. Equal jobs send equal bytes.
+// A Job is one client's part of a trial. Equal jobs send equal bytes.
 type Job struct {
 	Parameters
 	Client int // from 0
@@ -123,7 +123,7 @@ type Caller interface {
 // below the message limit of every stack.
 const MaxBytes = 16<<20 - 64
 
-// AnswerBytes returns the size that a request asks for; nil: the answer has the request's data.
+// AnswerBytes returns the size that a request asks for; nil: the same as the request's.
 func (j Job) AnswerBytes() *uint32 {
 	if j.ResponseBytes == j.RequestBytes {
 		return nil
@@ -132,9 +132,9 @@ func (j Job) AnswerBytes() *uint32 {
 	return &size
 }
 
-// Answer returns the data of the answer to a request. It depends on the end of the request's
-// data, so that it cannot be sent before that has arrived. The handler checks the size, which a
-// client could set to any value.
+// Answer returns the data of the answer to a request. It depends on the last bytes of the
+// request's data, so that no server can send it before they arrive. The handler checks the size,
+// which a client could set to any value.
 func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	if sizeBytes == nil {
 		return data, nil
@@ -147,7 +147,7 @@ func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	return Pattern(number+binary.LittleEndian.Uint64(last[:]), int(*sizeBytes)), nil
 }
 
-// Pause waits for d or returns a status when the context ends: work without the CPU.
+// Pause waits for d, without using the CPU, or returns a status when the context ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -168,12 +168,12 @@ const (
 	everyKey = "every"
 )
 
-// StallOptions lists the options that ReadStall reads. A stall is a known delay that
-// the measurement must find.
+// StallOptions lists the options that ReadStall reads. A stall is a known delay, which the
+// measurement must find.
 func StallOptions() []scenario.Option {
 	return []scenario.Option{
 		{Key: StallKey, Default: "0s", Parse: scenario.Time, Help: "TIME: how long the handler sleeps in every Nth request"},
-		{Key: everyKey, Default: "100", Parse: scenario.IntBetween(1, 1_000_000_000), Help: "N: which requests stall is for"},
+		{Key: everyKey, Default: "100", Parse: scenario.IntBetween(1, 1_000_000_000), Help: "N: every Nth request stalls"},
 	}
 }
 
@@ -196,7 +196,7 @@ func ReadStall(o *scenario.Options) *Stall {
 	return stall
 }
 
-// Hold delays the request if it is its turn.
+// Hold delays the request if it is an Nth one.
 func (s *Stall) Hold(ctx context.Context) error {
 	if s == nil || s.seen.Add(1)%s.every != 0 {
 		return nil
@@ -204,7 +204,7 @@ func (s *Stall) Hold(ctx context.Context) error {
 	return Pause(ctx, s.pause)
 }
 
-// Always returns how long every request is delayed, or 0 if some are not.
+// Always returns the delay of every request, or 0 if some have none.
 func (s *Stall) Always() time.Duration {
 	if s == nil || s.every > 1 {
 		return 0
@@ -223,13 +223,13 @@ func (j Job) Filling() []byte {
 	return data
 }
 
-// Freshener makes the content of each request new, so that no answer can be known before
-// its request, nor before all of it has arrived: it replaces the last bytes of the data.
+// Freshener makes the content of each request new, by replacing the last bytes of its data. So
+// nobody can know the answer before all of the request has arrived.
 type Freshener struct{ random rand.PCG }
 
-// Freshener returns the job's. Equal jobs make equal bytes.
+// Freshener returns the job's own. Equal jobs make equal bytes.
 func (j Job) Freshener() *Freshener {
-	const stream = 0x66726573 // apart from the seeds of fillings and arrivals
+	const stream = 0x66726573 // keeps it independent of the random numbers for fillings and arrivals
 	f := &Freshener{}
 	f.random.Seed(j.Seed, stream+uint64(j.Client))
 	return f
@@ -256,7 +256,7 @@ var (
 // Pattern returns n incompressible bytes that depend only on the number, so that the receiver
 // can compare them with memory. They are shared: do not write to them.
 func Pattern(number uint64, n int) []byte {
-	const odd = 2654435761 // so that neighbours begin far apart
+	const odd = 2654435761 // so that neighbouring numbers begin far apart
 	begin := int(number * odd % patternSpan)
 	all := patternBytes.Load()
 	if all == nil || len(*all) < begin+n {

@@ -46,8 +46,8 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, spelling.Suggest(parsed.Stack, names))
 }
 
-// Work returns how long the handler of every call sleeps, in place of work or because of a stall.
-// It is not known if the options do not say it for every call.
+// Work returns how long the handler of every call sleeps, to simulate work or a stall. known is
+// false if the options do not fix that time for every call.
 func Work(text string) (work time.Duration, known bool) {
 	w, set, err := Find(text)
 	if err != nil {

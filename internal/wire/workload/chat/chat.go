@@ -1,10 +1,9 @@
 // Package chat is the workload `chat`: messages and their answers on a bidirectional
 // stream that stays open.
 //
-// A call is one message and its answer. The load engine schedules messages like calls.
-// In an open loop a message's latency therefore begins at its intended instant, also
-// if the message before it delays it. With empty messages this is a ping over
-// a stream.
+// A call is one message and its answer. The load engine schedules messages like calls. In an open
+// loop a message's latency therefore begins at its intended instant, even if the message before it
+// is late. With empty messages this is a ping over a stream.
 package chat
 
 import (
@@ -96,7 +95,7 @@ type caller struct {
 	leave   context.CancelFunc // ends the stream
 	fresh   *workload.Freshener
 	message chatpb.Message
-	answer  *chatpb.Message // of the last call
+	answer  *chatpb.Message // the last call's answer
 }
 
 // Call sends a message and waits for the answer, on a new stream after a failure.

@@ -1,14 +1,13 @@
 // Package echo is the workload `echo`: the server sends the payload back.
 //
-// Each client prepares one payload of incompressible bytes and sends it over
-// and over with a new id and a new end, so that no server can answer before it has
-// it all. The handler changes nothing but the timestamp, so that a trial measures the
-// wire and not the work behind it. The client checks every byte of the answer, so that
-// no wrong answer counts as a success.
+// Each client prepares one payload of incompressible bytes. It sends it again and again with a new
+// id and new last bytes, so that no server can answer before all of it has arrived. The handler
+// changes only the timestamp, so that a trial measures the wire and not the work behind it. The
+// client checks every byte of the answer.
 //
-// If the answer has another size than the request, the request says which, and the id
-// and the end of its data determine the bytes. The request is then three to five bytes
-// longer than the symmetric one.
+// If the answer has another size than the request, the request names that size, and the id and the
+// last bytes of its data determine the answer. The request then has three to five more bytes than
+// without a size.
 package echo
 
 import (
@@ -39,16 +38,16 @@ type Workload struct{}
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "echo",
-		Summary: "the same payload back, with a new timestamp; or, with sizes like 64/4KiB, as many bytes as asked for",
+		Summary: "the same payload back, with a new timestamp; or, with sizes like 64/4KiB, an answer of the requested size",
 		Options: append(workload.StallOptions(), scenario.Option{
 			Key: besideKey, Parse: scenario.BytesUpTo(workload.MaxBytes),
-			Help: "SIZE: beside its calls, the first client keeps one of that many bytes in flight all the time, which is not measured",
+			Help: "SIZE: beside its calls, the first client always keeps one unmeasured call of SIZE bytes in flight",
 		}, scenario.Option{
 			Key: computeKey, Parse: scenario.Time,
-			Help: "TIME: how long the handler computes in every request, in place of work",
+			Help: "TIME: how long the handler computes in every request, to simulate work",
 		}, scenario.Option{
 			Key: copyKey, Parse: scenario.BytesUpTo(mostCopied),
-			Help: "SIZE: how many bytes the client copies for every request, in place of work",
+			Help: "SIZE: how many bytes the client copies for every request, to simulate work",
 		}), Sized: true, Operations: len(echopb.EchoService_ServiceDesc.Methods),
 	}
 }
@@ -77,16 +76,16 @@ func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) wor
 	return c
 }
 
-// besideLong is a client that also keeps a long call in flight. What others send over
-// its connection has to find its way between that call's frames.
+// besideLong is a client that also keeps a long call in flight. Messages of other clients on its
+// connection are sent between that call's frames.
 type besideLong struct {
 	*caller
 	long    *caller
 	begun   sync.Once
-	failure atomic.Pointer[error] // of a long call
+	failure atomic.Pointer[error] // the error of a long call
 }
 
-// Call makes one of the calls that are measured. It fails once a long one has failed.
+// Call makes one of the measured calls. It fails once a long one has failed.
 func (c *besideLong) Call(ctx context.Context) error {
 	c.begun.Do(func() { go c.keepLong(ctx) })
 	if failure := c.failure.Load(); failure != nil {
@@ -102,7 +101,7 @@ func (c *besideLong) keepLong(ctx context.Context) {
 			err = c.long.Check()
 		}
 		if err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("the call beside: %w", err)
+			err = fmt.Errorf("the long call beside the measured ones: %w", err)
 			c.failure.Store(&err)
 			return
 		}
@@ -117,7 +116,7 @@ type handler struct {
 
 const (
 	mostCopied   = 1 << 30
-	copiedAtOnce = 4 << 20 // more than a CPU's own caches hold
+	copiedAtOnce = 4 << 20 // more than one CPU's own caches hold
 )
 
 // Echo answers with the request itself, which the handler owns.
@@ -141,10 +140,10 @@ type caller struct {
 	stub    echopb.EchoServiceClient
 	fresh   *workload.Freshener
 	request *echopb.Payload
-	answer  *echopb.Payload // of the last call
+	answer  *echopb.Payload // the last call's answer
 
-	copies   int    // bytes, in place of work
-	from, to []byte // of them
+	copies   int    // bytes to copy, to simulate work
+	from, to []byte // the source and the target of copies
 }
 
 func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
@@ -168,7 +167,7 @@ func (c *caller) Call(ctx context.Context) error {
 	return err
 }
 
-// Check checks that the answer has the data that the last call asked for.
+// Check checks that the answer has the data that the last call requested.
 func (c *caller) Check() error {
 	sent, got := c.request, c.answer
 	want, _ := workload.Answer(sent.Id, sent.Data, sent.AnswerBytes) // the size was checked

@@ -289,7 +289,7 @@ func TestALongCallBeside(t *testing.T) {
 	wire.answer <- errors.New("gone")
 	for { // the failure is noticed by a later call
 		if err := client.Call(ctx); err != nil {
-			if !strings.Contains(err.Error(), "the call beside: gone") {
+			if !strings.Contains(err.Error(), "the long call beside the measured ones: gone") {
 				t.Error(err)
 			}
 			return

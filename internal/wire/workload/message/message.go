@@ -35,8 +35,8 @@ import (
 // Workload is message. The zero value is ready.
 type Workload struct{}
 
-// Info describes message. A size is the size of an encoded message. The method and its messages are
-// no option, since an option cannot hold them.
+// Info describes message. A size is the size of an encoded message. No option can hold the method
+// and its messages: Parameters.Definition does.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "message",
@@ -159,7 +159,7 @@ type Sizes struct {
 	RequestGzip, ResponseGzip int // the encoded ones, compressed
 }
 
-// SizesOf measures a definition.
+// SizesOf computes the sizes of a definition's messages.
 func SizesOf(definition string) (Sizes, error) {
 	m, err := parse(definition)
 	if err != nil {
@@ -176,7 +176,7 @@ func SizesOf(definition string) (Sizes, error) {
 // A Source is a user's input to Compile.
 type Source struct {
 	Proto       string   // the file that has the service
-	ImportPaths []string // where imports are found; empty: beside the file
+	ImportPaths []string // folders of imports; empty: the file's own
 	Call        string   // pkg.Service/Method
 	Request     []byte   // as JSON
 	Response    []byte   // as JSON; empty: the request where both have one type, otherwise an empty message

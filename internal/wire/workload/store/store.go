@@ -50,9 +50,9 @@ const (
 // Info describes store. The options say how much is transferred.
 func (Workload) Info() workload.Info {
 	return workload.Info{
-		Name: "store", Summary: "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 in a call",
+		Name: "store", Summary: "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 per call",
 		Options: []scenario.Option{
-			{Key: operationKey, Role: scenario.OperationRole, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server does"},
+			{Key: operationKey, Role: scenario.OperationRole, Values: []string{put, get}, Default: put, Help: "put: the client streams; get: the server streams"},
 			{Key: chunkKey, Default: "16KiB", Parse: scenario.BytesUpTo(maxChunkBytes), Help: "SIZE: bytes of data in a chunk"},
 			{Key: chunksKey, Default: "1024", Parse: scenario.IntBetween(1, maxChunks), Help: "N: chunks in a transfer"},
 		},
@@ -139,8 +139,8 @@ func (t transfer) tally() tally {
 type handler struct {
 	storepb.UnimplementedStoreServiceServer
 	pooled bool
-	// chunks holds chunks of finished transfers. vtprotobuf's pool would not do: a chunk may
-	// point into a transport's buffer, which only the codec that it came from may overwrite.
+	// chunks holds chunks of finished transfers. vtprotobuf's pool is unsafe here: a chunk may
+	// point into a transport's buffer, which only the chunk's own codec may overwrite.
 	chunks sync.Pool
 }
 
@@ -204,7 +204,7 @@ type caller struct {
 	want     tally
 	request  storepb.GetRequest
 	chunk    storepb.Chunk // with pooling, all chunks are received into it
-	arrived  tally         // in the last call
+	arrived  tally         // the chunks received in the last call
 }
 
 // Call makes one transfer.

@@ -26,8 +26,8 @@ type caller struct {
 
 	oneRequest     userspb.GetUserRequest
 	pageRequest    userspb.GetUsersRequest
-	createRequests [len(operationNames)]*userspb.CreateUserRequest // by operation
-	prefix         string                                          // of the ids of the users that it creates
+	createRequests [len(operationNames)]*userspb.CreateUserRequest // indexed by operation
+	prefix         string                                          // begins the ids of the users that it creates
 	created        int
 
 	// Of the last call.
@@ -50,7 +50,7 @@ func newCaller(conn grpc.ClientConnInterface, job workload.Job, p plan) *caller 
 	return c
 }
 
-// nextID returns an id of no other client or call. All have the same length.
+// nextID returns an id that no other client or call has. All ids have the same length.
 func (c *caller) nextID() string {
 	c.created++
 	return fmt.Sprintf("%s%09d", c.prefix, c.created)
@@ -136,15 +136,15 @@ func sameAddress(a, b *userspb.Address) bool {
 		a.GetPostcode() == b.GetPostcode() && a.GetCountry() == b.GetCountry()
 }
 
-// The size of an encoded request for a new user. The published study's large one has
-// 12,641 bytes, its small one about 0.2 KB.
+// The size of an encoded request for a new user. The published study's large request has 12,641
+// bytes, its small one about 0.2 KB.
 const (
 	smallBytes = 200
 	largeBytes = 12_641
 )
 
-// initialCreatedAt is the creation time of the initial users. Any time will do, as long as
-// both ends use the same.
+// initialCreatedAt is the creation time of the initial users. Any time will do, if both ends use
+// the same.
 const initialCreatedAt = 1_760_000_000
 
 var (
@@ -154,7 +154,7 @@ var (
 	words      = strings.Fields("a an and are as at be by data for from gate has in is it key lambda loop machine of on or proof queue set stack that the thread to type was wire with")
 )
 
-// makeUser makes a request of sizeBytes for a new user. Equal random sources make equal ones.
+// makeUser makes a request of sizeBytes for a new user. Equal random sources make equal users.
 func makeUser(id string, sizeBytes int, random *rand.Rand) *userspb.CreateUserRequest {
 	first, last := pick(firstNames, random), pick(lastNames, random)
 	u := &userspb.CreateUserRequest{
@@ -166,7 +166,7 @@ func makeUser(id string, sizeBytes int, random *rand.Rand) *userspb.CreateUserRe
 		},
 		Tags: []string{pick(words, random), pick(words, random)},
 	}
-	// The biography takes what is left: its own bytes, a tag, and a length.
+	// The biography fills the rest: a tag, a length, and its own bytes.
 	left := sizeBytes - proto.Size(u) - 1
 	for length := 1; length <= 3; length++ {
 		if n := left - length; n >= 0 && n < 1<<(7*length) {

@@ -23,7 +23,7 @@ type handler struct {
 	userspb.UnimplementedUserServiceServer
 	work  time.Duration
 	store *store
-	named atomic.Int64 // users whose id the handler made
+	named atomic.Int64 // users whose id the handler made up
 }
 
 // GetUser looks one user up.
@@ -203,7 +203,7 @@ func isID(id string) bool {
 	return id != "" && len(id) <= maxIDBytes
 }
 
-// isEmail checks as much as is useful without sending a message.
+// isEmail checks as much as a program can without sending a message.
 func isEmail(text string) bool {
 	local, domain, found := strings.Cut(text, "@")
 	return found && local != "" && len(text) <= maxEmailBytes &&
@@ -221,8 +221,8 @@ type store struct {
 	byID    map[string]*userspb.User
 	emails  map[string]bool
 	initial []*userspb.User // created before the first call
-	created []*userspb.User // by CreateUser; a ring once it is full
-	oldest  int             // in the ring
+	created []*userspb.User // created by CreateUser; a ring once it is full
+	oldest  int             // the oldest one's place in the ring
 }
 
 func newStore(initialUsers []*userspb.User) *store {
@@ -263,7 +263,7 @@ func (b *store) at(i int) *userspb.User {
 	return b.created[(b.oldest+i-len(b.initial))%len(b.created)]
 }
 
-// add stores a user, or returns its field, id or email, that belongs to another user.
+// add stores a user. If the id or email belongs to another user, it returns that field's name.
 func (b *store) add(u *userspb.User) (taken string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,7 +41,7 @@ const (
 	limitKey     = "limit"
 )
 
-// Info describes users. The operation decides how big a call is.
+// Info describes users. The operation determines how big a call is.
 func (Workload) Info() workload.Info {
 	const most = 1_000_000
 	return workload.Info{
@@ -50,8 +50,8 @@ func (Workload) Info() workload.Info {
 			{Key: operationKey, Role: scenario.OperationRole, Values: operationNames[:], Default: operationNames[getUser], Parse: scenario.Parser(parseMix), Help: "what each call does; a small user is 0.2 KB, a large one 12.6 KB"},
 			{Key: mixKey, Role: scenario.OperationRole, Parse: scenario.Parser(parseMix), Help: "OP*WEIGHT+OP*WEIGHT: several operations, drawn by weight, as in mix=get-user*8+create-small*2"},
 			{Key: workKey, Role: scenario.SimulatedWorkRole, Default: "10ms", Parse: scenario.Time, Help: "TIME: how long the handler sleeps, in place of a database"},
-			{Key: usersKey, Default: "1000", Parse: scenario.IntBetween(1, most), Help: "N: how many users there are from the beginning"},
-			{Key: limitKey, Default: "20", Parse: scenario.IntBetween(1, maxLimit), Help: "N: how many users a get-users asks for"},
+			{Key: usersKey, Default: "1000", Parse: scenario.IntBetween(1, most), Help: "N: the initial number of users"},
+			{Key: limitKey, Default: "20", Parse: scenario.IntBetween(1, maxLimit), Help: "N: users that a get-users asks for"},
 		},
 		Operations: len(userspb.UserService_ServiceDesc.Methods),
 	}

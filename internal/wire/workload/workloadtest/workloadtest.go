@@ -57,7 +57,7 @@ func Connect(t testing.TB, w workload.Workload, p workload.Parameters) grpc.Clie
 	return conn
 }
 
-// A Spoiled is a connection that changes answers on their way back.
+// A Spoiled is a connection that changes answers before the client gets them.
 type Spoiled struct {
 	grpc.ClientConnInterface
 	Answer func(reply any)
@@ -106,7 +106,7 @@ func Checked(t testing.TB, c workload.Caller) error {
 	return nil
 }
 
-// Expect fails the test unless the error contains the text says, or is nil for "".
+// Expect fails the test unless the error contains the text says, or is nil if says is "".
 func Expect(t testing.TB, what string, err error, says string) {
 	t.Helper()
 	if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
