@@ -15,20 +15,20 @@ type Buffer struct {
 	Plain int  // the length of an encoded message before compression, for its encoder
 	class int8 // index into bufferSizes; -1 if the buffer is not pooled
 	refs  atomic.Int32
-	// abandoned means that somebody may keep a part of Data, so the buffer is not used again.
+	// abandoned means that Data may still be in use somewhere, so the buffer is not used again.
 	abandoned atomic.Bool
 	audit     *atomic.Int64 // counts buffers in use, for tests; or nil
 	kept      *Kept         // counts the memory that a connection's peer makes it keep; or nil
-	// lent is the place in which a waiting reader leaves its reference, if it has read into
-	// the buffer.
+	// lent is the place in which a waiting reader leaves its reference, if it has read into the
+	// buffer.
 	lent *atomic.Pointer[Buffer]
 }
 
-// bufferCost is the memory of a buffer beyond its data: itself and its place in a queue.
+// bufferCost is the memory of a buffer beyond its data: its struct and its place in a queue.
 const bufferCost = 256
 
-// bufferSizes leave 128 bytes above each power of two for the prefix and field tags of
-// a message with that much content.
+// bufferSizes leave 128 bytes above each power of two: room for a message of that size with its
+// prefix and field tags.
 var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 128<<10 + 128, 256<<10 + 128, 512<<10 + 128, 1<<20 + 128, 2<<20 + 128, 4<<20 + 128}
 
 // Longer buffers share one pool and are exact: most programs have one kind of long message.
@@ -39,8 +39,8 @@ var bufferPools [longBuffer + 1]sync.Pool
 // buffersOut counts the buffers in use, if a test sets it.
 var buffersOut atomic.Pointer[atomic.Int64]
 
-// CountBuffers counts in out the buffers in use that are taken from now on, for tests. nil
-// ends the counting.
+// CountBuffers makes out count the buffers in use that are taken from now on, for tests. nil ends
+// the counting.
 func CountBuffers(out *atomic.Int64) { buffersOut.Store(out) }
 
 // NewBuffer returns a buffer of length n with one reference.
@@ -61,7 +61,7 @@ func NewBuffer(n int) *Buffer {
 // NewExactBuffer returns a buffer like NewBuffer, but without spare room and not pooled.
 func NewExactBuffer(n int) *Buffer { return (&Buffer{Data: make([]byte, n)}).begin(-1, n) }
 
-// begin gives the buffer out.
+// begin prepares a buffer for its next user.
 func (b *Buffer) begin(class, n int) *Buffer {
 	b.Data, b.class, b.audit = b.Data[:n], int8(class), buffersOut.Load()
 	if b.audit != nil {
@@ -114,7 +114,7 @@ func (k *Kept) Add(n int64) {
 	}
 }
 
-// WakeBelow makes Freed be called once, as soon as fewer than n bytes are kept.
+// WakeBelow makes Kept call Freed once, as soon as fewer than n bytes are kept.
 func (k *Kept) WakeBelow(n int64) {
 	k.wakeBelow.Store(n)
 	k.wake(k.bytes.Load())
@@ -178,10 +178,10 @@ func (b *Buffer) SetData(data []byte) {
 	b.Data = data
 }
 
-// A reserve keeps long buffers for reuse. A sync.Pool forgets buffers that were not in use
-// during two collections, and a program that passes long messages collects after every few
-// messages. It would touch new memory all the time, which was measured to cost more than
-// all copies of a message. Shorter buffers stay in pools, which need no lock.
+// A reserve keeps long buffers for reuse. A sync.Pool drops buffers that were not in use during
+// two collections, and a program that passes long messages collects after every few messages. With
+// a sync.Pool it would use new memory all the time, which was measured to cost more than all
+// copies of a message. Shorter buffers stay in pools, which need no lock.
 type reserve struct {
 	mu      sync.Mutex
 	buffers []idleBuffer // the longest idle first
@@ -199,8 +199,8 @@ const (
 	minLong = 1 << 20
 	// maxReserve bounds the bytes in reserve. Longer buffers are left to a sync.Pool.
 	maxReserve = 64 << 20
-	// maxIdle is the time that a buffer is kept without use. Garbage collections find idle
-	// buffers; a program that does nothing has one every two minutes.
+	// maxIdle is the time for which an unused buffer is kept. Garbage collections find such
+	// buffers; a program that does nothing has one collection every two minutes.
 	maxIdle = time.Second
 )
 
@@ -222,7 +222,7 @@ func (r *reserve) take(size int) *Buffer {
 	return nil
 }
 
-// put keeps a buffer, and forgets others if there are too many bytes.
+// put keeps a buffer, and drops others if there are too many bytes.
 func (r *reserve) put(b *Buffer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +246,7 @@ func (r *reserve) tick() {
 	}
 }
 
-// trim forgets the buffers that have been idle for too long.
+// trim drops the buffers that have been idle for too long.
 func (r *reserve) trim() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

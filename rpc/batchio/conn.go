@@ -13,8 +13,8 @@
 //   - An [Output] holds frames of many callers, which one write sends.
 //   - A chunk is a [Buffer] that the reader reads into. Received messages may retain it
 //     instead of being copied.
-//   - A lent chunk is one that messages retain while the reader waits and has none.
-//   - A batch ends when its calls are most of the open ones, see [Conn.FlushBatch].
+//   - A lent chunk belongs only to messages: the reader gave it up to wait.
+//   - A batch ends when it holds most of the open calls, see [Conn.FlushBatch].
 //
 // This package must not know any protocol: neither the content of frames nor gRPC.
 package batchio
@@ -29,9 +29,9 @@ import (
 // A Conn connects a state machine to a socket.
 //
 // Callers queue frames in the machine's output under the lock. The writer yields first, so that
-// goroutines that are about to queue something can do so; no other optimization gained as much.
-// When a batch is large enough, the caller that completed it writes it (see FlushBatch). The
-// peer then works on one batch while the next one fills.
+// other goroutines can queue theirs; no other optimization gained as much. When a batch is large
+// enough, the caller that completed it writes it (see FlushBatch). The peer then works on one
+// batch while the next one fills.
 type Conn struct {
 	// Mu guards the machine, Counters and the library's own state of the connection.
 	Mu      sync.Mutex
@@ -47,18 +47,18 @@ type Conn struct {
 	resume    chan struct{}   // wakes the reader, once each time it was throttled
 	writeRate float64         // bytes per second of long writes, averaged
 	writer    *socketWriter   // nil: write to nc
-	unwritten *Output         // a caller began to write it and the writer must finish
+	unwritten *Output         // a caller began to write it; the writer must finish
 	err       error           // why the connection ended; set once
 	running   *sync.WaitGroup // counts both goroutines
 
 	// Used only by the reader.
 	chunk      *Buffer       // holds the bytes that have been read; nil while there are none
 	from, to   int           // the bytes of chunk that have not been used
-	chunkSize  int           // of the next chunk
+	chunkSize  int           // size of the next chunk
 	smallReads int           // reads in a row that would have fit into a first chunk
-	restful    bool          // the reader calls rest while it waits
+	callsRest  bool          // the reader calls rest while it waits
 	quiet      bool          // the next read may wait long, so it gets little memory
-	spinFor    time.Duration // see Spin; 0: as the connection's traffic suggests
+	spinFor    time.Duration // see Spin; 0: the connection's traffic decides
 	sleeps     bool          // see SleepToRead
 
 	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see rest
@@ -89,8 +89,8 @@ func (c *Conn) Init(nc net.Conn) {
 	}
 }
 
-// SleepToRead makes reads wait at once, without polling for data first. It suits connections
-// with many callers, where CPU time counts more than microseconds. Call it before Start.
+// SleepToRead makes reads wait at once, without polling for data first. It suits connections with
+// many callers, for which CPU time matters more than microseconds. Call it before Start.
 func (c *Conn) SleepToRead() { c.sleeps = true }
 
 // MinReferenceLen is the payload length from which an iovec costs less than a copy.
@@ -119,7 +119,7 @@ func (c *Conn) Start(running *sync.WaitGroup) {
 	c.running = running
 	c.running.Add(2)
 	go c.read()
-	go c.write() // last, so that it runs first: the preface must not wait for the peer's
+	go c.write() // last, so that it runs first: the preface must not wait for the peer's preface
 }
 
 // Err returns the reason why the connection ended, or nil. The lock is held.
@@ -218,7 +218,7 @@ var sends atomic.Int64
 // Sends returns the number of times this process has called sendto to write to its connections.
 func Sends() int64 { return sends.Load() }
 
-// Sum returns the sum of two counters. It is not a method because a library's users see the
+// Sum returns the sum of two counters. It is no method, because users of the libraries see the
 // type.
 func Sum(a, b Counters) Counters {
 	a.CallsStarted += b.CallsStarted

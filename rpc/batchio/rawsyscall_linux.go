@@ -17,8 +17,8 @@ import (
 // (docs/decisions/0014 and 0040).
 //
 // A raw system call that waits would keep its processor, and a garbage collection would wait for
-// it for ever. So each passes MSG_DONTWAIT. The descriptor's mode cannot be relied on: anybody
-// who calls Fd on a copy of it (net.TCPConn.File) makes all copies blocking.
+// it for ever. So each call passes MSG_DONTWAIT. The descriptor's mode is unreliable: calling Fd
+// on a copy of it (net.TCPConn.File) makes all copies blocking.
 //
 // The runtime still needs the monitor, to preempt handlers that compute for long. It never
 // sleeps past the next timer, so monitorTimer fires regularly while raw system calls are made.
@@ -65,7 +65,7 @@ func (t *monitorTimer) tick() {
 		return
 	}
 	t.running.Store(false)
-	if t.used.Load() { // set by a caller that still saw running
+	if t.used.Load() { // set by a caller that read running as true
 		t.start()
 	}
 }

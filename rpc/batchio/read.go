@@ -12,12 +12,12 @@ const maxFramesPerLock = 64
 func (c *Conn) read() {
 	defer c.running.Done()
 	source := func() (int, error) { return c.nc.Read(c.room()) }
-	_, wrapped := c.nc.(Transparent) // the wrapper itself makes the first read
+	_, wrapped := c.nc.(Transparent) // the first read goes through the wrapper
 	var err error
 	for gotData := false; err == nil; gotData = true {
-		if c.socket != nil && !c.restful && (gotData || !wrapped) {
+		if c.socket != nil && !c.callsRest && (gotData || !wrapped) {
 			if spin := newSocketReader(c); spin != nil {
-				source, c.restful, c.quiet = spin, true, false
+				source, c.callsRest, c.quiet = spin, true, false
 			}
 		}
 		var n int
@@ -65,7 +65,7 @@ func (c *Conn) feed(n int) error {
 		used, err := c.machine.Feed(now, c.chunk.Data[c.from:c.to], maxFramesPerLock)
 		c.role.StreamsChanged()
 		c.Flush()
-		if !c.restful {
+		if !c.callsRest {
 			c.quiet = c.machine.OpenStreams() == 0
 		}
 		c.Mu.Unlock()
@@ -81,9 +81,9 @@ func (c *Conn) feed(n int) error {
 	return nil
 }
 
-// throttle makes the reader wait, without the lock, until the output that it must not add to is
-// being written. The frames of a peer that does not read wait on its own side. Grpc-go does so
-// too.
+// throttle makes the reader wait, without the lock, until the writer takes the output that is too
+// full. The frames of a peer that does not read then wait at the peer's own end. grpc-go does the
+// same.
 func (c *Conn) throttle() {
 	for c.err == nil && c.machine.Throttled() {
 		c.throttled = true
@@ -102,7 +102,7 @@ func (c *Conn) unthrottle() {
 }
 
 const (
-	// restChunk is for readers that need memory while they wait, under TLS for instance.
+	// restChunk is for readers that need memory while they wait, for instance under TLS.
 	restChunk  = 512
 	firstChunk = 32 << 10
 	fullChunk  = 512 << 10
@@ -152,9 +152,9 @@ func (c *Conn) room() []byte {
 	return c.chunk.Data[c.to:]
 }
 
-// rest gives the chunk back if all of it has been used, because the reader will wait.
-// While messages retain it, it is lent: the reader takes it back when there is more to read,
-// unless the last message has been released by then.
+// rest gives the chunk back if all of it has been used, because the reader will wait. If messages
+// retain it, it is lent: when there is more to read, the reader takes it back, unless the last
+// message has been released.
 func (c *Conn) rest() {
 	if c.chunk == nil || c.from < c.to {
 		return

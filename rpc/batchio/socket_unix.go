@@ -137,8 +137,8 @@ type spinner struct {
 	n      int
 	err    error
 	misses int // spins in a row that found nothing
-	skip   int // the number of next reads that must not spin
-	pause  int // the last value of skip; it doubles with each failure to find anything
+	skip   int // the number of reads from now on that must not spin
+	pause  int // the last value of skip; it doubles after each spin in vain
 	short  int // short reads in a row
 }
 
@@ -159,17 +159,17 @@ func newSocketReader(c *Conn) func() (int, error) {
 	if raw == nil {
 		return nil
 	}
-	s := &spinner{raw: raw, to: c, skip: 1} // a new connection may be silent
+	s := &spinner{raw: raw, to: c, skip: 1} // a new connection may stay silent
 	s.try = s.tryOnce
 	return s.read
 }
 
-// tryOnce reads the bytes that have come. It returns false to be called again when there
-// are some, and needs no memory until then.
+// tryOnce reads the bytes that have come. It returns false to be called again later, when there
+// are some; it needs no memory until then.
 func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	for {
 		s.n, s.err = readSocket(int(fd), s.to.room())
-		if s.err == syscall.EINTR { //nolint:errorlint // a bare errno, looked at once a spin
+		if s.err == syscall.EINTR { //nolint:errorlint // a bare errno, compared once per spin
 			continue
 		}
 		if done = s.err != syscall.EAGAIN || !s.wait; !done { //nolint:errorlint // likewise
@@ -206,7 +206,7 @@ func (s *spinner) spin() (int, error) {
 	for {
 		n, err := s.once(false)
 		switch {
-		case err != syscall.EAGAIN: //nolint:errorlint // a bare errno, looked at once a spin
+		case err != syscall.EAGAIN: //nolint:errorlint // a bare errno, compared once per spin
 			if !began.IsZero() {
 				s.misses, s.pause = 0, s.pause/2
 			}
@@ -239,9 +239,9 @@ func (s *spinner) once(wait bool) (int, error) {
 	return s.n, nil
 }
 
-// Spin returns a connection whose reads poll for data, for the duration most, before they
-// let the thread sleep. It returns nc itself if nc is not a socket or most is 0. A Conn with
-// such a connection reads its socket in this way, and lets callers write their own frames.
+// Spin returns a connection whose reads poll for data, for at most the duration most, before the
+// thread sleeps. It returns nc itself if nc is not a socket or most is 0. A Conn on such a
+// connection polls its socket in the same way, and lets callers write their own frames.
 func Spin(nc net.Conn, most time.Duration) net.Conn {
 	if socketOf(nc) == nil || most <= 0 {
 		return nc
@@ -288,11 +288,11 @@ func (s *spinConn) Read(p []byte) (int, error) {
 	})
 }
 
-// spinUpTo calls once without waiting until it reads something, or the time is over.
+// spinUpTo calls once without waiting until it reads data, or the time is over.
 func spinUpTo(most time.Duration, once func(wait bool) (int, error)) (int, error) {
 	for began := time.Now(); ; runtime.Gosched() {
 		n, err := once(false)
-		if err != syscall.EAGAIN { //nolint:errorlint // a bare errno, looked at once a spin
+		if err != syscall.EAGAIN { //nolint:errorlint // a bare errno, compared once per spin
 			return n, err
 		}
 		if time.Since(began) > most {

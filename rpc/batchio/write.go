@@ -71,7 +71,7 @@ func (c *Conn) writeFromCaller() {
 	}
 }
 
-// takeOutput begins a write of the queued frames, and finishWrite ends it, with the lock held.
+// takeOutput begins a write of the queued frames; finishWrite ends it. The lock is held.
 func (c *Conn) takeOutput() *Output {
 	c.writing = true
 	batch := c.machine.TakeOutput()
@@ -88,10 +88,10 @@ func (c *Conn) finishWrite(err error) {
 	}
 }
 
-// tuneOutputLimit measures how fast the socket accepts long writes, and limits the output queue
-// to what it accepts in queueTime. On a slow link, a short message does not wait long behind
-// long ones. On a fast link, writes are fewer and longer: a stream over loopback costs a quarter
-// less.
+// tuneOutputLimit measures how fast the socket accepts long writes, and limits the output queue to
+// the bytes that it accepts in queueTime. On a slow link, a short message then does not wait long
+// behind long ones. On a fast link, writes are fewer and longer: a stream over loopback costs a
+// quarter less.
 func (c *Conn) tuneOutputLimit(n int, took time.Duration) {
 	now := float64(n) / max(took, time.Microsecond).Seconds()
 	c.writeRate += (now - c.writeRate) / 8
@@ -142,7 +142,7 @@ func (c *Conn) writeBatch(batch *Output) error {
 	if c.socket != nil && len(segments) > 1 {
 		c.buffers = segments
 		_, err := c.buffers.WriteTo(c.socket)
-		c.buffers = nil // the next output that uses its memory may be another connection's
+		c.buffers = nil // the next output in this memory may belong to another connection
 		return err
 	}
 	if c.writer != nil && len(segments) == 1 {
@@ -198,7 +198,7 @@ func (o *Output) Len() int {
 	return o.size
 }
 
-// Tail returns the buffer for short frames. SetTail makes what was appended part of the output.
+// Tail returns the buffer for short frames. Pass it with appended bytes to SetTail.
 func (o *Output) Tail() []byte { return o.buf }
 
 // SetTail stores buf, which is the tail with bytes appended.
@@ -214,7 +214,7 @@ func (o *Output) Reference(data []byte) {
 	o.size += len(data)
 }
 
-// Own makes Recycle release the owner of a payload, after its last bytes were added.
+// Own makes Recycle release the owner of a payload. Call it after adding the payload's last bytes.
 func (o *Output) Own(owner Releaser) { o.owners = append(o.owners, owner) }
 
 func (o *Output) seal() {
