@@ -50,11 +50,11 @@ func (s *Conns[C]) All() []C { return slices.Collect(maps.Keys(s.Open)) }
 // A PingTimer decides when to ping a silent peer, and when to give it up.
 // Its owner guards it. Times are since batchio.Epoch.
 type PingTimer struct {
-	Every   time.Duration // of silence before a ping
-	Timeout time.Duration // for the answer
+	Every   time.Duration // the length of a silence before a ping
+	Timeout time.Duration // bounds the wait for the answer
 
 	sent  time.Duration // when the unanswered ping was sent
-	waits bool          // for the answer
+	waits bool          // a ping has no answer yet
 }
 
 // A PingAction tells the owner of a PingTimer what to do.
@@ -75,7 +75,7 @@ func (p *PingTimer) Check(now, lastRead time.Duration) (do PingAction, next time
 		}
 		return PingLost, 0
 	}
-	if left := p.Every - max(0, now-lastRead); left > 0 { // the peer may have been heard since now
+	if left := p.Every - max(0, now-lastRead); left > 0 { // the peer may have sent bytes since now
 		return PingNothing, left
 	}
 	p.waits, p.sent = true, now

@@ -28,8 +28,8 @@ var _ context.Context = (*Context)(nil)
 
 // A Call embeds a Context.
 type Call interface {
-	// ContextEnded is called when Cancel or the timer has ended the context, perhaps more
-	// than once. It wakes the goroutines that wait for the call.
+	// ContextEnded is called after Cancel or the timer has ended the context, perhaps more than
+	// once. It wakes the goroutines that wait for the call.
 	ContextEnded()
 	// ContextValue returns the context's value for a key.
 	ContextValue(key any) any
@@ -38,7 +38,7 @@ type Call interface {
 // Init prepares a zero Context, which has no deadline.
 func (c *Context) Init(call Call) { c.call = call }
 
-// SetDeadline sets the deadline. It must be called before other goroutines have the context.
+// SetDeadline sets the deadline. Call it before other goroutines have the context.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
 // closedChan is returned by Done if its first call comes after the end.
@@ -125,7 +125,7 @@ func (c *Context) expire() {
 	}
 }
 
-// Cancel ends the context and tells the call.
+// Cancel ends the context, and calls the call's ContextEnded.
 func (c *Context) Cancel(err error) {
 	c.mu.Lock()
 	c.end(err)
@@ -150,7 +150,7 @@ func (c *Context) end(err error) {
 	c.after = nil
 }
 
-// Value returns the call's values, without the cost of a context.WithValue for each.
+// Value returns one of the call's values, without the cost of a context.WithValue for each.
 func (c *Context) Value(key any) any { return c.call.ContextValue(key) }
 
 // Keys holds the keys of grpc-go's context values, whose types are unexported.
@@ -160,7 +160,7 @@ var Keys = struct{ Incoming, Peer, TransportStream any }{
 	KeyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) }),
 }
 
-// KeyOf returns the key that a function looks up in a context, whose Value records it.
+// KeyOf returns the key that a function looks up in the context that KeyOf gives it.
 func KeyOf(lookup func(context.Context)) (key any) {
 	lookup(keyRecorder{context.Background(), &key})
 	return key

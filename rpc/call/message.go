@@ -24,7 +24,7 @@ type sizedMarshaler interface {
 	MarshalToSizedBufferVT([]byte) (int, error)
 }
 
-// Marshal encodes a message into the buffer that is sent, whose prefix the caller fills in.
+// Marshal encodes a message into a buffer to be sent. The caller fills in the prefix.
 func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
 	m, err := Measure(v, o)
 	if err != nil {
@@ -58,7 +58,7 @@ func (m *Measured) Marshal() (*batchio.Buffer, error) {
 	b := batchio.NewBuffer(m.prefix + m.Size)
 	if m.vt != nil {
 		n, err := m.vt.MarshalToSizedBufferVT(b.Data[m.prefix:])
-		if err == nil && n != m.Size { // the rest holds bytes of the buffer's last use
+		if err == nil && n != m.Size { // the other bytes are from the buffer's last use
 			err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, m.Size)
 		}
 		if err != nil {
@@ -91,9 +91,9 @@ func Message(v any) (proto.Message, error) {
 // the copy that package proto makes costs less than reflection.
 const minAliasedField = 1 << 10
 
-// UnmarshalAliased unmarshals data into m, with long bytes fields pointing into data.
-// Package proto has no option for that, so it sets those fields by reflection, also in
-// nested messages, and passes the other fields to package proto.
+// UnmarshalAliased unmarshals data into m, with long bytes fields pointing into data. Package
+// proto has no option for that, so it sets those fields by reflection, also in nested messages. It
+// passes the other fields to package proto.
 func UnmarshalAliased(data []byte, m proto.Message) error {
 	if len(data) < minAliasedField {
 		return proto.Unmarshal(data, m)

@@ -17,7 +17,7 @@ import (
 // CallOptions holds the grpc-go call options that every library understands.
 type CallOptions struct {
 	WaitForReady        bool
-	WaitIsSet           bool // an option says WaitForReady
+	WaitIsSet           bool // an option sets WaitForReady
 	MaxReceive, MaxSend int  // bytes of a message
 	Header, Trailer     *metadata.MD
 	Peer                *peer.Peer
@@ -43,7 +43,7 @@ func (c *CallOptions) Apply(option grpc.CallOption) bool {
 	case grpc.MaxSendMsgSizeCallOption:
 		c.MaxSend = o.MaxSendMsgSize
 	default:
-		// The program's own options are for its interceptors; a later grpc-go's are not.
+		// Accept the program's own options, for its interceptors, but not a later grpc-go's.
 		return reflect.TypeOf(option).PkgPath() != reflect.TypeFor[grpc.EmptyCallOption]().PkgPath()
 	}
 	return true
@@ -56,7 +56,7 @@ func (c *CallOptions) Finished(err error) {
 	}
 }
 
-// Audience returns the URI of a call's service, which call credentials get.
+// Audience returns the URI of a call's service, for call credentials.
 func Audience(authority, method string) string {
 	service := method
 	if i := strings.LastIndexByte(method, '/'); i >= 0 {
@@ -65,9 +65,9 @@ func Audience(authority, method string) string {
 	return "https://" + strings.TrimSuffix(authority, ":443") + service
 }
 
-// CredentialMetadata returns the metadata that call credentials add to a call. An error
-// without a status gets the code; one with a status that only servers may return (gRFC A54)
-// becomes Internal.
+// CredentialMetadata returns the metadata that call credentials add to a call. An error without a
+// status gets the code. A status with a code that only servers may return (gRFC A54) becomes
+// Internal.
 func CredentialMetadata(ctx context.Context, creds credentials.PerRPCCredentials, audience string, code codes.Code) (metadata.MD, error) {
 	values, err := creds.GetRequestMetadata(ctx, audience)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package rpccall holds what the RPC libraries of this module share above their connections: a
+// Package rpccall holds the code that this module's RPC libraries share above their connections: a
 // server's life ([Server]), the set of connections ([Conns]), goroutines that run handlers
 // ([Workers]), contexts of calls ([Context]), options, interceptors, messages in pooled buffers,
-// pings of silent peers ([PingTimer]), and statuses. A library takes the parts that it needs.
+// pings of silent peers ([PingTimer]), and statuses.
 //
 // This package must not know frames, nor which library calls it. Package wire beside it holds
 // the details of gRPC's own wire format.
@@ -30,7 +30,7 @@ type ServerConn interface {
 	Drain()
 }
 
-// ServerConfig holds what differs between two libraries. All fields but Creds are required.
+// ServerConfig holds the differences between two libraries. All fields but Creds are required.
 type ServerConfig[C ServerConn] struct {
 	Library          string                           // its name begins errors and panics
 	Creds            credentials.TransportCredentials // nil: connections are cleartext
@@ -40,7 +40,7 @@ type ServerConfig[C ServerConn] struct {
 
 	// Prepare sets up a socket before its handshake.
 	Prepare func(net.Conn) net.Conn
-	// NewConn makes a connection, not started, that arrived at a time since batchio.Epoch.
+	// NewConn makes a connection, not started. It arrived at a time since batchio.Epoch.
 	NewConn func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) C
 }
 
@@ -126,7 +126,7 @@ func (s *Server[C, K]) handshake(nc net.Conn) {
 	s.handshaking[nc] = struct{}{}
 	go func() {
 		defer s.accepting.Done()
-		_ = s.ServeConn(nc) // it has closed the connection, which tells the client
+		_ = s.ServeConn(nc) // it has closed the connection, which the client notices
 		s.conns.Mu.Lock()
 		delete(s.handshaking, nc)
 		s.conns.Mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Server[C, K]) ServeConn(nc net.Conn) error {
 		_ = nc.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
 		secured, info, err := s.config.Creds.ServerHandshake(nc)
 		if errors.Is(err, credentials.ErrConnDispatched) {
-			return err // somebody else serves it
+			return err // the credentials gave the connection to another owner
 		}
 		if err != nil {
 			_ = nc.Close()
@@ -183,13 +183,13 @@ func (s *Server[C, K]) Stop() {
 
 // GracefulStop takes no new calls and returns when the open ones have ended, or Stop is called.
 func (s *Server[C, K]) GracefulStop() {
-	s.stop(func(c C) { c.Drain() }, true) // a lost connection's handlers may still run
+	s.stop(func(c C) { c.Drain() }, true) // the handlers of a lost connection may still run
 }
 
 // stop closes listeners and handshaking connections, ends the open ones, and waits for all.
 func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	s.conns.Mu.Lock()
-	s.conns.Closed = true // there will be no more
+	s.conns.Closed = true // no connection is added from now on
 	CloseOnce(s.stopping)
 	for lis := range s.listeners {
 		_ = lis.Close()
@@ -204,7 +204,7 @@ func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	}
 	s.conns.Running.Wait()
 	s.accepting.Wait()
-	s.Workers.Close() // they end after their calls
+	s.Workers.Close() // the workers end after their calls
 	if waitForHandlers {
 		s.Workers.Wait()
 	}
@@ -236,7 +236,7 @@ func Accept(lis net.Listener, stopping <-chan struct{}, handle func(net.Conn)) e
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
 			return err
 		}
-		// For instance, the process is out of file descriptors: wait until some are closed.
+		// For instance, too many open files: wait until some are closed
 		select {
 		case <-time.After(pause):
 		case <-stopping:

@@ -15,8 +15,8 @@ type Method struct {
 	Impl   any
 	Unary  *grpc.MethodDesc // either Unary or Stream is set
 	Stream *grpc.StreamDesc
-	Info   grpc.StreamServerInfo // of a stream
-	Long   atomic.Bool           // the library may note here that the last answer was long
+	Info   grpc.StreamServerInfo // for streams
+	Long   atomic.Bool           // for the library: the last answer was long
 }
 
 // NewStreamMethod returns a streaming method.
@@ -77,7 +77,7 @@ func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 // Lookup returns the method of a full name, or nil. Call it after the last RegisterService.
 func (s *services) Lookup(name string) *Method { return s.methods[name] }
 
-// WhyUnknown returns the reason for which Lookup returns nil.
+// WhyUnknown explains why Lookup returns nil.
 func (s *services) WhyUnknown(name string) string {
 	service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	if !ok || !strings.HasPrefix(name, "/") {

@@ -72,7 +72,7 @@ func PutPrefix(b []byte, compressed bool) {
 	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-PrefixLen))
 }
 
-// ParsePrefix returns what the prefix at the start of b says.
+// ParsePrefix returns the fields of the prefix at the start of b.
 func ParsePrefix(b []byte) (flags byte, length uint32) {
 	return b[0], binary.BigEndian.Uint32(b[1:PrefixLen])
 }
@@ -83,7 +83,7 @@ func AppendMessage(to, message []byte) []byte {
 	return append(to, message...)
 }
 
-// ReadPrefix reads a prefix. The error is io.EOF only if nothing comes.
+// ReadPrefix reads a prefix. The error is io.EOF only if no byte comes.
 func ReadPrefix(from io.Reader) (flags byte, length uint32, err error) {
 	var prefix [PrefixLen]byte
 	if _, err := io.ReadFull(from, prefix[:]); err != nil {
@@ -106,7 +106,7 @@ var timeoutUnits = [...]struct {
 	{time.Hour, 'H'},
 }
 
-// maxTimeoutValue has the eight digits that the specification allows.
+// maxTimeoutValue has the most digits that the specification allows, eight.
 const maxTimeoutValue = 99999999
 
 // EncodeTimeout formats d in the finest unit that fits, rounded up.
