@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An epoch sums up the calls that were made while one number of channels was in use.
+// An epoch sums up the calls during a time in which the number of channels did not change.
 type epoch struct {
 	took     time.Duration
 	calls    int64         // unary calls that began and ended in it
@@ -30,7 +30,7 @@ func (e *epoch) cost() (seconds float64, ok bool) {
 const (
 	// fewestCalls is the number of calls from which an epoch's mean is compared.
 	fewestCalls = 50
-	// worth is the gain, as a logarithm, from which more channels are kept: 3 %.
+	// worth is the least gain, as a logarithm, for which more channels are kept: 3 %.
 	worth = 0.03
 	// A trial compares at least fewestPairs and at most mostPairs pairs of epochs.
 	fewestPairs, mostPairs = 4, 60
@@ -42,8 +42,8 @@ const (
 	// firstWait is the pause after a trial that changed nothing. It doubles with each further
 	// such trial, up to longestWait.
 	firstWait, longestWait = time.Second, 2 * time.Minute
-	// changed is the factor of load that ends a pause early: if the load grows by it, more
-	// channels are tried; if it falls by it, fewer.
+	// changed is the factor of load that ends a pause early: if the load grows by it, the pool
+	// tries more channels; if it falls by it, fewer.
 	changed = 1.5
 )
 
@@ -57,19 +57,19 @@ type decider struct {
 	up, down pause
 }
 
-// A pause says until when more channels, or fewer, are not tried.
+// A pause says until when the pool tries no more channels, or no fewer.
 type pause struct {
-	until time.Time
-	wait  time.Duration
-	load  float64 // at the last trial that changed nothing
-	leap  int     // steps to add to the next trial: more may help where few did not
+	until      time.Time
+	wait       time.Duration
+	load       float64 // load at the last trial that changed nothing
+	extraSteps int     // steps to add to the next trial: many more may help where a few did not
 }
 
-// over reports whether the pause is over. It ends early if the load has changed in a way
-// that promises a gain.
+// over reports whether the pause is over. promising says that the load has changed in a way that
+// promises a gain; the pause then ends early.
 func (p *pause) over(now time.Time, promising bool) bool {
 	if promising {
-		p.wait, p.leap = 0, 0
+		p.wait, p.extraSteps = 0, 0
 		return true
 	}
 	return !now.Before(p.until)
@@ -79,16 +79,16 @@ func (p *pause) over(now time.Time, promising bool) bool {
 func (p *pause) failed(now time.Time, load float64) {
 	p.wait = min(max(firstWait, 2*p.wait), longestWait)
 	p.until, p.load = now.Add(p.wait), load
-	p.leap = min(2*p.leap+1, mostLeap)
+	p.extraSteps = min(2*p.extraSteps+1, mostExtraSteps)
 }
 
-// mostLeap bounds the channels that one trial adds.
-const mostLeap = 3
+// mostExtraSteps bounds the channels that one trial adds.
+const mostExtraSteps = 3
 
 // next takes the results of an epoch, and returns the number of channels for the next one.
 // ended is the decision if a trial has ended.
 func (d *decider) next(now time.Time, e epoch) (use int, ended *Decision) {
-	const share = 0.3 // of the newest epoch in the average
+	const share = 0.3 // weight of the newest epoch in the average
 	d.load += share * (float64(e.inFlight) - d.load)
 	if t := d.trial; t != nil {
 		if cost, ok := e.cost(); ok {
@@ -129,7 +129,7 @@ func (d *decider) begin(now time.Time) {
 	step := max(1, d.size/2)
 	switch {
 	case d.size < d.max && d.load > float64(d.size)+0.5 && d.up.over(now, d.load > d.up.load*changed):
-		d.trial = &trial{small: d.size, large: min(d.size+step*(1+d.up.leap), d.max), grows: true}
+		d.trial = &trial{small: d.size, large: min(d.size+step*(1+d.up.extraSteps), d.max), grows: true}
 	case d.size > d.min && d.down.over(now, d.load < d.down.load/changed):
 		d.trial = &trial{small: max(d.size-step, d.min), large: d.size}
 	}
@@ -144,7 +144,7 @@ func (d *decider) end(now time.Time, ended *Decision) {
 		d.up.failed(now, d.load)
 	case ended.To == ended.From:
 		d.down.failed(now, d.load)
-	case t.grows: // fewer need not be tried soon
+	case t.grows: // trying fewer can wait
 		d.up = pause{load: d.load, wait: d.up.wait}
 		d.down = pause{until: now.Add(firstWait), load: d.load, wait: firstWait}
 	default:
@@ -174,12 +174,12 @@ type Decision struct {
 type trial struct {
 	small, large int
 	grows        bool // the small number was in use before
-	warm         bool // the first epoch with the large number, which does not count, has passed
+	warm         bool // the first epoch with the large number, which does not count, is over
 	costs        []float64
 	empty        int // epochs without enough calls
 }
 
-// turn is the order of the two: small, large, large, small.
+// turn is the order of the two numbers: small, large, large, small.
 var turn = [4]bool{false, true, true, false}
 
 func (t *trial) use() int {
@@ -191,7 +191,7 @@ func (t *trial) use() int {
 
 // add adds the result of an epoch.
 func (t *trial) add(cost float64) {
-	if !t.warm { // in the first epoch connections are opened, and windows grow
+	if !t.warm { // the first epoch opens connections, and windows grow in it
 		t.warm = true
 		return
 	}

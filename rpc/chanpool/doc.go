@@ -1,10 +1,10 @@
 // Package chanpool is a pool of gRPC channels that finds its own size.
 //
-// No program knows beforehand how many connections are best. With two CPUs and no distance
-// between the ends, one connection beats many, because the calls of many callers are written at once.
-// With many CPUs, a limit of streams a connection, or a link on which a lost packet stops
-// everybody behind it, more are better. A [Pool] tries it out: it opens another connection,
-// uses it by turns, and keeps it if calls take measurably less time.
+// No program knows in advance how many connections are best. With two CPUs and no distance between
+// the ends, one connection beats many, because the calls of many callers are written at once. More
+// connections are better with many CPUs, with a limit of streams per connection, or on a link
+// where a lost packet stops all calls behind it. A [Pool] finds out: it opens another connection,
+// uses it in turns, and keeps it if calls take measurably less time.
 //
 //	pool, err := chanpool.New(func() (chanpool.Channel, error) {
 //		return grpc.NewClient("dns:///host:443", grpc.WithTransportCredentials(creds))
@@ -17,22 +17,22 @@
 // # How it decides
 //
 // While calls are made, the pool cuts time into epochs of 50 ms ([Epoch]), or longer ones if
-// calls take longer. A trial compares two sizes by turns (small, large, large, small, …),
-// because the load itself varies. It takes the ratio of the two in each pair of epochs, over at
-// least 4 and at most 60 pairs. It compares the mean time of the unary calls that began and
-// ended in an epoch or, if there are only streams, the rate of their messages. More channels
-// are kept if they are better by at least 3 % and by two standard errors. Otherwise they are
-// given up again: after two pairs if they lose a fifth. With noise of 12 % a trial takes one to six seconds.
+// calls take longer. A trial compares two sizes in turns (small, large, large, small, …), because
+// the load itself varies. It takes the ratio of the two in each pair of epochs, over at least 4
+// and at most 60 pairs. It compares the mean time of the unary calls that began and ended in an
+// epoch or, if there are only streams, the rate of their messages. More channels are kept if they
+// are better by at least 3 % and by two standard errors. Otherwise they are given up: after two
+// pairs if they lose a fifth. With noise of 12 % a trial takes one to six seconds.
 //
-// More channels are tried only while more calls are in flight than there are channels; each
-// trial adds half as many again. Fewer are tried one second after more were kept. After a trial
-// that changed nothing, the pool waits for a second, then two, four, up to two minutes, unless
-// the load grows by half. The next trial then takes a larger step, because more channels may
-// help where few did not.
+// More channels are tried only while more calls are in flight than there are channels; each trial
+// adds half as many again. Fewer are tried one second after more were kept. After a trial that
+// changed nothing, the pool waits for one second, then two, four, up to two minutes, unless the
+// load grows by half. The next trial then takes a larger step, because many more channels may help
+// where a few did not.
 //
 // # What it cannot know
 //
-//   - Calls of very different kinds make its figure noisy, and it then keeps what it has.
+//   - Calls of very different kinds make its figure noisy. It then keeps its size.
 //   - It measures the time of calls, and not their CPU time: a connection that makes calls 4 %
 //     faster for 20 % more CPU time is kept.
 //   - All channels must lead to the same service. It balances calls over connections, not

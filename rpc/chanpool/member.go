@@ -22,10 +22,10 @@ type Channel interface {
 type member struct {
 	channel  Channel
 	inFlight atomic.Int64
-	calls    atomic.Int64 // begun so far
-	avoid    atomic.Int64 // until this instant, because a call has just failed; see Pool.now
+	calls    atomic.Int64 // calls begun so far
+	avoid    atomic.Int64 // no calls before this instant, because one has just failed; see Pool.now
 	retired  atomic.Bool  // takes no new calls
-	close    func()       // once
+	close    func()       // closes the channel once
 }
 
 // acquire begins a call. It returns false if the member takes no more calls.
@@ -45,7 +45,7 @@ func (m *member) release() {
 	}
 }
 
-// retire lets no more calls begin, and closes the channel when the last has ended.
+// retire lets no more calls begin. When the last one has ended, the channel is closed.
 func (m *member) retire() {
 	m.retired.Store(true)
 	if m.inFlight.Load() == 0 {
@@ -100,7 +100,7 @@ type ChannelState struct {
 	InUse        bool // it gets new calls
 	Leaving      bool // it is closed after its last call
 	InFlight     int
-	Calls        int    // begun so far
+	Calls        int    // calls begun so far
 	Connectivity string // the channel's own state, or "" if it has none
 }
 

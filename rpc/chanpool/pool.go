@@ -30,13 +30,13 @@ type Pool struct {
 	begin, ends, calls, latency, messages atomic.Int64
 
 	mu        sync.Mutex
-	members   []*member // open; the first ones get the calls
+	members   []*member // all open ones; calls go to the first
 	leaving   map[*member]struct{}
 	decider   decider
 	decisions []Decision // the last 16
 	dialing   bool
 	closed    bool
-	failures  []error // of closing channels
+	failures  []error // errors of closing channels
 	running   sync.WaitGroup
 }
 
@@ -141,7 +141,7 @@ type stream struct {
 	grpc.ClientStream
 	pool   *Pool
 	member *member
-	single bool // it receives one message
+	single bool // the client receives one message
 	once   sync.Once
 	stop   func() bool
 }
@@ -171,7 +171,7 @@ func (p *Pool) noteFailure(m *member, err error) {
 	}
 }
 
-// checkEpoch ends the epoch if it is time to, and no other call is doing so.
+// checkEpoch ends the epoch if its time is over and no other call is ending it.
 func (p *Pool) checkEpoch(now int64) {
 	if now < p.ends.Load() || !p.mu.TryLock() {
 		return
@@ -197,14 +197,14 @@ func (p *Pool) checkEpoch(now int64) {
 	p.startEpoch(now, e)
 }
 
-// mostEpochs bounds how long an epoch waits for enough calls, in usual lengths of an epoch.
+// mostEpochs bounds an epoch's wait for enough calls, as a multiple of its usual length.
 const mostEpochs = 10
 
 // startEpoch begins an epoch. It is long enough for the call rate of the last one.
 func (p *Pool) startEpoch(now int64, last epoch) {
 	length := p.opts.epoch
 	if last.calls > 0 {
-		const most = 20 // of the usual length
+		const most = 20 // longest epoch, in usual lengths
 		length = min(max(length, 10*last.latency/time.Duration(last.calls)), most*length)
 	}
 	p.calls.Store(0)
@@ -228,8 +228,8 @@ func (p *Pool) use(n int) {
 	p.inUse.Store(&members)
 }
 
-// resize retires channels, or begins to open some on another goroutine, until as many are
-// open as the decider wants.
+// resize retires channels, or starts to open some on another goroutine, until the number that the
+// decider wants is open.
 func (p *Pool) resize() {
 	want := p.decider.open()
 	if missing := want - len(p.members); missing > 0 {
@@ -343,16 +343,16 @@ type options struct {
 // Min sets the least number of open channels, 1 by default.
 func Min(n int) Option { return func(o *options) { o.min = n } }
 
-// Max sets the largest number of open channels, 16 by default: servers and proxies take that
-// many from one client.
+// Max sets the largest number of open channels, 16 by default: servers and proxies accept 16
+// connections from one client.
 func Max(n int) Option { return func(o *options) { o.max = n } }
 
 // Fixed keeps n channels open. The pool then measures nothing.
 func Fixed(n int) Option { return func(o *options) { o.min, o.max = n, n } }
 
 // Epoch sets the time for which a trial uses one number of channels before it changes to the
-// other: 50 ms by default, and longer if calls take longer. Shorter epochs decide sooner, and
-// are misled more easily.
+// other: 50 ms by default, and longer if calls take longer. Shorter epochs decide sooner, and make
+// more wrong decisions.
 func Epoch(d time.Duration) Option { return func(o *options) { o.epoch = d } }
 
 // Logger sets the logger, which gets a line for each decision. By default nothing is logged.
