@@ -28,13 +28,13 @@ type Client struct {
 	address string
 	unary   grpc.UnaryInvoker // the interceptors, or nil
 	stream  grpc.Streamer
-	calls   sync.Pool // of *clientCall, the unary ones
+	calls   sync.Pool // holds *clientCall for unary calls
 
-	conns   rpccall.Conns[*clientConn] // whose lock also guards what follows
+	conns   rpccall.Conns[*clientConn] // its lock also guards the fields below
 	current *clientConn                // takes new calls; nil if there is none
 	dialing chan struct{}              // closed when the current dial has ended; nil if there is none
-	failed  error                      // of the last dial
-	retryAt time.Time                  // no dial before
+	failed  error                      // the error of the last dial
+	retryAt time.Time                  // no dial begins before this time
 	pause   time.Duration
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -92,14 +92,14 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Connect opens the connection, if there is none, and returns when that is done or has failed.
+// Connect opens the connection, if there is none. It returns after success or failure.
 func (c *Client) Connect(ctx context.Context) error {
 	_, err := c.pick(ctx, false)
 	return err
 }
 
 // pick returns the connection, and opens one if there is none. If a dial has just failed, pick
-// returns its error, unless the call waits until the connection is ready.
+// returns its error, unless wait is set.
 func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
 	for waited := false; ; waited = true {
 		c.conns.Mu.Lock()
@@ -230,7 +230,7 @@ type callInfo struct {
 	creds []credentials.PerRPCCredentials
 }
 
-// readOptions reads a call's options. Those of the program's interceptors are ignored.
+// readOptions reads a call's options. It ignores those for the program's interceptors.
 func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
 	info := callInfo{creds: c.opts.perRPC}
 	info.MaxSend, info.MaxReceive = c.opts.maxSend, c.opts.maxReceive

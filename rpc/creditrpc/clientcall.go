@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
-// A clientCall is one attempt of a call. Those of unary calls are used again.
+// A clientCall is one attempt of a call. Those of unary calls are reused.
 type clientCall struct {
 	stream  link.Stream
 	streams bool
@@ -27,13 +27,13 @@ type clientCall struct {
 	err             error
 	over            bool
 
-	encoders *encoders // counts the request until it has been sent; nil if none does
-	ahead    int       // bytes of the request that encoders counts, or will
-	waits    bool      // for its turn to encode
+	encoders *encoders // counts the request until it has been sent; nil: nothing counts it
+	ahead    int       // bytes of the request that encoders counts, or will count
+	waits    bool      // the call waits for its turn to encode
 
-	signal  chan struct{} // something came, or the call is over; before it began: it may encode
-	drained chan struct{} // of streams: all was sent
-	headers chan struct{} // of streams: closed when the header has come, or nothing will
+	signal  chan struct{} // a message or the end has come; before the call begins: it may encode
+	drained chan struct{} // all was sent; streams only
+	headers chan struct{} // closed when the header has come, or cannot come; streams only
 }
 
 func (c *clientCall) wake() {
@@ -130,8 +130,8 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	return err
 }
 
-// begin begins a call: a unary one with its message, a stream without one. It does not hold
-// the connection's lock when it returns.
+// begin begins a call, a unary one with its message, a stream without. It returns without the
+// connection's lock.
 func (c *Client) begin(ctx context.Context, call *clientCall, method string, info *callInfo, m *rpccall.Measured) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -184,7 +184,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 	}
 }
 
-// check returns an error for a call that the server does not take.
+// check returns an error for a call that the server does not accept.
 func (cc *clientConn) check(method string, md metadata.MD) error {
 	if !cc.link.Names(method) {
 		return status.Errorf(codes.Internal, "creditrpc: method %q: the name is too long, or the client uses too many methods", method)
@@ -192,7 +192,7 @@ func (cc *clientConn) check(method string, md metadata.MD) error {
 	return checkMeta(md, int(cc.link.Peer().MaxMeta))
 }
 
-// recycle keeps a unary call that has ended, or was never begun, for another one.
+// recycle keeps a unary call for reuse. It has ended, or was never begun.
 func (c *Client) recycle(call *clientCall) {
 	drop(&call.inbox)
 	signal := call.signal
@@ -206,14 +206,14 @@ const (
 	// the caches, and would be copied from main memory into the socket.
 	lateEncoding = 16 << 10
 	// encodedAhead bounds the bytes of such requests that are encoded and wait for credit. It
-	// is more than the credit that comes at once, so that credit never waits for a request.
+	// exceeds the credit that arrives at once, so that credit never waits for a request.
 	encodedAhead = 512 << 10
 )
 
-// encoders decides which callers may encode their long requests, in the order in which they
-// ask. The connection's lock guards it.
+// encoders decides which callers may encode their long requests, first come, first served. The
+// connection's lock guards it.
 type encoders struct {
-	ahead   int // bytes that are being encoded, or are encoded and not in the output
+	ahead   int // bytes being encoded, or encoded and not yet in the output
 	waiting []*clientCall
 	closed  bool // the connection has ended: no call waits
 }
@@ -230,11 +230,11 @@ func (e *encoders) enter(call *clientCall, bytes int) (now bool) {
 	return true
 }
 
-// fits reports whether another request may be encoded. The only one always may.
+// fits reports whether another request may be encoded. A request alone always may.
 func (e *encoders) fits(bytes int) bool { return e.ahead == 0 || e.ahead+bytes <= encodedAhead }
 
-// encoded ends the call's turn to encode, or its wait for one, when its request is in the output
-// or was given up. The connection's lock is held.
+// encoded ends the call's turn to encode, or its wait for one: its request is in the output, or
+// was given up. The connection's lock is held.
 func (c *clientCall) encoded() {
 	e := c.encoders
 	if e == nil {
@@ -266,7 +266,7 @@ func (e *encoders) close() {
 	e.admit()
 }
 
-// encode encodes a call's request, if it begins with one. A long one waits for its turn.
+// encode encodes a call's request, if it begins with one. A long request waits for its turn.
 func (cc *clientConn) encode(ctx context.Context, call *clientCall, m *rpccall.Measured) (*batchio.Buffer, error) {
 	if m == nil {
 		return nil, nil //nolint:nilnil // a stream begins without a request
@@ -304,7 +304,7 @@ func (cc *clientConn) awaitTurn(ctx context.Context, call *clientCall, bytes int
 	defer cc.Mu.Unlock()
 	call.encoded()
 	select {
-	case <-call.signal: // its turn came meanwhile
+	case <-call.signal: // it got its turn meanwhile
 	default:
 	}
 	return status.FromContextError(ctx.Err()).Err()

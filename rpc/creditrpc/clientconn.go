@@ -31,7 +31,7 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 	return cc
 }
 
-// OnMessage gives the caller its answer.
+// OnMessage gives a message to the caller.
 func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*clientCall)
 	kept := cc.keep(m, call.streams)
@@ -73,7 +73,7 @@ func (cc *clientConn) OnCancel(s *link.Stream) { s.Owner.(*clientCall).finish(er
 // errRefused is the error of a call that no server has begun.
 var errRefused = errors.New("creditrpc: the server takes no more calls")
 
-// OnSent lets the stream's caller send its next message, and other callers encode theirs.
+// OnSent lets the stream's caller send its next message, and lets other callers encode theirs.
 func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
 	call.encoded()
@@ -83,7 +83,7 @@ func (cc *clientConn) OnSent(s *link.Stream) {
 }
 
 // OnGoodbye makes the next calls go to another connection.
-func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // leave takes the client's lock, which goes before this one
+func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // leave takes the client's lock, which must be locked before this one
 
 // OnRequest is for servers.
 func (cc *clientConn) OnRequest(uint32, string, frame.Begin) *link.Stream { return nil }
@@ -120,7 +120,7 @@ func (cc *clientConn) ConnLost(err error) {
 	go cc.client.leave(cc)
 }
 
-// OnClosed takes the connection off the client's list.
+// OnClosed removes the connection from the client's list.
 func (cc *clientConn) OnClosed() {
 	cc.stopKeepAlive()
 	cc.client.conns.Remove(cc)

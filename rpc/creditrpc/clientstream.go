@@ -21,10 +21,10 @@ type clientStream struct {
 	ctx        context.Context
 	desc       *grpc.StreamDesc
 	info       callInfo
-	stop       func() bool // ends the watch over ctx
+	stop       func() bool // stops watching ctx
 	gotMessage bool        // the only message of an answer has come
-	closed     bool        // nothing more is sent
-	finished   bool        // the options have the call's end; guarded by the connection's lock
+	closed     bool        // CloseSend was called, or the only message was sent
+	finished   bool        // the options got the call's end; guarded by the connection's lock
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -49,8 +49,8 @@ func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.C
 // Context returns the call's context.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// Header waits for the server's metadata, or for the call's end. It returns nil, nil if the
-// call ended without metadata; RecvMsg returns the reason.
+// Header waits for the server's metadata, or for the call's end. If the call ended without
+// metadata, it returns nil, nil, and RecvMsg returns the reason.
 func (s *clientStream) Header() (metadata.MD, error) {
 	<-s.call.headers
 	s.cc.Mu.Lock()
@@ -75,7 +75,7 @@ func (s *clientStream) CloseSend() error {
 	return nil
 }
 
-// SendMsg sends a message, and waits until flow control has let it go. If the call has ended,
+// SendMsg sends a message, and waits until flow control has let it through. After the call's end
 // it returns io.EOF, or nil if the client sends a single message, as generated code expects;
 // RecvMsg returns the reason. Any other error ends the call.
 func (s *clientStream) SendMsg(v any) error {
@@ -136,7 +136,7 @@ func (s *clientStream) RecvMsg(v any) error {
 		return nil
 	}
 	s.gotMessage = true
-	m, err = s.nextMessage() // the only message must be followed by the end
+	m, err = s.nextMessage() // the end must follow the only message
 	switch {
 	case err == nil:
 		m.Release()
@@ -169,7 +169,7 @@ func (s *clientStream) ended(err error) error {
 	return err
 }
 
-// nextMessage waits for a message, or for the end.
+// nextMessage waits for a message, or for the call's end.
 func (s *clientStream) nextMessage() (link.Message, error) {
 	for {
 		s.cc.Mu.Lock()

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// encode marshals a message into a buffer of its own. As for grpc-go, nil is an empty one.
+// encode marshals a message into a new buffer. As in grpc-go, nil is an empty message.
 func encode(v any, limit int) (*batchio.Buffer, error) {
 	m, err := measure(v, limit)
 	if err != nil {
@@ -61,8 +61,8 @@ func decode(m *link.Message, v any, limit int) error {
 	return unmarshal(m.Data, v, proto.Unmarshal)
 }
 
-// unmarshal unmarshals data into v with read: package proto's function, or the one that makes
-// long bytes fields point into data.
+// unmarshal unmarshals data into v with read, which is package proto's function, or the one that
+// makes long bytes fields point into data.
 func unmarshal(data []byte, v any, read func([]byte, proto.Message) error) error {
 	into, err := rpccall.Message(v)
 	if err == nil {
@@ -96,7 +96,7 @@ func readMeta(meta []byte) metadata.MD {
 	return md
 }
 
-// checkMeta returns an error for metadata that the peer does not take.
+// checkMeta returns an error for metadata that the peer does not accept.
 func checkMeta(md metadata.MD, most int) error {
 	size := 0
 	for key, values := range md {
@@ -116,8 +116,8 @@ func checkMeta(md metadata.MD, most int) error {
 // maxNumber is the longest varint of a length.
 const maxNumber = 5
 
-// ending encodes a status. If the frame would be longer than the client takes, ending leaves
-// out the details, and shortens the text: the client would close the connection.
+// ending encodes a status. If the frame would be longer than the client accepts, it omits the
+// details and shortens the text: otherwise the client would close the connection.
 func ending(st *status.Status, trailer metadata.MD) frame.Ending {
 	const most = frame.MaxOther - 3*maxNumber
 	e := frame.Ending{Code: uint64(st.Code()), Message: []byte(st.Message()), Meta: appendMeta(trailer)}
@@ -128,7 +128,7 @@ func ending(st *status.Status, trailer metadata.MD) frame.Ending {
 		e.Message = bytes.ToValidUTF8(e.Message[:most], nil)
 	}
 	if p := st.Proto(); len(p.GetDetails()) > 0 {
-		e.Details, _ = proto.Marshal(p) // a status that came from one
+		e.Details, _ = proto.Marshal(p) // it cannot fail: the status came from such a message
 	}
 	if len(e.Message)+len(e.Details) > most {
 		e.Details = nil

@@ -41,8 +41,8 @@ func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Con
 	c.Attach(c.link, r)
 }
 
-// keep returns a message whose data stay valid after the read. For a message that is read soon,
-// it retains the read buffer. One that may lie unread for long is copied, so that it takes no
+// keep returns a message whose data stay valid after the read. For a message that is read soon, it
+// retains the read buffer. A message that may stay unread for long is copied, so that it takes no
 // more memory than the peer's credit accounts for.
 func (c *conn) keep(m link.Message, unread bool) link.Message {
 	switch {
@@ -62,21 +62,21 @@ func (c *conn) keep(m link.Message, unread bool) link.Message {
 	return m
 }
 
-// drop releases the messages that nobody will read.
+// drop releases the messages that the program will not read.
 func drop(inbox *rpccall.Queue[link.Message]) {
 	for m, ok := inbox.Take(); ok; m, ok = inbox.Take() {
 		m.Release()
 	}
 }
 
-// sendLimit returns the longest message that may be sent, of at most the given length. The peer
-// has greeted, so that it does not change.
+// sendLimit returns the length of the longest message that may be sent, at most most. The peer has
+// sent its Hello, so the limit does not change.
 func (c *conn) sendLimit(most int) int { return int(min(uint64(most), c.link.Peer().MaxMessage)) }
 
 // errSilent ends a connection whose peer has not answered a ping.
 var errSilent = errors.New("creditrpc: the peer did not answer a ping in time")
 
-// keepAlive detects that a silent peer has gone. The connection's lock guards it.
+// keepAlive detects that a silent peer is gone. The connection's lock guards it.
 type keepAlive struct {
 	ping  rpccall.PingTimer
 	timer *time.Timer // nil: it never pings
@@ -93,7 +93,7 @@ func (c *conn) startKeepAlive(after, timeout time.Duration) {
 	c.alive = keepAlive{rpccall.PingTimer{Every: after, Timeout: timeout}, time.AfterFunc(after, c.checkAlive)}
 }
 
-// checkAlive pings a peer that has been silent, and gives up one that has not answered.
+// checkAlive pings a silent peer, and closes the connection if no answer came.
 func (c *conn) checkAlive() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

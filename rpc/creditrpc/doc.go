@@ -1,11 +1,11 @@
-// Package creditrpc has a client and a server for RPC over TCP, unix sockets and TLS, for
-// programs that control both ends. It carries ordinary gRPC services in its own wire format, in
-// which the receiver says how much it takes.
+// Package creditrpc has a client and a server for RPC over TCP, unix sockets and TLS, for programs
+// that control both ends. It carries ordinary gRPC services in its own wire format, in which the
+// receiver limits the bytes that the sender may send.
 //
-// [Server] implements grpc.ServiceRegistrar and [Client] implements
-// grpc.ClientConnInterface, so generated code works unchanged. Interceptors, call options,
-// credentials, metadata and statuses are grpc-go's own types. A peer that speaks gRPC is not
-// understood: use package fastgrpc for those.
+// [Server] implements grpc.ServiceRegistrar and [Client] implements grpc.ClientConnInterface, so
+// generated code works unchanged. Interceptors, call options, credentials, metadata and statuses
+// are grpc-go's own types. It does not understand peers that speak gRPC: use package fastgrpc for
+// those.
 //
 //	s := creditrpc.NewServer()
 //	pb.RegisterGreeterServer(s, greeter{})
@@ -21,22 +21,22 @@
 // on the wire: a call with 64 bytes takes one frame each way, with 11 bytes more than its
 // message.
 //
-// When many callers send long messages at once, they must wait somewhere. Here they wait at
-// their own end, in the order in which they ask: a client sends no more than the server grants,
-// and the server grants as many bytes as suit its caches. A message longer than 32 KiB is sent
-// in turns with others, so that no call waits behind a long one.
+// When many callers send long messages at once, they must wait somewhere. Here they wait at their
+// own end, in the order in which they ask: a client sends no more than the server grants, and the
+// server grants as many bytes as fit into its caches. Long messages (over 32 KiB) take turns with
+// others, so that no call waits behind a long one.
 //
 // # Credit
 //
 // Each end grants the other three things; docs/creditrpc.md describes them to the byte:
 //
-//   - bytes under way on the connection ([Window], [WithWindow]). They come back when a
+//   - bytes in flight on the connection ([Window], [WithWindow]). They come back when a
 //     unary handler has its message, or a stream's message has been received;
 //   - bytes unread on each stream ([StreamWindow], [WithStreamWindow]). They come back when
-//     the program reads. So a stream that nobody reads stops only itself;
+//     the program reads. So an unread stream stops only itself;
 //   - calls ([MaxCalls]), which a server grants. They come back when the handler has
-//     returned and its answer is on its way: a client that cancels calls, or takes no
-//     answers, gets no more of them.
+//     returned and its answer is on its way: a client that cancels calls, or reads no
+//     answers, may begin no more calls.
 //
 // # Moving from grpc-go, and back
 //
@@ -90,11 +90,11 @@
 //
 // # Where it differs from grpc-go
 //
-// A test makes some sixty kinds of calls over both. These are the differences:
+// A test makes some sixty kinds of calls over both libraries, and found:
 //
 //   - Keys and values of metadata may hold any bytes. grpc-go refuses keys that HTTP/2 headers
-//     cannot have, and values that are not printable, unless the key ends in -bin.
-//   - If a message is longer than the other end takes, its sender gets an error, and the stream
+//     cannot hold, and values that are not printable, unless the key ends in -bin.
+//   - If a message is longer than the other end accepts, its sender gets an error, and the stream
 //     goes on. With grpc-go the receiver ends the call.
 //   - Call options for compressors and codecs fail a call as Unimplemented.
 //
@@ -107,10 +107,10 @@
 //   - [Window] bytes of the other calls;
 //   - 64 MiB of messages that are longer than a stream's window;
 //   - 4,096 names of methods;
-//   - the answers of [MaxCalls] calls that it does not take.
+//   - the answers of [MaxCalls] calls that it does not accept.
 //
 // A client that breaks the rules, for instance by sending without credit, loses the connection.
-// Each message of a stream counts 64 bytes more than it has, so that empty ones are bounded too.
+// Each message of a stream counts 64 bytes more than its length, so that empty ones are bounded too.
 //
 // # What it leaves out
 //

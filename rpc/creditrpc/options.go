@@ -79,9 +79,9 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 // calls wait at the client, in the order in which they were made.
 func MaxCalls(n int) ServerOption { return func(o *serverOptions) { o.calls = max(1, n) } }
 
-// Window bounds the bytes of requests that a client may have sent on a connection and this end
-// has not taken in, 2 MiB by default. It keeps many callers with large messages from filling
-// the server's memory: fewer bytes mean fewer calls at once.
+// Window bounds the bytes of requests that a client may have sent on a connection before this end
+// takes them in, 2 MiB by default. It keeps many callers with large messages from filling the
+// server's memory: fewer bytes mean fewer calls at once.
 func Window(bytes int) ServerOption { return func(o *serverOptions) { o.window = int64(bytes) } }
 
 // StreamWindow bounds the unread bytes of a stream, 256 KiB by default.
@@ -91,7 +91,7 @@ func StreamWindow(bytes int) ServerOption {
 
 // AliasRequests makes bytes fields of unary requests, from 1 KiB on, point into the receive
 // buffer, which saves a copy and its memory. The fields are valid until the handler returns. A
-// handler that keeps such a field must copy it, or it will see the bytes of other calls.
+// handler must copy such a field to keep it: otherwise it reads bytes of other calls.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
 // MaxReceive bounds received messages, 4 MiB by default.
@@ -123,7 +123,7 @@ func KeepAlive(silence, timeout time.Duration) ServerOption {
 	return func(o *serverOptions) { o.silence, o.pingTimeout = silence, timeout }
 }
 
-// Spin makes a connection poll its socket for up to that time before its thread sleeps.
+// Spin makes a connection poll its socket for up to the time most before its thread sleeps.
 // Sleeping and waking cost more than a short call: with one caller, and both ends spinning, a
 // call takes a fraction of the time. Spinning uses up to one CPU per connection, gains nothing
 // with many callers, and is off by default.
@@ -146,7 +146,7 @@ type clientOptions struct {
 
 func defaultClientOptions() clientOptions {
 	o := clientOptions{limits: defaultLimits(), creds: insecure.NewCredentials(), dialTimeout: 20 * time.Second, backoff: 100 * time.Millisecond}
-	o.window = 4 << 20 // callers wait for their answers, and take them at once
+	o.window = 4 << 20 // callers wait for their answers, and read them at once
 	return o
 }
 

@@ -65,8 +65,8 @@ func (s *Server) Serve(lis net.Listener) error { return s.base.Serve(lis) }
 // Unavailable. It does not wait for handlers.
 func (s *Server) Stop() { s.base.Stop() }
 
-// GracefulStop takes no new calls and returns when the open ones have ended. A Stop
-// meanwhile ends them.
+// GracefulStop accepts no new calls and returns when the open ones have ended. If Stop is called
+// meanwhile, it ends them.
 func (s *Server) GracefulStop() { s.base.GracefulStop() }
 
 // A serverConn is a connection of a server.
@@ -75,8 +75,8 @@ type serverConn struct {
 	server *Server
 
 	// Guarded by the connection's lock.
-	calls map[*serverCall]struct{} // whose handlers have not returned
-	ready []*serverCall            // to be run when the lock is free
+	calls map[*serverCall]struct{} // calls whose handlers have not returned
+	ready []*serverCall            // calls to be run after unlocking
 }
 
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
@@ -154,7 +154,7 @@ func (c *serverConn) StreamsChanged() {
 
 // StartCalls passes the ready calls to the workers.
 func (c *serverConn) StartCalls() {
-	ready := c.ready // only the reader appends
+	ready := c.ready // only the reader appends to it
 	c.server.base.Workers.Push(ready)
 	clear(ready)
 	c.ready = ready[:0]
@@ -168,14 +168,14 @@ func (c *serverConn) ConnLost(error) {
 	}
 }
 
-// OnClosed takes the connection off the server's list.
+// OnClosed removes the connection from the server's list.
 func (c *serverConn) OnClosed() {
 	c.end(nil)
 	c.stopKeepAlive()
 	c.server.conns.Remove(c)
 }
 
-// Drain takes no more calls, and closes the connection after the last one.
+// Drain accepts no more calls, and closes the connection after the last one.
 func (c *serverConn) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()

@@ -23,21 +23,21 @@ type serverCall struct {
 	stream link.Stream
 	conn   *serverConn
 	method *rpccall.Method
-	meta   []byte // as received
+	meta   []byte // the metadata, as received
 
 	// Guarded by the connection's lock.
 	inbox      rpccall.Queue[link.Message]
 	requestErr error // why the request's messages are wrong
 	ended      bool  // the client sends no more
-	queued     bool  // a unary call's handler is to run, or has
+	queued     bool  // a unary call's handler will run, or has run
 	header     metadata.MD
 	trailer    metadata.MD
 	headerSent bool // the header was sent
 	statusSent bool // the status was sent
 
-	aliased         link.Message  // of a unary call: what its request may point into
+	aliased         link.Message  // the message of a unary call, whose bytes its request may point into
 	gotMessage      bool          // the handler has received a message
-	signal, drained chan struct{} // of streams: something came; all was sent
+	signal, drained chan struct{} // streams only: a message or the end has come; all was sent
 }
 
 var _ rpccall.Call = (*serverCall)(nil)
@@ -96,7 +96,7 @@ func (s *serverCall) serve() {
 
 func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
-	defer s.aliased.Release()       // after the answer, which may point there too, was encoded
+	defer s.aliased.Release()       // after encoding the answer, which may point into it
 	if err := s.Err(); err != nil { // cancelled, or past its deadline, before it began
 		s.sendResponse(nil, err)
 		return
@@ -111,7 +111,7 @@ func (s *serverCall) serveUnary() {
 
 // decodeRequest decodes the message of a unary call.
 func (s *serverCall) decodeRequest(v any) error {
-	if s.requestErr != nil { // nothing changes any more
+	if s.requestErr != nil { // the error is final
 		return s.requestErr
 	}
 	c := s.conn
@@ -137,7 +137,7 @@ func (s *serverCall) decodeRequest(v any) error {
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }
 
-// earlyCredit is the length from which a message's credit is returned when the message is
+// earlyCredit is the least length of a message whose credit is returned when the message is
 // decoded, not with the answer: a slow handler must not keep other calls from sending.
 const earlyCredit = 4 << 10
 
@@ -233,7 +233,7 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	return s.join(&s.trailer, md)
 }
 
-// join adds metadata, unless the client does not take that much. The lock is held.
+// join adds metadata, unless the client does not accept as much. The lock is held.
 func (s *serverCall) join(to *metadata.MD, md metadata.MD) error {
 	joined := metadata.Join(*to, md)
 	err := checkMeta(joined, int(s.conn.link.Peer().MaxMeta))
@@ -255,7 +255,7 @@ func (s serverStream) Context() context.Context { return &s.serverCall.Context }
 // no error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
 
-// SendMsg sends a message, and waits until flow control has let it go.
+// SendMsg sends a message, and waits until flow control has let it through.
 func (s serverStream) SendMsg(v any) error {
 	c := s.conn
 	b, err := encode(v, c.sendLimit(c.server.opts.maxSend))
@@ -303,7 +303,7 @@ func (s serverStream) RecvMsg(v any) error {
 	if err := decode(&m, v, s.conn.server.opts.maxReceive); err != nil || s.method.Stream.ClientStreams {
 		return err
 	}
-	if m, err = s.nextMessage(); err == nil { // the only message must be followed by the end
+	if m, err = s.nextMessage(); err == nil { // the end must follow the only message
 		m.Release()
 		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
 	}
@@ -313,7 +313,7 @@ func (s serverStream) RecvMsg(v any) error {
 	return nil
 }
 
-// nextMessage waits for a message, or for the end.
+// nextMessage waits for a message, or for the end of the client's messages.
 func (s serverStream) nextMessage() (link.Message, error) {
 	c := s.conn
 	for {

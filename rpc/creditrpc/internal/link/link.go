@@ -1,6 +1,6 @@
-// Package link is the state of one connection, without its socket: frames come in, frames go
-// out, and a [Handler] hears of calls. It has no lock and starts no goroutine; package
-// batchio feeds it and writes what it puts out.
+// Package link is the state of one connection, without its socket: frames come in, frames go out,
+// and a [Handler] gets the calls' events. It has no lock and starts no goroutine; package batchio
+// feeds it and writes its output.
 //
 // Package credit decides what may be sent, and package frame defines the frames.
 package link
@@ -15,28 +15,28 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// A Config says what an end grants to the other, and what it takes.
+// A Config says what an end grants to the other, and accepts from it.
 type Config struct {
 	Client     bool
-	Window     int64 // bytes under way on the connection, at least credit.LeastWindow
-	PerStream  int64 // bytes unread on a stream, at least credit.LeastWindow
-	Calls      int64 // of a server: calls that may be open
+	Window     int64 // bytes in flight on the connection, at least credit.LeastWindow
+	PerStream  int64 // unread bytes of a stream, at least credit.LeastWindow
+	Calls      int64 // calls that may be open; servers only
 	MaxMessage int
 	MaxMeta    int
-	Room       int64 // bytes that messages longer than PerStream may take while they come in
-	// MinReference is the length from which a payload is not copied into the output; 0: none.
+	Room       int64 // bytes for incomplete messages longer than PerStream
+	// MinReference is the least length of a payload that is referenced, not copied; 0: none.
 	MinReference int
 }
 
 // A Handler is called with the peer's messages and events. It must not keep the slices that it
-// gets, because they lie in the read buffer.
+// gets, because they are in the read buffer.
 type Handler interface {
 	// OnRequest begins a call; servers only. It returns the stream, whose Owner it sets, or
 	// nil if it has refused the call.
 	OnRequest(id uint32, method string, begin frame.Begin) *Stream
 	// OnMessage gets a whole message.
 	OnMessage(s *Stream, m Message)
-	// OnTooLong is called for a message that is longer than this end takes. Nothing more comes
+	// OnTooLong is called for a message that is longer than this end accepts. Nothing more comes
 	// on the stream.
 	OnTooLong(s *Stream, bytes int)
 	// OnEnd is called when the peer sends nothing more on the stream.
@@ -45,8 +45,8 @@ type Handler interface {
 	OnHeader(s *Stream, meta []byte)
 	// OnStatus gets a call's status; clients only.
 	OnStatus(s *Stream, ending *frame.Ending)
-	// OnCancel is called at a server when the client has given the call up, and at a client
-	// when the server has refused the call without beginning it.
+	// OnCancel is called at a server when the client has given up the call, and at a client when
+	// the server has refused the call without beginning it.
 	OnCancel(s *Stream)
 	// OnSent is called when all messages of the stream are in the output.
 	OnSent(s *Stream)
@@ -55,11 +55,11 @@ type Handler interface {
 	OnGoodbye()
 }
 
-// A Message is a whole received message. Its data lie in the read buffer, and are valid until
+// A Message is a whole received message. Its data are in the read buffer, and valid until
 // OnMessage returns, or in a buffer that belongs to the handler.
 type Message struct {
 	Data         []byte
-	Buffer       *batchio.Buffer // nil: they lie in the read buffer
+	Buffer       *batchio.Buffer // nil: the data are in the read buffer
 	Credit, Room int64           // held until [Link.Read]
 }
 
@@ -79,30 +79,30 @@ type Link struct {
 	greeted bool // the peer's Hello has come
 
 	out      *batchio.Output
-	limit    int  // of the output, see SetOutputLimit
+	limit    int  // limit of the output's bytes, see SetOutputLimit
 	ending   int  // calls whose last frame is in the output
-	answers  int  // bytes in the output that the peer can provoke without granting any
+	answers  int  // bytes in the output that the peer causes without granting credit
 	draining bool // Goodbye was sent or received
 
-	sender  *credit.Sender
-	window  credit.Window // of bytes
-	calls   credit.Window // of requests; servers only
-	room    int64         // left for messages longer than their stream's credit
-	cramped []*Stream     // that wait for room, in order
-	streams map[uint32]*Stream
-	lastID  uint32            // that was begun, by whichever end begins calls
-	names   []string          // of methods; servers only
-	numbers map[string]uint64 // of methods; clients only
+	sender         *credit.Sender
+	window         credit.Window // for bytes
+	calls          credit.Window // for requests; servers only
+	room           int64         // left for messages longer than their stream's credit
+	waitingForRoom []*Stream     // streams that wait for room, in order
+	streams        map[uint32]*Stream
+	lastID         uint32            // the last call that was begun, at either end
+	names          []string          // names of methods; servers only
+	numbers        map[string]uint64 // numbers of methods; clients only
 }
 
 var _ batchio.Machine = (*Link)(nil)
 
 const (
-	// usualLimit of the output, until the socket's speed is known.
+	// usualLimit bounds the output until the socket's speed is known.
 	usualLimit = 256 << 10
 	// maxAnswers bounds the bytes of answers that a peer may leave unread.
 	maxAnswers = 64 << 10
-	// maxMethods bounds the names that a peer makes this end keep.
+	// maxMethods bounds the method names that a peer can store at this end.
 	maxMethods    = 4096
 	maxMethodName = 1024
 	// MaxMeta bounds the metadata of one frame. It is half a turn, so that there is room for more.
@@ -112,7 +112,7 @@ const (
 	maxBegun = 1 << 31
 )
 
-// ErrProtocol is wrapped by the errors of a peer that breaks the rules.
+// ErrProtocol is wrapped by errors about a peer that breaks the rules.
 var ErrProtocol = errors.New("creditrpc: protocol error")
 
 // New returns a link whose output begins with its Hello.
@@ -156,7 +156,7 @@ func (l *Link) append(head frame.Head, payload []byte) {
 	}
 }
 
-// grant gives credit to the peer, on a stream or, where that is 0, on the connection.
+// grant gives the peer credit on a stream, or on the connection if stream is 0.
 func (l *Link) grant(stream uint32, g frame.Grant) {
 	if g != (frame.Grant{}) {
 		var numbers [20]byte
@@ -167,7 +167,7 @@ func (l *Link) grant(stream uint32, g frame.Grant) {
 // Pending implements batchio.Machine, as the methods below do.
 func (l *Link) Pending() int { return l.out.Len() }
 
-// TakeOutput fills the next output with the frames that waited for room.
+// TakeOutput also fills the next output with the frames that waited for room.
 func (l *Link) TakeOutput() *batchio.Output {
 	taken := l.out
 	l.out, l.ending, l.answers = nil, 0, 0
@@ -178,7 +178,7 @@ func (l *Link) TakeOutput() *batchio.Output {
 // SetOutputLimit sets the number of bytes from which messages wait.
 func (l *Link) SetOutputLimit(bytes int) { l.limit = bytes }
 
-// Ending counts the calls that are about to end, and all.
+// Ending counts the calls whose last frame is in the output, and all open ones.
 func (l *Link) Ending() (waiting, open int) { return l.ending, len(l.streams) + l.ending }
 
 // OpenStreams returns the number of open calls.
@@ -222,7 +222,7 @@ func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err e
 	return used, nil
 }
 
-// longest returns the longest payload of a type that this end takes.
+// longest returns the longest payload that this end accepts for a type.
 func (l *Link) longest(t frame.Type) int {
 	switch t {
 	case frame.Request, frame.Data:

@@ -444,7 +444,7 @@ func (c *conversation) finish(buffers *atomic.Int64) {
 	for i, one := range p.client.calls {
 		if !one.refused && one.ended != 1 {
 			for _, e := range []*end{p.client, p.server} {
-				t.Logf("%s: %+v window %+v room %+v cramped %d pending %d limit %d", e.name, *e.link.sender, e.link.window, e.link.room, len(e.link.cramped), e.link.Pending(), e.link.limit)
+				t.Logf("%s: %+v window %+v room %+v waitingForRoom %d pending %d limit %d", e.name, *e.link.sender, e.link.window, e.link.room, len(e.link.waitingForRoom), e.link.Pending(), e.link.limit)
 				for i, o := range e.calls {
 					t.Logf("  %d: %d state %d peerDone %v queue %d send %+v window %+v have %d of %d reserved %d waits %v got %d ended %d", i, o.stream.id, o.stream.state, o.stream.peerDone, len(o.stream.queue), o.stream.send, o.stream.window, o.stream.have, o.stream.whole, o.stream.reserved, o.stream.waits, len(o.got), o.ended)
 				}
@@ -473,8 +473,8 @@ func (c *conversation) finish(buffers *atomic.Int64) {
 		if held := l.calls.Held(); held != 0 {
 			t.Errorf("%s: the credit of %d calls is lost", e.name, held)
 		}
-		if l.room != l.cfg.Room || len(l.cramped) > 0 {
-			t.Errorf("%s: room for %d of %d is left, %d wait for it", e.name, l.room, l.cfg.Room, len(l.cramped))
+		if l.room != l.cfg.Room || len(l.waitingForRoom) > 0 {
+			t.Errorf("%s: room for %d of %d is left, %d wait for it", e.name, l.room, l.cfg.Room, len(l.waitingForRoom))
 		}
 		l.Close()
 	}

@@ -20,7 +20,7 @@ func (l *Link) receive(head frame.Head, payload []byte) error {
 		return l.data(head, payload)
 	case frame.Header:
 		if !l.cfg.Client {
-			return l.fault("a client's metadata stands in its request")
+			return l.fault("a Header frame from a client: its metadata belongs in the request")
 		}
 		if s := l.streams[head.Stream]; s != nil {
 			l.handler.OnHeader(s, payload)
@@ -44,8 +44,8 @@ func (l *Link) receive(head frame.Head, payload []byte) error {
 	}
 }
 
-// known checks that a frame's stream has begun at some time. Frames of calls that have ended
-// may still arrive.
+// known checks that a frame's stream was begun at some time. Frames of ended calls may still
+// arrive.
 func (l *Link) known(head frame.Head) error {
 	if head.Stream > l.lastID {
 		return l.fault("a frame of type %d for the stream %d, which was not begun", head.Type, head.Stream)
@@ -62,7 +62,7 @@ func (l *Link) hello(payload []byte) error {
 	case err != nil:
 		return l.fault("%v", err)
 	case peer.Window < credit.LeastWindow || peer.PerStream < credit.LeastWindow:
-		return l.fault("the peer grants %d bytes, and %d on a stream: the least is %d", peer.Window, peer.PerStream, credit.LeastWindow)
+		return l.fault("the peer grants %d bytes, and %d per stream: want at least %d", peer.Window, peer.PerStream, credit.LeastWindow)
 	case peer.Window > maxSetting || peer.PerStream > maxSetting || peer.Calls > maxSetting || peer.MaxMessage > maxSetting || peer.MaxMeta > maxSetting:
 		return l.fault("the peer's settings are out of range: %+v", peer)
 	}
@@ -76,7 +76,7 @@ const maxSetting = 1 << 40
 
 func (l *Link) method(name []byte) error {
 	if l.cfg.Client || len(l.names) >= maxMethods || len(name) > maxMethodName {
-		return l.fault("the name of a method, %d bytes long, after %d others", len(name), len(l.names))
+		return l.fault("a method name of %d bytes, after %d other names", len(name), len(l.names))
 	}
 	l.names = append(l.names, string(name))
 	return nil
@@ -91,21 +91,21 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 	case r.Err() != nil:
 		return l.fault("%v", r.Err())
 	case head.Stream != l.lastID+1:
-		return l.fault("the request %d after the request %d", head.Stream, l.lastID)
+		return l.fault("request %d after request %d: want a higher number", head.Stream, l.lastID)
 	case begin.Method >= uint64(len(l.names)):
-		return l.fault("the method %d of %d", begin.Method, len(l.names))
+		return l.fault("method %d, but only %d are named", begin.Method, len(l.names))
 	case len(begin.Meta) > l.cfg.MaxMeta:
 		return l.fault("%d bytes of metadata, at most %d are allowed", len(begin.Meta), l.cfg.MaxMeta)
 	case !l.calls.Receive(1):
-		return l.fault("a request without the credit for it")
+		return l.fault("a request without credit")
 	case !l.window.Receive(credit.Cost(head.Length)):
-		return l.fault("%d bytes without the credit for them", head.Length)
+		return l.fault("%d bytes without credit", head.Length)
 	}
 	l.lastID = head.Stream
 	if l.draining {
 		l.append(frame.Head{Type: frame.Cancel, Stream: head.Stream}, nil)
 		l.take(credit.Cost(head.Length))
-		l.calls.Take(1) // grant nothing to a peer that must leave
+		l.calls.Take(1) // grants nothing to a peer that must leave
 		return nil
 	}
 	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
@@ -117,12 +117,12 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 	*s = Stream{Owner: s.Owner, id: head.Stream, state: open, window: credit.NewWindow(l.cfg.PerStream)}
 	s.send.Of = s
 	s.send.Accept(int64(l.peer.PerStream))
-	s.window.Receive(credit.Cost(head.Length)) // a new stream has that credit
+	s.window.Receive(credit.Cost(head.Length)) // a new stream always has that credit
 	l.streams[s.id] = s
 	if cost := credit.Cost(head.Length); head.Flags&frame.More == 0 {
 		s.held = cost
 	} else {
-		l.take(cost) // a message that waits for its rest cannot return it
+		l.take(cost) // an incomplete message cannot return it
 	}
 	return l.message(s, head, r, credit.Cost(head.Length))
 }
@@ -130,7 +130,7 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 func (l *Link) data(head frame.Head, payload []byte) error {
 	cost := credit.Cost(head.Length)
 	if !l.window.Receive(cost) {
-		return l.fault("%d bytes without the credit for them", head.Length)
+		return l.fault("%d bytes without credit", head.Length)
 	}
 	s := l.streams[head.Stream]
 	if s == nil || s.peerDone {
@@ -138,7 +138,7 @@ func (l *Link) data(head frame.Head, payload []byte) error {
 		return l.known(head)
 	}
 	if !s.window.Receive(cost) {
-		return l.fault("%d bytes on the stream %d without the credit for them", head.Length, head.Stream)
+		return l.fault("%d bytes on stream %d without credit", head.Length, head.Stream)
 	}
 	l.take(cost)
 	return l.message(s, head, frame.Read(payload), cost)
@@ -149,7 +149,7 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 	whole := 0
 	if head.Flags&frame.Long != 0 {
 		if s.incoming != nil {
-			return l.fault("a message within another, on the stream %d", s.id)
+			return l.fault("a message inside another one, on stream %d", s.id)
 		}
 		whole = int(min(r.Number(), maxSetting))
 	}
@@ -158,11 +158,11 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 	case r.Err() != nil:
 		return l.fault("%v", r.Err())
 	case contradict(head.Flags), head.Flags&frame.Nothing != 0 && (len(data) > 0 || s.incoming != nil):
-		return l.fault("the flags %#x with %d bytes, on the stream %d", byte(head.Flags), len(data), s.id)
+		return l.fault("flags %#x with %d bytes, on stream %d", byte(head.Flags), len(data), s.id)
 	case head.Flags&(frame.Long|frame.More) == frame.Long && whole != len(data):
-		return l.fault("a message of %d bytes with %d, on the stream %d", whole, len(data), s.id)
+		return l.fault("a message of announced length %d has %d bytes, on stream %d", whole, len(data), s.id)
 	case s.incoming == nil && head.Flags&frame.More != 0 && head.Flags&frame.Long == 0:
-		return l.fault("a message in parts without its length, on the stream %d", s.id)
+		return l.fault("a message in parts without its length, on stream %d", s.id)
 	case max(whole, len(data)) > l.cfg.MaxMessage:
 		s.peerDone = true
 		l.returned(s, cost)
@@ -180,14 +180,14 @@ func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) 
 	case head.Flags&frame.Nothing != 0:
 		l.returned(s, cost)
 	default:
-		kept := credit.Cost(len(data)) // until it is read
+		kept := credit.Cost(len(data)) // credit to keep until the message is read
 		l.returned(s, cost-kept)
 		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
 	}
 	if head.Flags&frame.End != 0 && s.state != gone {
 		s.peerDone = true
 		if l.cfg.Client {
-			l.settle(s) // first: the handler may let the stream be used again
+			l.settle(s) // first: the handler may reuse the stream
 		}
 		l.handler.OnEnd(s)
 	}
@@ -206,19 +206,19 @@ func (l *Link) expect(s *Stream, first []byte, whole int) {
 	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
 		s.reserved = int64(whole)
 		if !l.takeRoom(s.reserved) {
-			l.cramped = append(l.cramped, s)
+			l.waitingForRoom = append(l.waitingForRoom, s)
 			s.waits = true
 		}
 	}
 	s.incoming = batchio.NewBuffer(l.memory(s, len(first)))
 }
 
-// growth is the factor by which a message in parts gets more memory than has come of it. The
-// announced length is only a claim.
+// growth bounds the memory of a message in parts, as a multiple of the bytes that have arrived.
+// The announced length is only a claim.
 const growth = 8
 
-// memory returns the buffer size for a message, given the number of its bytes that have
-// arrived. A message that waits for room gets no more than its stream's credit.
+// memory returns the buffer size for a message, given the number of its arrived bytes. A message
+// that waits for room gets no more than its stream's credit.
 func (l *Link) memory(s *Stream, have int) int {
 	size := min(s.whole, growth*have)
 	if s.waits {
@@ -242,7 +242,7 @@ func (l *Link) appendPart(s *Stream, data []byte) {
 
 func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 	if s.have+len(data) > s.whole || head.Flags&frame.More == 0 && s.have+len(data) < s.whole {
-		return l.fault("a message of %d bytes with %d, on the stream %d", s.whole, s.have+len(data), s.id)
+		return l.fault("a message of announced length %d has %d bytes, on stream %d", s.whole, s.have+len(data), s.id)
 	}
 	l.appendPart(s, data)
 	more := head.Flags&frame.More != 0
@@ -251,7 +251,7 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 		l.returned(s, cost)
 	case more:
 		l.returned(s, cost-int64(len(data)))
-	default: // the last part's overhead is the message's
+	default: // the last part's overhead becomes the message's
 		l.returned(s, cost-credit.Cost(len(data)))
 	}
 	if s.waits && more {
@@ -261,15 +261,15 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 		return nil
 	}
 	m := Message{Data: s.incoming.Data, Buffer: s.incoming}
-	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // it may lie unread for long
+	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // it may stay unread for long
 		m.Data = bytes.Clone(m.Data)
 		m.Release()
 	}
-	if s.waits { // all of it came on the stream's credit
+	if s.waits { // all of it came within the stream's credit
 		s.waits, s.reserved, s.unreturned = false, 0, 0
 	}
 	if s.reserved > 0 {
-		s.unread += s.reserved // it keeps its room until it is read
+		s.unread += s.reserved // it keeps its room until the message is read
 		m.Room, s.reserved = s.reserved, 0
 	} else {
 		m.Credit = credit.Cost(s.whole)
@@ -279,7 +279,7 @@ func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
 }
 
 // takeRoom takes room for all of a message, and reports whether there was enough. A message
-// that gets none waits, so that no two wait for each other.
+// without room waits with none, so that no two messages wait for each other.
 func (l *Link) takeRoom(bytes int64) bool {
 	if bytes > l.room {
 		return false
@@ -291,8 +291,8 @@ func (l *Link) takeRoom(bytes int64) bool {
 // returnRoom gives room to messages that wait for it.
 func (l *Link) returnRoom(bytes int64) {
 	l.room += bytes
-	for len(l.cramped) > 0 {
-		next := l.cramped[0]
+	for len(l.waitingForRoom) > 0 {
+		next := l.waitingForRoom[0]
 		if next.waits {
 			if !l.takeRoom(next.reserved) {
 				return
@@ -301,14 +301,14 @@ func (l *Link) returnRoom(bytes int64) {
 			l.returned(next, next.unreturned)
 			next.unreturned = 0
 		}
-		l.cramped[0] = nil
-		l.cramped = l.cramped[1:]
+		l.waitingForRoom[0] = nil
+		l.waitingForRoom = l.waitingForRoom[1:]
 	}
 }
 
 func (l *Link) status(head frame.Head, payload []byte) error {
 	if !l.cfg.Client {
-		return l.fault("a client ends its calls by Cancel")
+		return l.fault("a Status frame from a client: it ends calls by Cancel")
 	}
 	s := l.streams[head.Stream]
 	if s == nil {
@@ -346,12 +346,12 @@ func (l *Link) ping(head frame.Head, payload []byte) error {
 	if head.Flags&frame.Answer == 0 {
 		l.append(frame.Head{Type: frame.Ping, Flags: frame.Answer}, payload)
 	}
-	return nil // who pinged looks at the time of the last read
+	return nil // the sender of the ping checks the time of the last read
 }
 
 func (l *Link) goodbye(payload []byte) error {
 	if !l.cfg.Client {
-		return l.fault("a client says goodbye by closing the connection")
+		return l.fault("a Goodbye frame from a client: it closes the connection instead")
 	}
 	r := frame.Read(payload)
 	last := r.Number()

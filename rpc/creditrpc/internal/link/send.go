@@ -6,8 +6,8 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// pump moves what may be sent into the output, as long as there is room. The rest waits, so
-// that the next stream is chosen as late as possible.
+// pump moves frames that may be sent into the output, as long as there is room. The others wait,
+// so that the next stream is chosen as late as possible.
 func (l *Link) pump() {
 	for l.Pending() < l.limit {
 		sending, bytes := l.sender.Next()
@@ -57,7 +57,7 @@ func (l *Link) turn(s *Stream, bytes int) {
 		return
 	}
 	if i.payload.Owner != nil {
-		out.Own(i.payload.Owner) // earlier parts may be referred to
+		out.Own(i.payload.Owner) // the output may refer to earlier parts
 		i.payload.Owner = nil
 	}
 	l.sent(s, i.end)
@@ -80,20 +80,19 @@ func (l *Link) sent(s *Stream, end bool) {
 	}
 }
 
-// settle forgets a stream whose call is over: at a server when the answer is out, at a
-// client when it has come.
+// settle forgets a stream whose call is over: at a server when the answer is in the output, at a
+// client when the answer has come.
 func (l *Link) settle(s *Stream) {
 	over := s.state == closed
 	if l.cfg.Client {
 		over = s.peerDone
 	}
 	if over {
-		l.drop(s) // what the other end still sends is ignored
+		l.drop(s) // later frames from the other end are ignored
 	}
 }
 
-// drop forgets a stream. It releases what the stream has not sent, and returns the credit that
-// it holds.
+// drop forgets a stream. It releases the stream's unsent payloads, and returns its credit.
 func (l *Link) drop(s *Stream) {
 	l.sender.Cancel(&s.send)
 	for i := range s.queue {
@@ -101,7 +100,7 @@ func (l *Link) drop(s *Stream) {
 			if s.state == unborn {
 				owner.Release()
 			} else {
-				l.output().Own(owner) // a part of it may be on its way
+				l.output().Own(owner) // the output may refer to a part of it
 			}
 		}
 		s.queue[i] = item{}
@@ -143,7 +142,7 @@ func (l *Link) take(bytes int64) {
 // Read returns the credit and room of a message that has been read.
 func (l *Link) Read(s *Stream, m Message) {
 	l.returned(s, m.Credit)
-	if room := min(m.Room, s.unread); room > 0 { // none after the stream was dropped
+	if room := min(m.Room, s.unread); room > 0 { // 0 after the stream was dropped
 		s.unread -= room
 		l.returnRoom(room)
 	}
@@ -155,9 +154,9 @@ func (l *Link) returned(s *Stream, cost int64) {
 	}
 }
 
-// Release returns the credit of a call whose handler has returned, when its answer is in the
-// output; servers only. So a client that cancels calls can begin no more calls than handlers
-// end, and a client that takes no answers makes the server keep no more answers than calls.
+// Release returns the credit of a call when its handler has returned and its answer is in the
+// output; servers only. So a client that cancels calls begins no more calls than handlers end. A
+// client that reads no answers makes the server keep one answer per call at most.
 func (l *Link) Release(s *Stream) {
 	l.Took(s)
 	if s.state != gone {
@@ -174,7 +173,7 @@ const pingLen = 8
 // Ping sends a ping, which the peer answers.
 func (l *Link) Ping() { l.append(frame.Head{Type: frame.Ping}, make([]byte, pingLen)) }
 
-// Goodbye tells the peer that this end takes no more calls than those that have begun.
+// Goodbye tells the peer that this end accepts no more calls than those begun.
 func (l *Link) Goodbye() {
 	if l.draining {
 		return

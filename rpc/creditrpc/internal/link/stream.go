@@ -18,42 +18,42 @@ type Stream struct {
 	id    uint32
 	state state
 	send  credit.Stream
-	queue []item // to be sent, in order; the first is being sent
+	queue []item // items to be sent, in order; the first is being sent
 	head  []byte // the bytes before the first item's message in its first frame
 	// Memory for these two in most calls, which send one message.
 	oneItem   [1]item
 	shortHead [16]byte
 
-	window      credit.Window   // of the bytes that this end has not read
-	held        int64           // credit of the connection that Took returns
-	incoming    *batchio.Buffer // a message that comes in parts
-	have, whole int             // bytes of it
-	reserved    int64           // room for it, or what it waits for
-	unread      int64           // room that whole messages have
-	waits       bool            // for the room
-	unreturned  int64           // credit of its parts, until it has the room
+	window      credit.Window   // for the bytes that this end has not read
+	held        int64           // credit of the connection, which Took returns
+	incoming    *batchio.Buffer // an incomplete message
+	have, whole int             // bytes that have arrived, and that were announced
+	reserved    int64           // the room that it has, or waits for
+	unread      int64           // the room of whole messages
+	waits       bool            // incoming waits for room
+	unreturned  int64           // credit of its parts, until it has room
 	peerDone    bool            // the peer sends no more
-	released    bool            // the call's credit is returned when the stream has gone
+	released    bool            // the call's credit is returned after the stream is gone
 }
 
-// A state says what this end may still do.
+// A state says which frames this end may still send.
 type state int8
 
 const (
 	unborn state = iota // nothing was sent, and the peer does not know of it
-	open                // this end may send
-	closed              // it sends nothing more
-	gone                // the call is over: nothing comes, and nothing goes
+	open                // this end may send messages
+	closed              // this end sends no more
+	gone                // the call is over in both directions
 )
 
 // An item is one thing that a stream has to send.
 type item struct {
 	payload batchio.Payload
-	left    []byte     // of it, or the payload of head
+	left    []byte     // unsent bytes of the message, or the payload of head
 	end     bool       // this end sends nothing more
-	nothing bool       // no message, but the end alone
-	long    bool       // its length stands before it
-	head    frame.Head // of a frame that needs no credit, instead of a message
+	nothing bool       // only the end, no message
+	long    bool       // its length precedes it
+	head    frame.Head // a frame that needs no credit, in place of a message
 }
 
 // ID returns the stream's number; 0 before the call was begun.
@@ -65,7 +65,7 @@ func (s *Stream) Open() bool { return s.state == unborn || s.state == open }
 // Over reports whether the call has ended at both ends, or was given up.
 func (s *Stream) Over() bool { return s.state == gone }
 
-// Idle reports whether everything that was to be sent is in the output.
+// Idle reports whether all of the stream's items are in the output.
 func (s *Stream) Idle() bool { return len(s.queue) == 0 }
 
 // Begin prepares a call; clients only. Its first message or end begins the call, as soon as the
@@ -89,7 +89,7 @@ func (l *Link) name(method string) uint64 {
 	return number
 }
 
-// Names reports whether the server can be told the method's name.
+// Names reports whether the server knows the method's name, or room is left to send it.
 func (l *Link) Names(method string) bool {
 	_, known := l.numbers[method]
 	return known || len(l.numbers) < maxMethods && len(method) <= maxMethodName
@@ -119,7 +119,7 @@ func (l *Link) Send(s *Stream, p batchio.Payload, end bool) {
 	l.enqueue(s, item{payload: p, left: p.Data, end: end})
 }
 
-// End ends this end's messages without another one. At a server, it means that the call has
+// End ends this end's messages without another message. At a server, it means that the call has
 // succeeded.
 func (l *Link) End(s *Stream) {
 	if s.Open() && !s.ends() {
@@ -160,7 +160,7 @@ func (l *Link) Cancel(s *Stream) (begun bool) {
 	return begun
 }
 
-// ends reports whether the end is in the queue already.
+// ends reports whether the end is already in the queue.
 func (s *Stream) ends() bool { return len(s.queue) > 0 && s.queue[len(s.queue)-1].end }
 
 func (l *Link) enqueue(s *Stream, i item) {
@@ -174,7 +174,7 @@ func (l *Link) enqueue(s *Stream, i item) {
 	l.pump()
 }
 
-// advance sends the frames that need no credit, and lets the rest wait for its turn.
+// advance sends the frames that need no credit, and queues the rest for its turn.
 func (l *Link) advance(s *Stream) {
 	for len(s.queue) > 0 && s.queue[0].head.Type != 0 {
 		i := s.queue[0]
@@ -188,7 +188,7 @@ func (l *Link) advance(s *Stream) {
 		return
 	}
 	i := &s.queue[0]
-	// A receiver of a message in parts must know its length at the first part.
+	// The receiver of a message in parts must get its length with the first part.
 	if total := len(s.head) + len(i.left); !i.nothing && (total > credit.Turn || !s.send.Bears(total)) {
 		s.head = binary.AppendUvarint(s.head, uint64(len(i.left)))
 		i.long = true

@@ -1,11 +1,11 @@
 // Package credit decides who may send, and when. It knows neither frames nor sockets.
 //
-// A receiver grants what it has room for. Messages without credit wait in the sender's memory, in
-// the order in which they were sent, and not in the receiver's.
+// A receiver grants credit for its free room. Messages without credit wait in the sender's memory,
+// not in the receiver's, in the order in which they were sent.
 //
-//   - bytes of the connection, which may be sent and not yet taken in. A [Window] counts them
+//   - bytes of the connection, which were sent and not yet taken in. A [Window] counts them
 //     at the receiver, a [Sender] at the sender.
-//   - bytes of one stream, which may lie unread. So a stream that nobody reads stops no other.
+//   - bytes of one stream that are unread. So an unread stream stops no other.
 //   - requests, the calls that may begin.
 //
 // A message is sent in turns of at most [Turn] bytes. After each turn a stream with more to send
@@ -21,16 +21,16 @@ const (
 	Turn = 68 << 10
 	// Overhead is the cost of a frame beside its bytes.
 	Overhead = 64
-	// LeastWindow is the least that a receiver may grant: a sender waits for a whole turn,
-	// and a receiver may keep half of the window back, so that it need not renew it for each frame.
+	// LeastWindow is the least that a receiver may grant: a sender waits for a whole turn, and a
+	// receiver may keep back half of the window, to renew it with fewer frames.
 	LeastWindow = 2 * (Turn + Overhead)
 )
 
 // Cost returns the cost of a frame with a number of bytes.
 func Cost(bytes int) int64 { return int64(bytes) + Overhead }
 
-// A Sender is the sending side of a connection: it knows which streams wait, in which order. It
-// has no lock.
+// A Sender is the sending side of a connection: it holds the queues of waiting streams. It has no
+// lock.
 type Sender struct {
 	bytes, requests int64
 
@@ -41,17 +41,17 @@ type Sender struct {
 // A Stream is the sending side of one call, which sends one message at a time. Its zero value
 // has nothing to send and no credit.
 type Stream struct {
-	// Of is the owner of the stream, for callers of [Sender.Next].
+	// Of is the owner of the stream, which callers of [Sender.Next] use.
 	Of any
 
-	credit int64
-	left   int  // bytes of the message; meaningless while not has
-	least  int  // that its next turn must have
-	has    bool // a message, which may have no bytes
-	opens  bool // the next turn begins a call
-	may    bool // it has the credit for that
+	credit     int64
+	left       int  // bytes of the message; no meaning without hasMessage
+	least      int  // the least bytes of its next turn
+	hasMessage bool // it may have no bytes
+	opens      bool // the next turn begins a call
+	mayBegin   bool // it has the credit to begin the call
 
-	in         *queue // it waits here; nil: it has nothing to send, or no credit of its own
+	in         *queue // the queue that it waits in; nil: nothing to send, or no credit of its own
 	prev, next *Stream
 }
 
@@ -67,11 +67,11 @@ func (s *Stream) Accept(credit int64) { *s = Stream{Of: s.Of, credit: credit} }
 // Bears reports whether the stream's own credit is enough for a number of bytes in one turn.
 func (s *Stream) Bears(bytes int) bool { return s.credit >= Cost(bytes) }
 
-// Send gives the stream a message with a number of bytes. Its first turn has at least
-// first of them. The stream must not be busy.
+// Send gives the stream a message with a number of bytes. Its first turn has at least first bytes.
+// The stream must not be busy.
 func (c *Sender) Send(s *Stream, bytes, first int) {
-	s.left, s.least, s.has = bytes, first, true
-	if s.opens && !s.may {
+	s.left, s.least, s.hasMessage = bytes, first, true
+	if s.opens && !s.mayBegin {
 		c.opening.push(s)
 		c.admit()
 		return
@@ -79,12 +79,12 @@ func (c *Sender) Send(s *Stream, bytes, first int) {
 	c.enqueue(s)
 }
 
-// Cancel drops what the stream has not sent. It reports whether the peer knows of the call.
+// Cancel drops the unsent rest of the stream. It reports whether the peer knows of the call.
 func (c *Sender) Cancel(s *Stream) (begun bool) {
 	s.in.drop(s)
-	s.has = false
-	if s.opens && s.may {
-		s.may = false
+	s.hasMessage = false
+	if s.opens && s.mayBegin {
+		s.mayBegin = false
 		c.requests++
 		c.admit()
 	}
@@ -100,8 +100,8 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 			return nil, 0
 		}
 		bytes = min(s.left, Turn)
-		// A stream sends as much as its own credit allows. Without credit it waits apart, so that it
-		// stops no other.
+		// A stream sends as much as its own credit allows. Without credit it leaves the queue, so
+		// that it stops no other.
 		if s.credit < Cost(bytes) {
 			if bytes = int(s.credit) - Overhead; bytes <= 0 || bytes < s.least {
 				c.sending.drop(s)
@@ -116,7 +116,7 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 		c.bytes -= Cost(bytes)
 		s.credit -= Cost(bytes)
 		if s.left -= bytes; s.left == 0 {
-			s.has = false
+			s.hasMessage = false
 		} else {
 			c.enqueue(s)
 		}
@@ -137,7 +137,7 @@ func (c *Sender) Grant(bytes, requests int64) {
 // GrantStream adds credit of a stream.
 func (c *Sender) GrantStream(s *Stream, bytes int64) {
 	s.credit = min(s.credit+bytes, most)
-	if s.has && s.in == nil {
+	if s.hasMessage && s.in == nil {
 		c.enqueue(s)
 	}
 }
@@ -161,7 +161,7 @@ func (c *Sender) admit() {
 		s := c.opening.head
 		c.opening.drop(s)
 		c.requests--
-		s.may = true
+		s.mayBegin = true
 		c.enqueue(s)
 	}
 }
@@ -226,7 +226,7 @@ func (w *Window) Receive(cost int64) bool {
 }
 
 // Take returns credit of messages that were taken in. The result is the credit to grant to the
-// peer now; it is 0 while there is too little to be worth a frame.
+// peer now; it is 0 if that is too little for a frame.
 func (w *Window) Take(cost int64) (grant int64) {
 	w.back += cost
 	if w.back < (w.size+renewals-1)/renewals {
@@ -237,8 +237,8 @@ func (w *Window) Take(cost int64) (grant int64) {
 	return grant
 }
 
-// renewals is the number of grants into which a window is divided. With few, the sender's credit
-// would end while the receiver works on the last part; each grant costs a short frame.
+// renewals is the number of grants into which a window is divided. With fewer, the sender's credit
+// would run out while the receiver works on the last part; each grant costs a short frame.
 const renewals = 8
 
 // Held returns the credit that the peer has used and this end has not taken in.

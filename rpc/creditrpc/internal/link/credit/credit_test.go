@@ -79,7 +79,7 @@ func TestAStreamWithoutCreditWaitsApart(t *testing.T) {
 	slow.Begin(Cost(100))
 	c.Send(slow, 150, 0)
 	names := map[*Stream]string{slow: "s", begin(c, 1): "a"}
-	if got := sent(c, names); got != "sa" || !slow.has {
+	if got := sent(c, names); got != "sa" || !slow.hasMessage {
 		t.Fatalf("turns %q", got)
 	}
 	c.GrantStream(slow, Overhead) // bears no byte
@@ -87,14 +87,14 @@ func TestAStreamWithoutCreditWaitsApart(t *testing.T) {
 		t.Fatalf("turns %q", got)
 	}
 	c.GrantStream(slow, 50)
-	if got := sent(c, names); got != "s" || slow.has {
+	if got := sent(c, names); got != "s" || slow.hasMessage {
 		t.Errorf("turns %q, %d bytes left", got, slow.left)
 	}
 	c.Send(slow, 0, 0)
 	if got := sent(c, names); got != "" {
 		t.Fatalf("a message without bytes went out without credit")
 	}
-	if begun := c.Cancel(slow); !begun || slow.has {
+	if begun := c.Cancel(slow); !begun || slow.hasMessage {
 		t.Error("it was begun, and has nothing to send")
 	}
 	c.GrantStream(slow, 1000)
@@ -227,7 +227,7 @@ func (w *world) turn() {
 		w.t.Fatalf("call %d sends %d bytes; it was cancelled: %v", c.asked, n, c.cancelled)
 	}
 	end := false
-	if !s.has {
+	if !s.hasMessage {
 		if end = c.toSend == 0; !end {
 			c.toSend--
 			w.give(c)
@@ -306,7 +306,7 @@ func (w *world) granted() {
 }
 
 func (w *world) cancel(c *call) {
-	if c.cancelled || c.opened && !c.has && c.toSend == 0 {
+	if c.cancelled || c.opened && !c.hasMessage && c.toSend == 0 {
 		return // it has sent all
 	}
 	c.cancelled = true
@@ -349,7 +349,7 @@ func (w *world) finish(size, most int64) {
 	}
 	for _, c := range w.calls {
 		if !c.cancelled && !c.ended {
-			w.t.Fatalf("call %d has not ended: %d bytes left, busy %v, credit %d", c.asked, c.left, c.has, c.credit)
+			w.t.Fatalf("call %d has not ended: %d bytes left, busy %v, credit %d", c.asked, c.left, c.hasMessage, c.credit)
 		}
 	}
 	if got := w.sender.bytes + w.bytes.back; got != size {

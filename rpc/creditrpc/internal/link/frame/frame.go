@@ -16,14 +16,14 @@ type Type byte
 
 // The types.
 const (
-	Hello   Type = iota // the first of each end
-	Method              // names a method for the requests that follow
+	Hello   Type = iota // the first frame of each end
+	Method              // names a method for later requests
 	Request             // begins a call
 	Data                // a message, or a part of one
 	Header              // the server's metadata before its first message
 	Status              // the end of a call
 	Cancel              // the call is no longer wanted, or refused
-	Credit              // what the peer may send
+	Credit              // credit for the peer
 	Ping
 	Goodbye // no more calls
 	types   // the number of types
@@ -35,10 +35,10 @@ type Flags byte
 // The flags.
 const (
 	More    Flags = 0x10 // of Request and Data: the message goes on in the stream's next frame
-	End     Flags = 0x20 // of Request and Data: the sender sends nothing more; from a server, the call ended well
-	Nothing Flags = 0x40 // of Request and Data: there is no message here
-	Long    Flags = 0x80 // of Request and Data: the whole message's length stands before it
-	Answer  Flags = 0x10 // of Ping: to one that was received
+	End     Flags = 0x20 // of Request and Data: the sender sends no more; from a server: the call succeeded
+	Nothing Flags = 0x40 // of Request and Data: the frame holds no message
+	Long    Flags = 0x80 // of Request and Data: the whole message's length precedes it
+	Answer  Flags = 0x10 // of Ping: it answers a ping
 	known         = More | End | Nothing | Long
 )
 
@@ -151,7 +151,7 @@ func (r *Reader) Rest() []byte {
 // Done reports whether nothing is left.
 func (r *Reader) Done() bool { return len(r.left) == 0 }
 
-// Err returns an error if the payload was too short for what was read.
+// Err returns an error if the payload was too short for the parts read.
 func (r *Reader) Err() error {
 	if r.fault {
 		return fmt.Errorf("%w: the payload ends within a field", ErrMalformed)
@@ -175,11 +175,11 @@ const magic = "CRPC"
 // Settings holds the content of a Hello.
 type Settings struct {
 	Version    uint64
-	Window     uint64 // bytes that the peer may have under way on the connection
-	PerStream  uint64 // and on each stream, from its beginning
-	Calls      uint64 // that the peer may begin; 0 from clients
-	MaxMessage uint64 // the longest message that is taken
-	MaxMeta    uint64 // and the most metadata
+	Window     uint64 // bytes that the peer may have in flight on the connection
+	PerStream  uint64 // the same for each stream, from its beginning
+	Calls      uint64 // calls that the peer may begin; 0 from clients
+	MaxMessage uint64 // the longest message that this end accepts
+	MaxMeta    uint64 // the most metadata that this end accepts
 }
 
 // numbers are the settings in the order of their keys on the wire, which begin with 1.
@@ -216,8 +216,8 @@ func ReadHello(payload []byte) (s Settings, err error) {
 
 // A Begin is the part of a Request before its message.
 type Begin struct {
-	Method  uint64 // by the order in which Method frames named them
-	Timeout uint64 // in microseconds, counted from its arrival; 0: none
+	Method  uint64 // number of the Method frame that named it
+	Timeout uint64 // microseconds from the frame's arrival; 0: none
 	Meta    []byte
 }
 
@@ -235,7 +235,7 @@ func ReadBegin(r *Reader) Begin {
 type Ending struct {
 	Code    uint64
 	Message []byte
-	Details []byte // a google.rpc.Status, where there are details
+	Details []byte // a google.rpc.Status; empty without details
 	Meta    []byte // the trailer
 }
 
@@ -250,7 +250,7 @@ func ReadEnding(payload []byte) (Ending, error) {
 	return Ending{Code: r.Number(), Message: r.Bytes(), Details: r.Bytes(), Meta: r.Rest()}, r.Err()
 }
 
-// A Grant is the payload of a Credit, for the connection or for a stream, which has no requests.
+// A Grant is the payload of a Credit. On a stream it has no requests.
 type Grant struct{ Bytes, Requests uint64 }
 
 // Append appends the payload.
