@@ -30,13 +30,13 @@ type callInfo struct {
 	creds               credentials.PerRPCCredentials
 	retry               *config.RetryPolicy
 	throttle            *config.Throttle
-	on                  *clientConn // make the call there, without stats and retries
+	on                  *clientConn // make the call on this connection, without stats and retries
 	noRetry             bool        // ignore retry policies
 	resolutionDelay     bool        // the call had to wait for the target's addresses
 }
 
-// readOptions applies options to a zero callInfo, in order. It ignores those that are
-// not grpc-go's: they are for the program's interceptors.
+// readOptions applies options to a zero callInfo, in order. It ignores options of other packages:
+// they are for the program's interceptors.
 func (i *callInfo) readOptions(client *clientOptions, lists ...[]grpc.CallOption) error {
 	i.MaxReceive, i.MaxSend, i.maxReplay = config.Unset, config.Unset, message.MaxReplay
 	for _, list := range lists {
@@ -88,13 +88,13 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 		i.codec = message.CodecV1{Codec: o.Codec}
 	case grpc.ForceCodecV2CallOption:
 		i.codec = message.CodecV2{CodecV2: o.CodecV2}
-	default: // also those that a later grpc-go adds
+	default: // also options that a later grpc-go adds
 		return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported; the package page says what to use", option)
 	}
 	return nil
 }
 
-// chooseCodec takes the forced codec or, if there is none, the one for the subtype.
+// chooseCodec uses the forced codec or, if there is none, the subtype's.
 func (i *callInfo) chooseCodec(client *clientOptions) error {
 	switch {
 	case i.codec != nil && i.subtype == "":
@@ -125,21 +125,21 @@ func (i *callInfo) setCompressor(name string) error {
 // one (gRFC A6): at once if the server did not process the first, otherwise by the service
 // config's retry policy.
 type tries struct {
-	attempts      int  // that have ended
-	retries       int  // by the policy
-	sincePushback int  // of these, since the server last said when to come back
-	transparent   bool // the attempt is made because the server did not process the one before
+	attempts      int  // ended attempts
+	retries       int  // made by the policy
+	sincePushback int  // retries since the server's last pushback
+	transparent   bool // the server did not process the previous attempt
 }
 
-// An attemptEnd describes the end of a failed attempt, which decides whether there is another.
+// An attemptEnd describes how an attempt failed, which decides whether another one follows.
 type attemptEnd struct {
-	final       bool // there is none: the balancer dropped the call, or too much was sent to send it again
+	final       bool // no other attempt: the balancer dropped the call, or too much was sent to repeat it
 	unprocessed bool
 	answered    bool
 	pushback    []string // the server's values
 }
 
-// read takes the end of an attempt that had a stream and has ended.
+// read fills e from the attempt of a stream that has ended.
 func (e *attemptEnd) read(u *clientCall) {
 	e.unprocessed, e.answered = u.unprocessed, u.answered
 	for _, f := range u.trailer {

@@ -26,9 +26,9 @@ import (
 // subConns of them and publishes a picker, which chooses a subConn for each call. Resolver,
 // balancer and picker are grpc-go's or the program's, and run unchanged.
 //
-// A lock is taken only after those before it in this list: a balancer's own,
-// channel.set.Mu, a connection's, subConn.mu, a serializer's. Balancers and resolvers are
-// called without any of them, on the serializers.
+// A lock is taken only after the locks before it in this list: a balancer's own, channel.set.Mu, a
+// connection's, subConn.mu, a serializer's. Balancers and resolvers are called without any of
+// them, on the serializers.
 type channel struct {
 	client  *Client
 	target  resolver.Target
@@ -45,15 +45,15 @@ type channel struct {
 	toResolver, toBalancer connect.Serializer
 
 	waiting    atomic.Int32 // calls that have no stream yet
-	lastActive atomic.Int64 // when the last of them ended, in nanoseconds since epoch
+	lastActive atomic.Int64 // the end of the last wait, in nanoseconds since epoch
 }
 
-// A picking holds the part of the channel's state that calls need. Each change replaces it
-// and closes the channel changed of the old one.
+// A picking holds the part of the channel's state that calls need. A change makes a new picking,
+// and closes the old one's channel changed.
 type picking struct {
 	state      connectivity.State
 	picker     balancer.Picker // nil before there is one
-	generation int             // of the picker
+	generation int             // the picker's number
 	config     *config.Config  // nil before the first resolution
 	throttle   *config.Throttle
 	changed    chan struct{}
@@ -82,7 +82,7 @@ func (ch *channel) publish(change func(*picking)) {
 	close(old.changed)
 }
 
-// wait returns when there is another picking, or with the status of ctx.
+// wait returns when another picking is published, or returns the status of an ended ctx.
 func (p *picking) wait(ctx context.Context) error {
 	select {
 	case <-p.changed:
@@ -122,9 +122,9 @@ func (ch *channel) exitIdle() {
 	<-built
 }
 
-// checkIdle enters idle mode if there was no call for the idle timeout: it closes the
-// resolver, the balancer and the connections until the next call. Calls need not count
-// anything for this, because connections know since when they have had no call.
+// checkIdle enters idle mode if there was no call for the idle timeout: it closes the resolver,
+// the balancer and the connections until the next call. Calls count nothing for this: connections
+// know the time of their last call.
 func (ch *channel) checkIdle(s *session) {
 	ch.set.Mu.Lock()
 	defer ch.set.Mu.Unlock()
@@ -193,21 +193,21 @@ func (ch *channel) close() error {
 	}
 	ch.toResolver.Wait()
 	ch.toBalancer.Wait()
-	ch.set.Running.Wait() // for connections; one that is being dialed ends when its dialer returns
+	ch.set.Running.Wait() // for connections; a dial in progress ends when its dialer returns
 	return nil
 }
 
 // A picked is a connection for a call, with the balancer's instructions.
 type picked struct {
 	conn     *clientConn
-	done     func(balancer.DoneInfo) // or nil
+	done     func(balancer.DoneInfo) // the picker's callback, or nil
 	metadata metadata.MD
 	blocked  bool // the call had to wait for a picker
-	drop     bool // the balancer ended the call, which must not be tried again
+	drop     bool // the balancer ended the call, which must not be repeated
 }
 
-// pickConn returns a connection for a call. It waits while the client is connecting, and
-// with WaitForReady also after failures.
+// pickConn returns a connection for a call. It waits while the client is connecting. With
+// WaitForReady it also waits after failures.
 func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (picked, error) {
 	if cc := info.on; cc != nil {
 		select {
@@ -244,7 +244,7 @@ func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (p
 
 // A pickWait is the state of a call that waits for a connection.
 type pickWait struct {
-	seen int   // the generation of the last picker that was asked
+	seen int   // the generation of the picker that was asked last
 	last error // the picker's error, for a call with WaitForReady
 }
 
@@ -275,8 +275,8 @@ func (w *pickWait) try(ctx context.Context, p *picking, method string, info *cal
 	return picked{drop: true}, err
 }
 
-// readyConn returns the picked subConn's connection. If that is not ready, another
-// picker comes soon.
+// readyConn returns the picked subConn's connection. If the subConn is not ready, another picker
+// follows soon.
 func readyConn(r *balancer.PickResult) picked {
 	if sc, ok := r.SubConn.(*subConn); ok {
 		if cc := sc.ready.Load(); cc != nil {
@@ -297,7 +297,7 @@ func (ch *channel) endWait() {
 	ch.waiting.Add(-1)
 }
 
-// waitForConfig waits until the target has been resolved. waited says whether it had to.
+// waitForConfig waits until the target is resolved. waited says whether it had to wait.
 func (c *Client) waitForConfig(ctx context.Context) (_ *picking, waited bool, err error) {
 	c.channel.beginWait()
 	defer c.channel.endWait()
@@ -347,7 +347,7 @@ func (c *Client) ResetConnectBackoff() {
 	}
 }
 
-// WaitReady connects and returns when a call would be sent at once. Unlike a call with
+// WaitReady connects and returns when the client can send a call at once. Unlike a call with
 // WaitForReady, it returns the first failure.
 func (c *Client) WaitReady(ctx context.Context) error {
 	for {
@@ -369,8 +369,7 @@ func (c *Client) WaitReady(ctx context.Context) error {
 	}
 }
 
-// WaitForStateChange returns true when the state is no longer last, false when ctx
-// ends first.
+// WaitForStateChange returns true when the state differs from last, or false if ctx ends first.
 func (c *Client) WaitForStateChange(ctx context.Context, last connectivity.State) bool {
 	for p := c.pick.Load(); p.state == last; p = c.pick.Load() {
 		if p.wait(ctx) != nil {

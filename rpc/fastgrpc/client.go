@@ -37,8 +37,8 @@ type Client struct {
 	fixedMu  sync.Mutex
 	pick     atomic.Pointer[picking]
 	channel  channel
-	calls    sync.Pool    // of *clientCall, the unary ones
-	pingTime atomic.Int64 // keepalive time in force
+	calls    sync.Pool    // holds *clientCall for unary calls
+	pingTime atomic.Int64 // the keepalive time in use
 }
 
 var _ grpc.ClientConnInterface = (*Client)(nil)
@@ -153,7 +153,7 @@ func (c *Client) prepare(ctx context.Context, method string, info *callInfo, def
 	return time.Duration(*m.Timeout), nil
 }
 
-// An invocation holds what all attempts of a unary call share.
+// An invocation holds the values that all attempts of a unary call share.
 type invocation struct {
 	method     string
 	req, reply any
@@ -175,8 +175,8 @@ func (c *Client) invoke(ctx context.Context, in *invocation) error {
 	}
 }
 
-// tryAgain waits and returns nil if the call must make another attempt. Otherwise it returns
-// the call's error.
+// tryAgain waits and returns nil if the call may make another attempt. Otherwise it returns the
+// call's error.
 func (c *Client) tryAgain(ctx context.Context, t *tries, info *callInfo, e *attemptEnd, err error) error {
 	pause, err := t.next(info, e, err)
 	if err != nil || t.transparent {
@@ -199,7 +199,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 		ctx = o.ctx
 		defer func() { o.end(err) }()
 	}
-	out.final = true // until there is something to try again
+	out.final = true // until the attempt has a stream
 	fields, err := c.callFields(ctx, &in.tries)
 	if err != nil {
 		return out, err
@@ -304,8 +304,8 @@ func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
 	return u
 }
 
-// recycle returns a call to the pool. The call has ended and its caller knows, or it
-// was never opened.
+// recycle returns a call to the pool. Its caller knows that the call has ended, or the call was
+// never opened.
 func (c *Client) recycle(u *clientCall) {
 	u.inbox.Drop()
 	signal := u.signal

@@ -42,16 +42,16 @@ type clientCall struct {
 	gotHeader                   bool
 	header                      []hpack.HeaderField
 	trailer                     []hpack.HeaderField
-	headerLength, trailerLength int // on the wire
+	headerLength, trailerLength int // bytes on the wire
 
 	end         ending.Ending
 	unprocessed bool // the server did not process the call, so it may be retried
-	answered    bool // a header came before the trailers, so it may not
+	answered    bool // a header came before the trailers, so the call may not be retried
 	dropped     bool // the balancer ended the call
-	decided     bool // there will be no other attempt; streams only
+	decided     bool // no other attempt follows; streams only
 	picked      func(balancer.DoneInfo)
 	observer    *observer
-	ctx         context.Context // as the observer has tagged it; streams only
+	ctx         context.Context // the observer's context; streams only
 }
 
 // finish ends the call, once, with the lock held.
@@ -63,8 +63,8 @@ func (c *clientCall) finish(end ending.Ending) {
 	c.conn.CallEnded(end.Kind == ending.Succeeded)
 	c.conn.h2.Release(&c.h2)
 	if !c.streaming {
-		// The caller recycles the call as soon as it is signalled, but the state
-		// machine still uses it: callsEnded signals later.
+		// The caller recycles the call as soon as it gets the signal, but the state machine still
+		// uses it: callsEnded sends the signal later.
 		c.conn.ended = append(c.conn.ended, c)
 		return
 	}
@@ -186,7 +186,7 @@ func (c *clientCall) endOf(head *responseHead) ending.Ending {
 	return end
 }
 
-// copyFields returns a copy of the block's fields, or nil if nobody wants metadata.
+// copyFields returns a copy of the block's fields, or nil if the call needs no metadata.
 func (c *clientCall) copyFields(block *h2.Block) []hpack.HeaderField {
 	if !c.wantMetadata {
 		return nil
@@ -220,7 +220,7 @@ func (c *clientCall) onData(data []byte, end bool) {
 	}
 }
 
-// opened reports a request's header: as in grpc-go, the program's metadata and the
+// opened reports a request's header. As in grpc-go, that is the program's metadata and the
 // user-agent.
 func (o *observer) opened(cc *clientConn, info *callInfo) {
 	if o != nil {
@@ -233,7 +233,7 @@ func (o *observer) opened(cc *clientConn, info *callInfo) {
 	}
 }
 
-// headerReceived reports a response's header once, if it has come.
+// headerReceived reports a response's header once, if it has arrived.
 func (o *observer) headerReceived(c *clientCall) {
 	if o == nil {
 		return
@@ -269,8 +269,8 @@ func (c *clientCall) reportTrailer() {
 	}
 }
 
-// undecided reports whether a stream's attempt has failed without an answer, and nobody
-// has decided yet whether there is another one. The connection's lock is held.
+// undecided reports whether a stream's attempt has failed without an answer, before anybody has
+// decided on another attempt. The connection's lock is held.
 func (c *clientCall) undecided() bool {
 	return c.end.Done() && c.end.Kind != ending.Succeeded && !c.answered && !c.decided
 }
@@ -287,8 +287,8 @@ func (c *clientCall) reportDone(err error) {
 	c.picked = nil
 }
 
-// loadReport returns the ORCA load report in a trailer, or nil. A program whose balancer
-// reads such reports links their type in; this package does not import it.
+// loadReport returns the ORCA load report in a trailer, or nil. A program whose balancer reads
+// such reports links their type into it; this package does not import it.
 func loadReport(trailer metadata.MD) any {
 	values := trailer[wire.FieldLoad]
 	if len(values) != 1 {

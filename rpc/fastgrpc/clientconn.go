@@ -28,7 +28,7 @@ type clientConn struct {
 	user        connUser
 	opts        *clientOptions
 	serverName  string        // the :authority of calls
-	metadata    metadata.MD   // of the address, sent with each call
+	metadata    metadata.MD   // metadata of the address, sent with each call
 	gotSettings chan struct{} // closed when the server's SETTINGS have come
 	draining    chan struct{} // closed when the connection takes no new calls
 	isDraining  bool
@@ -39,8 +39,8 @@ type clientConn struct {
 
 var _ connRole = (*clientConn)(nil)
 
-// A connUser is told what happens to its connections. The connection's lock is held when
-// it has too many pings, perhaps when it takes no new calls, and not when it is closed.
+// A connUser gets the events of its connections. The connection's lock is held when it has too
+// many pings, perhaps when it takes no new calls, and not when it is closed.
 type connUser interface {
 	lost(*clientConn) // takes no new calls
 	closed(*clientConn)
@@ -67,7 +67,7 @@ func newClientConn(user connUser, o *clientOptions, nc net.Conn, auth credential
 	cc := &clientConn{user: user, opts: o, gotSettings: make(chan struct{}), draining: make(chan struct{})}
 	cc.conn.init(cc, nc, auth, &o.limits)
 	cc.clock.Ping.Timeout = o.keepalive.Timeout
-	cc.clock.MaxIdle = lifetime.Forever // the channel looks after that
+	cc.clock.MaxIdle = lifetime.Forever // the channel closes idle connections
 	return cc
 }
 
@@ -76,9 +76,8 @@ func (cc *clientConn) OnClosed() {
 	cc.user.closed(cc)
 }
 
-// open waits until the server allows another stream, opens the call's stream and sends
-// its header. On success it returns with the lock held, so that the caller can send
-// more at once.
+// open waits until the server allows another stream, opens the call's stream and sends its header.
+// On success it returns with the lock held, so that the caller can send more at once.
 func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
 	cc.Mu.Lock()
 	if len(cc.waiters) > 0 || cc.h2.Slots() <= cc.reserved {
@@ -93,7 +92,7 @@ func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFi
 	}
 	c.deadline, _ = ctx.Deadline()
 	if !c.deadline.IsZero() {
-		// Computed only now: the time that the call has waited is not the server's.
+		// The time is computed here, without the time that the call has waited at this end.
 		left := time.Until(c.deadline)
 		if left <= 0 {
 			cc.callsEnded()
@@ -109,7 +108,7 @@ func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFi
 	}
 	c.conn = cc
 	cc.h2.Open(&c.h2)
-	if !cc.h2.Usable() { // that was its last stream
+	if !cc.h2.Usable() { // the call took the last stream
 		cc.drain()
 	}
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
@@ -182,7 +181,7 @@ func (cc *clientConn) drain() {
 	cc.waiters = nil
 }
 
-// leave lets the calls on the connection finish, takes no more, and then closes it.
+// leave lets the calls on the connection finish, accepts no more, and then closes it.
 func (cc *clientConn) leave() {
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()
@@ -225,7 +224,7 @@ func (cc *clientConn) OnGoAway(code http2.ErrCode, debug []byte) {
 // OnPing does nothing: the h2.Conn has answered.
 func (cc *clientConn) OnPing(time.Duration) *h2.ConnError { return nil }
 
-// OnPong does nothing: keepalive looks at the time of the last read.
+// OnPong does nothing: keepalive checks the time of the last read.
 func (cc *clientConn) OnPong([8]byte) {}
 
 func (cc *clientConn) StreamsChanged() {
@@ -292,7 +291,7 @@ func (cc *clientConn) shutdown() {
 	cc.drain()
 	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(ending.Failed(errClosedStatus)) })
 	cc.h2.GoAway(http2.ErrCodeNo, "")
-	cc.CloseLocked(ErrClientClosed) // and wakes them
+	cc.CloseLocked(ErrClientClosed) // the calls end too
 }
 
 func (cc *clientConn) closeReason() error {

@@ -31,9 +31,9 @@ type clientStream struct {
 
 	initial clientCall                 // the first attempt
 	current atomic.Pointer[clientCall] // the latest attempt
-	retryMu sync.Mutex                 // held while another attempt takes its place
+	retryMu sync.Mutex                 // held while another attempt replaces current
 	tries   tries                      // guarded by retryMu
-	stop    func() bool                // ends the watch over ctx; guarded by retryMu
+	stop    func() bool                // stops watching ctx; guarded by retryMu
 
 	// Guarded by the lock of the current attempt's connection, and changed only until
 	// that attempt ends.
@@ -76,7 +76,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 	return s, nil
 }
 
-// begin opens an attempt and resends what earlier attempts had sent.
+// begin opens an attempt and resends the messages of earlier attempts.
 func (s *clientStream) begin(c *clientCall) (err error) {
 	c.ctx = s.ctx
 	if s.client.opts.stats != nil && s.info.on == nil {
@@ -104,7 +104,7 @@ func (s *clientStream) begin(c *clientCall) (err error) {
 	return nil
 }
 
-// finish releases what the call holds and runs its end-of-call callbacks, once.
+// finish frees the call's resources and runs its end-of-call callbacks, once.
 func (s *clientStream) finish(end ending.Ending) {
 	s.finishOnce.Do(func() {
 		s.retryMu.Lock()
@@ -134,8 +134,8 @@ func (s *clientStream) finish(end ending.Ending) {
 
 func (s *clientStream) Context() context.Context { return s.current.Load().ctx }
 
-// Header waits for the response's header metadata. Like grpc-go's, it returns nil, nil
-// if the call ended without; RecvMsg returns the reason.
+// Header waits for the response's header metadata. Like grpc-go's, it returns nil, nil if the call
+// ended without metadata; RecvMsg returns the reason.
 func (s *clientStream) Header() (metadata.MD, error) {
 	for {
 		c := s.current.Load()
@@ -162,8 +162,8 @@ func (s *clientStream) Trailer() metadata.MD {
 	return toMetadata(c.trailer)
 }
 
-// CloseSend tells the server that no more messages follow. It does not do so for a call
-// that was cancelled before: the server could still answer that with success.
+// CloseSend tells the server that no more messages follow. It sends nothing for a cancelled call:
+// the server could still answer it with success.
 func (s *clientStream) CloseSend() error {
 	for {
 		c := s.current.Load()
@@ -188,8 +188,8 @@ func (s *clientStream) CloseSend() error {
 func (s *clientStream) SendMsg(m any) error {
 	var unsent error // the result when the call has ended
 	if s.desc.ClientStreams {
-		// Not of a server stream: generated code would pass an error of the only request on, and
-		// io.EOF would look like the good end of the stream.
+		// Not for a server stream: generated code would return an error of the only request, and
+		// io.EOF would look like the stream's successful end.
 		unsent = io.EOF
 	}
 	c := s.current.Load()
@@ -229,7 +229,7 @@ func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 	cc := c.conn
 	last := !s.desc.ClientStreams
 	s.sentAll = s.sentAll || last
-	if c.answered { // there will be no other attempt
+	if c.answered { // no other attempt follows
 		s.sent.Drop()
 	}
 	s.sent.Add(b, s.info.maxReplay)
@@ -306,7 +306,7 @@ func (s *clientStream) abort(end ending.Ending) {
 	defer cc.Mu.Unlock()
 	c.decided = true
 	c.fail(end)
-	c.end = end // even if the server's status had come
+	c.end = end // even if the server's status has come
 	c.inbox.Drop()
 	cc.callsEnded()
 	cc.Flush()
@@ -355,8 +355,8 @@ func (s *clientStream) resend(cc *clientConn, c *clientCall) {
 	}
 }
 
-// retry makes another attempt after c, which has failed. It returns false if there is
-// none; then c has the stream's final ending.
+// retry makes another attempt after c, which has failed. It returns false if no attempt follows;
+// then c has the stream's final ending.
 func (s *clientStream) retry(c *clientCall) bool {
 	s.retryMu.Lock()
 	defer s.retryMu.Unlock()
@@ -391,7 +391,7 @@ func (s *clientStream) retry(c *clientCall) bool {
 	c.conn.Mu.Lock()
 	defer c.conn.Mu.Unlock()
 	c.decided = true
-	if err != c.end.Err { //nolint:errorlint // whether it is the same one
+	if err != c.end.Err { //nolint:errorlint // identity matters, not equality
 		c.end = ending.Failed(err)
 	}
 	return false

@@ -31,7 +31,7 @@ type conn struct {
 	ctx      context.Context // ends with the connection
 	end      context.CancelFunc
 	clock    lifetime.Clock
-	timer    *time.Timer // fires when the clock says so
+	timer    *time.Timer // fires at the clock's next check
 }
 
 func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits) {
@@ -58,7 +58,7 @@ func (c *conn) source() message.Source { return message.Source{Conn: &c.Conn, H2
 type connRole interface {
 	batchio.Role
 	h2.Handler
-	// checkTimes does what the keepalive rules demand now, with the lock held.
+	// checkTimes does the keepalive actions that are due. The lock is held.
 	checkTimes()
 }
 
@@ -123,7 +123,7 @@ func (c *conn) contentFreed() {
 	}
 }
 
-// ended tells calls and the stats handler that the connection has been closed.
+// ended tells calls and the stats handler that the connection is closed.
 func (c *conn) ended() {
 	c.end()
 	if c.stats != nil {
@@ -153,7 +153,7 @@ func (c *conn) info() ConnInfo {
 // traffic.
 type connSet[C connSetMember] struct {
 	set    rpccall.Conns[C]
-	ending []C      // closed connections whose handlers have not all ended: these count, too
+	ending []C      // closed connections with running handlers: they count, too
 	gone   Counters // sums over the other closed connections
 }
 
@@ -170,7 +170,7 @@ func (s *connSet[C]) remove(c C) {
 	s.forget()
 }
 
-// forget drops closed connections without calls, and keeps their sums. The lock is held.
+// forget drops closed connections without calls, and keeps their counters. The lock is held.
 func (s *connSet[C]) forget() {
 	s.ending = slices.DeleteFunc(s.ending, func(c C) bool {
 		last := c.info().Counters
@@ -247,7 +247,7 @@ func defaultLimits() limits {
 			StreamWindow: 2 << 20, ConnWindow: 8 << 20,
 			MaxFrameSize: 128 << 10, MaxHeaderList: 16 << 20, MaxStreams: math.MaxInt32,
 			OutputLimit: 256 << 10,
-			ControlRate: 1000, // harmless, even if each frame begins and ends a call
+			ControlRate: 1000, // allows frames without harm, even if each begins and ends a call
 		},
 	}
 }

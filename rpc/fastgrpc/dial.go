@@ -16,8 +16,8 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
-// dialFirst connects to the first address that accepts a connection, or returns the
-// first one's error.
+// dialFirst connects to the first address that accepts a connection. If none does, it returns the
+// first address's error.
 func (c *Client) dialFirst(ctx context.Context, sc *subConn, addrs []resolver.Address) (cc *clientConn, at resolver.Address, err error) {
 	for _, addr := range addrs {
 		cc, failure := c.dial(ctx, sc, addr)
@@ -77,11 +77,11 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
 }
 
-// handshakeInfoKey is the key under which credentials look up an address's attributes.
+// handshakeInfoKey is the context key of an address's attributes for credentials.
 var handshakeInfoKey = rpccall.KeyOf(func(ctx context.Context) { credentials.ClientHandshakeInfoFromContext(ctx) })
 
-// serverName returns the name that an address's server must have, which is also the
-// :authority of calls to it. The program's option goes before the resolver's name.
+// serverName returns the name that an address's server must have, which is also the :authority of
+// calls to it. The program's option overrides the resolver's name.
 func (c *Client) serverName(addr resolver.Address) string {
 	if c.opts.authority == "" && addr.ServerName != "" {
 		return addr.ServerName

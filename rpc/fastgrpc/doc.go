@@ -57,9 +57,8 @@
 // # Versions
 //
 // Versions follow semantic versioning. Until 1.0.0 a minor version may change the API, and
-// CHANGELOG.md says how. The defaults for what a peer may send change no sooner than that
-// either. The library is built and tested with the versions of Go and grpc-go in
-// its go.mod.
+// CHANGELOG.md says how. The default limits for a peer change only in such a version, too. The
+// library is built and tested with the versions of Go and grpc-go in its go.mod.
 //
 // # How data passes through it
 //
@@ -85,14 +84,14 @@
 //
 //   - Received messages: 4 MiB, see [MaxRecvMsgSize]. Metadata: 16 MiB, see
 //     [MaxHeaderListSize].
-//   - Calls and their metadata: 64 MiB per connection, counted as what they cost the heap.
+//   - Calls and their metadata: 64 MiB per connection, counted at their cost on the heap.
 //     Beyond that, new calls are refused with REFUSED_STREAM; see also
 //     [MaxConcurrentStreams].
 //   - Unread and incomplete messages: 64 MiB per connection. Each stream's window is 2 MiB,
 //     and less while memory is short. Streams that nobody reads do not stop the others. One
 //     message may be longer than the limit.
-//   - Answers that the client does not take: 64 MiB per connection, and the answers of the
-//     handlers that already run, 512 of them before the client has taken an answer.
+//   - Answers that the client does not read: 64 MiB per connection, and the answers of the
+//     handlers that already run, 512 of them before the client has read an answer.
 //   - Work without progress, such as pings, settings or empty DATA: a burst of 10000 frames
 //     and then 1000 per second, and more with each frame that this end sends. Beyond that,
 //     the connection ends with ENHANCE_YOUR_CALM.
@@ -104,7 +103,7 @@
 // On Linux, short reads and writes of cleartext sockets are system calls that bypass
 // Go's scheduler. They cannot wait, whatever mode the descriptor is in. The
 // environment variable FASTGRPC_RAW=off and the build tag fastgrpc_noraw turn them off, at
-// a cost in CPU time where the peer is the slower end; under the race detector they are
+// a cost in CPU time if the peer is the slower end; under the race detector they are
 // off.
 //
 // # What it leaves out

@@ -21,7 +21,7 @@ type observer struct {
 	client     bool
 	method     string
 	began      time.Time
-	headerOnce sync.Once // the response's is reported
+	headerOnce sync.Once // reports the response's header once
 	ended      atomic.Bool
 }
 

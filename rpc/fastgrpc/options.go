@@ -116,9 +116,9 @@ func StatsHandler(h stats.Handler) ServerOption {
 	return func(o *serverOptions) { o.stats = chainStats(o.stats, h) }
 }
 
-// InTapHandle sets a function that may refuse a call by its header, before its messages
-// have come, and add to its context. It is called on the goroutine that reads the
-// connection: it must be fast, and must not wait.
+// InTapHandle sets a function that may refuse a call by its header, before its messages have come,
+// and may extend its context. It runs on the goroutine that reads the connection: it must be fast,
+// and must not wait.
 func InTapHandle(h tap.ServerInHandle) ServerOption {
 	return func(o *serverOptions) { o.tap = h }
 }
@@ -142,14 +142,14 @@ func VTProto() ServerOption { return func(o *serverOptions) { o.vt = true } }
 // two fifths of the CPU time of streams of large messages. With [VTProto], strings point there
 // too. The fields of a stream's message are valid until the stream's next RecvMsg, even after
 // the handler has returned. The fields of a unary request are valid until its handler returns.
-// A handler that keeps such a field must copy it, or it will see the bytes of other calls.
+// A handler that keeps such a field must copy it, or it will read bytes of other calls.
 //
-// With the environment variable FASTGRPC_ALIAS=check it sees only the byte 0xdb instead, and
+// With the environment variable FASTGRPC_ALIAS=check it reads only the byte 0xdb instead, and
 // the race detector reports the use as a data race.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
-// ConnectionTimeout bounds the time until a new connection has sent its first HTTP/2
-// frame, TLS included; 120 seconds by default, as with grpc-go.
+// ConnectionTimeout bounds the time until a new connection has sent its first HTTP/2 frame, TLS
+// included; 120 seconds by default, as in grpc-go.
 func ConnectionTimeout(d time.Duration) ServerOption {
 	return func(o *serverOptions) { o.connectionTimeout = d }
 }
@@ -192,8 +192,8 @@ type clientOptions struct {
 	disableServiceConfig, disableRetry, disableHealthCheck bool
 
 	maxAttempts          int
-	plainCodec           message.Codec                         // of calls that name none
-	proxyFromEnvironment func(*http.Request) (*url.URL, error) // another one in tests
+	plainCodec           message.Codec                         // for calls that name none
+	proxyFromEnvironment func(*http.Request) (*url.URL, error) // replaced in tests
 }
 
 func defaultClientOptions() clientOptions {
@@ -272,7 +272,7 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) ClientOption {
 // WithAuthority sets the :authority of calls and the name that TLS verifies.
 func WithAuthority(a string) ClientOption { return func(o *clientOptions) { o.authority = a } }
 
-// WithUserAgent puts s before the library's user-agent.
+// WithUserAgent adds s in front of the library's user-agent.
 func WithUserAgent(s string) ClientOption { return func(o *clientOptions) { o.userAgent = s + " " } }
 
 // WithContextDialer sets the function that dials connections. See [Transparent] if it

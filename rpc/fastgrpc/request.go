@@ -20,8 +20,8 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// requestHeader returns the request's header: the fields that all calls of the method
-// have, and the others.
+// requestHeader returns the request's header: the fields that all calls of the method share, and
+// the others.
 func (c *Client) requestHeader(ctx context.Context, p *picked, method string, info *callInfo, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
 	authority, chosen := p.conn.serverName, info.authority
 	if a := p.metadata[":authority"]; len(a) > 0 && chosen == "" { // gRFC A81
@@ -51,8 +51,8 @@ func (c *Client) requestHeader(ctx context.Context, p *picked, method string, in
 	return c.fixedFields(method, authority, info), fields, nil
 }
 
-// checkAuthority returns an error unless the server has proved that it may serve an authority
-// other than the connection's.
+// checkAuthority returns an error unless the server has proved that it may serve an authority that
+// differs from the connection's.
 func (cc *clientConn) checkAuthority(authority string) error {
 	v, ok := cc.peer.AuthInfo.(credentials.AuthorityValidator)
 	if !ok {
@@ -115,8 +115,8 @@ func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.Fixe
 	return h2.NewFixedFields(fields...)
 }
 
-// callFields returns the header fields that differ from call to call. The first is the
-// deadline's, if there is one; clientConn.open fills it in.
+// callFields returns the header fields that differ between calls. The first is the deadline, if
+// there is one; clientConn.open fills it in.
 func (c *Client) callFields(ctx context.Context, t *tries) ([]hpack.HeaderField, error) {
 	var fields []hpack.HeaderField
 	if err := ctx.Err(); err != nil {

@@ -39,7 +39,7 @@ func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
 	ctx := s.observe()
 	if err := s.callContext.Err(); err != nil {
-		// Cancelled, or past its deadline, before it began.
+		// The call was cancelled, or passed its deadline, before it began.
 		s.sendResponse(nil, err)
 		return
 	}
@@ -59,9 +59,9 @@ func (s *serverCall) decodeRequest(v any) error {
 	return s.failed(s.decode(&m, v))
 }
 
-// failed ends the call with err, if it is not nil, and returns err. The client gets the
-// status at once, as from grpc-go: the handler cannot then turn half a request into a success
-// by returning something else.
+// failed ends the call with err, if it is not nil, and returns err. The client gets the status at
+// once, as from grpc-go: the handler cannot then turn half a request into a success by returning
+// nil.
 func (s *serverCall) failed(err error) error {
 	if err == nil {
 		return nil
@@ -282,10 +282,10 @@ func (o *observer) responded(s *serverCall, st *status.Status) {
 	o.end(st.Err())
 }
 
-// SetSendCompressor makes the server compress the call's messages with a registered
-// compressor that the client accepts, or with "identity" not at all. By default it uses
-// the one of the request. ctx is the handler's; it must be called before the header is
-// sent. It stands in for grpc.SetSendCompressor, which knows only grpc-go's streams.
+// SetSendCompressor makes the server compress the call's messages with a registered compressor
+// that the client accepts; "identity" turns compression off. By default it uses the request's
+// compressor. ctx is the handler's context. Call it before the header is sent. It replaces
+// grpc.SetSendCompressor, which knows only grpc-go's streams.
 func SetSendCompressor(ctx context.Context, name string) error {
 	s, err := callOf(ctx)
 	if err != nil {
@@ -309,8 +309,8 @@ func SetSendCompressor(ctx context.Context, name string) error {
 	return nil
 }
 
-// ClientSupportedCompressors returns the compressors that the client accepts. It stands
-// in for grpc.ClientSupportedCompressors.
+// ClientSupportedCompressors returns the compressors that the client accepts. It replaces
+// grpc.ClientSupportedCompressors.
 func ClientSupportedCompressors(ctx context.Context) ([]string, error) {
 	s, err := callOf(ctx)
 	if err != nil {

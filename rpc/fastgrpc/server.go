@@ -39,8 +39,8 @@ var _ grpc.ServiceRegistrar = (*Server)(nil)
 func NewServer(opts ...ServerOption) *Server {
 	s := &Server{opts: serverOptions{
 		limits: defaultLimits(),
-		// Longer than clients wait: when a thousand come at once to a busy machine, the last
-		// handshakes take that long, and a client that is refused comes again.
+		// This is longer than clients wait: when a thousand come at once to a busy machine, the last
+		// handshakes take that long, and a refused client tries again.
 		connectionTimeout: 120 * time.Second,
 	}}
 	for _, o := range opts {
@@ -88,8 +88,8 @@ func (s *Server) ServeConn(nc net.Conn) error { return s.base.ServeConn(nc) }
 // [WaitForHandlers].
 func (s *Server) Stop() { s.base.Stop() }
 
-// GracefulStop accepts no new calls and returns when the open ones have ended. A Stop
-// meanwhile ends them.
+// GracefulStop accepts no new calls and returns when the open ones have ended. If Stop is called
+// meanwhile, it ends them.
 func (s *Server) GracefulStop() { s.base.GracefulStop() }
 
 // lookup returns a method, or nil and the reason.
@@ -114,8 +114,8 @@ var _ http.Handler = (*Server)(nil)
 //		grpcServer.ServeHTTP(w, r)
 //	}
 //
-// Each call gets an HTTP/2 connection of its own within the process, so everything works
-// as with Serve, but it costs several times as much as a call of a listener's connection.
+// Each call gets an HTTP/2 connection of its own within the process. So everything works as with
+// Serve, but it costs several times as much as a call on a listener's connection.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 2 {
 		http.Error(w, "fastgrpc: gRPC requires HTTP/2", http.StatusHTTPVersionNotSupported)
@@ -131,11 +131,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Transport: inner,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-			p.Out.Header = p.In.Header.Clone() // with the fields that usual proxies take out
-			p.Out.ContentLength = -1           // the body is passed on as it comes
+			p.Out.Header = p.In.Header.Clone() // with the fields that proxies usually remove
+			p.Out.ContentLength = -1           // the body is passed on as it arrives
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) // resets the stream: this is no end of a response
+			panic(http.ErrAbortHandler) // resets the stream: a response must not end normally here
 		},
 		ErrorLog: log.New(io.Discard, "", 0), //nolint:forbidigo // the proxy logs nothing
 	}
@@ -162,7 +162,7 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
 	}
 	t.Protocols.SetUnencryptedHTTP2(true)
-	// It wants a port, which a request's host need not have, and gives both to the dialer.
+	// NewClientConn needs a port, which a request's host may lack. The dialer ignores both.
 	inner, err := t.NewClientConn(r.Context(), "http", "unused:80")
 	if err != nil {
 		_ = near.Close()
@@ -170,8 +170,8 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 	return inner, err
 }
 
-// outerConn is a connection within the process that has the addresses of the one from
-// which the request came.
+// outerConn is a connection within the process. It has the addresses of the connection on which
+// the request arrived.
 type outerConn struct {
 	net.Conn
 	local, remote net.Addr
@@ -180,7 +180,7 @@ type outerConn struct {
 func (c *outerConn) LocalAddr() net.Addr  { return c.local }
 func (c *outerConn) RemoteAddr() net.Addr { return c.remote }
 
-// An outerAddr is a peer's address, as net/http has it.
+// An outerAddr is a peer's address in net/http's form.
 type outerAddr string
 
 func (outerAddr) Network() string  { return "tcp" }

@@ -28,7 +28,7 @@ type serverCall struct {
 	h2          h2.Stream
 	conn        *serverConn
 	method      *rpccall.Method
-	tapped      context.Context // what InTapHandle returned, if set
+	tapped      context.Context // the result of InTapHandle, if set
 	codec       message.Codec
 	alias       message.Aliased
 
@@ -36,8 +36,8 @@ type serverCall struct {
 	fixed *h2.FieldSet
 	rest  []hpack.HeaderField
 
-	received   encoding.Compressor // of the request's messages
-	sent       encoding.Compressor // of the response's messages
+	received   encoding.Compressor // for the request's messages
+	sent       encoding.Compressor // for the response's messages
 	subtype    string
 	inbox      message.Inbox
 	requestErr error // why the request's messages are invalid
@@ -45,13 +45,13 @@ type serverCall struct {
 	ended      bool  // the request has ended
 	parked     bool  // the call waits until the connection has room for its answer
 	begun      bool  // it was parked, and may run now
-	gotMessage bool  // the handler of a streaming call has received one
+	gotMessage bool  // the handler of a streaming call has received a message
 	httpError  *httpResponse
 
-	signal  chan struct{} // something was received; streaming calls only
+	signal  chan struct{} // a message or the end has come; streaming calls only
 	drained chan struct{} // all sent data is in the connection's output
 
-	headerLength int // of the request, on the wire
+	headerLength int // bytes of the request's header on the wire
 	headerSent   bool
 	statusSent   bool
 	header       metadata.MD
@@ -65,12 +65,12 @@ var _ rpccall.Call = (*serverCall)(nil)
 type requestHead struct {
 	path        string
 	method      *rpccall.Method
-	unknown     string // why method is nil
+	unknown     string // says why method is nil
 	httpMethod  string
 	contentType string
 	encoding    string
-	timeout     time.Duration // one more than the client sent; 0 if it sent none
-	authority   bool          // there is one
+	timeout     time.Duration // one more than the client's; 0 if it sent none
+	authority   bool          // there is an authority
 	hosts       int
 	fault       string // the fault of a field, or ""
 }
@@ -183,8 +183,8 @@ func (s *serverCall) accept(head *requestHead, subtype string) bool {
 	return true
 }
 
-// tap lets the program refuse the call. The connection's lock is held, so the program
-// does not get the stream, whose methods take it.
+// tap lets the program refuse the call. The connection's lock is held, so the program does not get
+// the stream, whose methods take that lock.
 func (s *serverCall) tap(h tap.ServerInHandle) bool {
 	var err error
 	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.Name, Header: s.incoming()})
@@ -226,8 +226,8 @@ func (s *serverCall) ContextValue(key any) any {
 	return s.conn.ctx.Value(key)
 }
 
-// isConnectionKey reports whether grpc-go's authz and RBAC use the key to look up the
-// connection, for its address. No exported function looks it up, so its name identifies it.
+// isConnectionKey reports whether grpc-go's authz and RBAC use the key to look up the connection,
+// for its address. No exported function uses the key, so its type's name identifies it.
 func isConnectionKey(key any) bool {
 	t := reflect.TypeOf(key)
 	return t != nil && t.Kind() == reflect.Struct && t.Name() == "connectionKey" &&
@@ -278,7 +278,7 @@ func (s *serverCall) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
 			md[f.Name] = []string{f.Value}
 			continue
 		}
-		_ = wire.AddField(md, f) // requestHead has refused an invalid one
+		_ = wire.AddField(md, f) // requestHead has refused invalid fields
 	}
 }
 
@@ -321,10 +321,10 @@ func (s *serverCall) requestEnded() {
 // abort cancels the call, with the lock held.
 func (s *serverCall) abort(err error) {
 	if s.method == nil && s.httpError == nil {
-		return // refuse has answered and released it
+		return // refuse has answered and released the call
 	}
 	if s.parked || s.signal == nil && !s.ended {
-		// A call that no worker has must be released here.
+		// No worker has the call, so it must be released here.
 		s.ended, s.parked = true, false
 		s.conn.CallEnded(false)
 		s.conn.release(s)
@@ -332,8 +332,8 @@ func (s *serverCall) abort(err error) {
 	s.callContext.Cancel(err)
 }
 
-// resetAtDeadline resets a unary call whose request is still incomplete at its deadline,
-// as grpc-go does: no handler runs that could answer. The connection's lock is held.
+// resetAtDeadline resets a unary call whose request is still incomplete at its deadline, as
+// grpc-go does: no handler runs that could answer it. The connection's lock is held.
 func (s *serverCall) resetAtDeadline() {
 	s.callContext.StartTimerWith(func() {
 		c := s.conn

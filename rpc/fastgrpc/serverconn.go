@@ -20,15 +20,15 @@ import (
 // A serverConn is one connection of a server.
 type serverConn struct {
 	conn
-	server  *Server
-	ready   []*serverCall // calls that startCalls passes to the workers
-	halves  []*serverCall // unary calls with a deadline that have just begun
-	relief  *time.Timer   // runs while calls are parked
-	pings   lifetime.Guard
-	maxAge  time.Duration // MaxConnectionAge, changed by up to a tenth
-	arrived time.Duration // before the handshake
-	drainAt time.Duration // when the drain began
-	drained bool          // the final GOAWAY has been sent
+	server    *Server
+	ready     []*serverCall // calls for StartCalls to pass to the workers
+	justBegun []*serverCall // unary calls with a deadline
+	relief    *time.Timer   // runs while calls are parked
+	pings     lifetime.Guard
+	maxAge    time.Duration // MaxConnectionAge, changed by up to a tenth
+	arrived   time.Duration // time before the handshake
+	drainAt   time.Duration // when the drain began
+	drained   bool          // the final GOAWAY has been sent
 }
 
 var _ connRole = (*serverConn)(nil)
@@ -86,7 +86,7 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	if end {
 		s.requestEnded()
 	} else if _, limited := s.callContext.Deadline(); limited && s.method.Unary != nil {
-		c.halves = append(c.halves, s)
+		c.justBegun = append(c.justBegun, s)
 	}
 }
 
@@ -124,13 +124,13 @@ func (c *serverConn) OnPong(data [8]byte) {
 
 func (c *serverConn) StreamsChanged() {
 	c.unpark()
-	for i, s := range c.halves {
-		c.halves[i] = nil
+	for i, s := range c.justBegun {
+		c.justBegun[i] = nil
 		if !s.ended { // rare: most requests come in one read
 			s.resetAtDeadline()
 		}
 	}
-	c.halves = c.halves[:0]
+	c.justBegun = c.justBegun[:0]
 	if c.h2.UnreleasedStreams() == 0 {
 		if c.clock.IdleSince == 0 {
 			c.clock.IdleSince = time.Since(batchio.Epoch)
@@ -139,8 +139,8 @@ func (c *serverConn) StreamsChanged() {
 	}
 }
 
-// park keeps a call whose handler may not run yet, see h2's memory.go. It reports false if
-// the call may run or was cancelled.
+// park keeps a call whose handler may not run yet, see h2's memory.go. It returns false if the
+// call may run or was cancelled.
 func (c *serverConn) park(s *serverCall) bool {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -165,7 +165,7 @@ func (c *serverConn) unpark() {
 	}
 }
 
-// Parked calls are relieved for the first time after firstRelief, and then each nextRelief.
+// Parked calls are relieved first after firstRelief, and then after each nextRelief.
 const (
 	firstRelief = 500 * time.Millisecond
 	nextRelief  = 100 * time.Millisecond
@@ -195,9 +195,8 @@ func (c *serverConn) ConnLost(error) {
 	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverCall).abort(context.Canceled) })
 }
 
-// Drain begins the graceful end of RFC 9113 section 6.8: first a GOAWAY that still
-// accepts all streams, followed by a ping; when its answer comes, a GOAWAY that names
-// the last stream.
+// Drain begins the graceful end of RFC 9113 section 6.8. It sends a GOAWAY that still accepts all
+// streams, and a ping. After the ping's answer a second GOAWAY names the last stream.
 func (c *serverConn) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -222,7 +221,7 @@ func (c *serverConn) finishDrain() {
 	}
 }
 
-// checkTimes closes a connection that is idle, too old or does not answer pings.
+// checkTimes closes a connection that is idle or too old, or answers no pings.
 func (c *serverConn) checkTimes() {
 	k, p := &c.clock, &c.server.opts.keepalive
 	old := k.Due(k.Began, c.maxAge)

@@ -54,7 +54,7 @@ func (a *serverStream) RecvMsg(v any) error {
 	if err = a.decode(&m, v); err != nil || a.method.Stream.ClientStreams {
 		return a.failed(err)
 	}
-	// The only message must be followed by the end.
+	// The end must follow the only message.
 	if m, ended, err = a.nextMessage(); err == nil && !ended {
 		m.Release()
 		err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
@@ -91,8 +91,8 @@ func (s *serverCall) nextMessage() (m message.Message, ended bool, err error) {
 	}
 }
 
-// sendMessage queues a message of a streaming call and waits until flow control has let
-// it into the connection's output. The wait is the backpressure on a fast sender.
+// sendMessage queues a message of a streaming call and waits until flow control has let it into
+// the connection's output. So a fast sender waits for a slow receiver.
 func (s *serverCall) sendMessage(b *batchio.Buffer) error {
 	c := s.conn
 	c.Mu.Lock()

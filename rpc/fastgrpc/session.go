@@ -31,7 +31,7 @@ type session struct {
 
 var _ resolver.ClientConn = (*session)(nil)
 
-// startResolver builds the resolver. Behind a proxy, a DNS name is left to the proxy.
+// startResolver builds the resolver. If the client uses a proxy, the proxy resolves DNS names.
 func (s *session) startResolver() (err error) {
 	ch, o := s.ch, &s.ch.client.opts
 	var name string
@@ -72,7 +72,7 @@ func (s *session) UpdateState(state resolver.State) error {
 	if state.Endpoints == nil {
 		state.Endpoints = make([]resolver.Endpoint, 0, len(state.Addresses))
 		for _, a := range state.Addresses {
-			attributes := a.BalancerAttributes //nolint:staticcheck // for resolvers from before there were endpoints
+			attributes := a.BalancerAttributes //nolint:staticcheck // for resolvers older than endpoints
 			a.BalancerAttributes = nil         //nolint:staticcheck // the same
 			state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{a}, Attributes: attributes})
 		}
@@ -131,8 +131,8 @@ func (s *session) ParseServiceConfig(js string) *serviceconfig.ParseResult {
 	return &serviceconfig.ParseResult{Config: parsed}
 }
 
-// takeConfig applies the service config of a resolver's update, with the lock held. A bad
-// one is an error; it leaves the addresses usable if there was a good one before.
+// takeConfig applies the service config of a resolver's update, with the lock held. A bad one is
+// an error; the addresses stay usable if an earlier config was good.
 func (s *session) takeConfig(result *serviceconfig.ParseResult) (usable bool, err error) {
 	ch := s.ch
 	if result == nil || ch.client.opts.disableServiceConfig {
@@ -194,8 +194,7 @@ func (s *session) latest() *policy {
 	return cmp.Or(s.pending, s.current)
 }
 
-// switchTo makes a balancer. If another one is ready, that one serves calls until the new one
-// is ready.
+// switchTo makes a balancer. A ready balancer serves calls until the new one is ready.
 func (s *session) switchTo(builder balancer.Builder) *policy {
 	ch, o := s.ch, &s.ch.client.opts
 	p := &policy{session: s, builder: builder, subConns: make(map[*subConn]struct{})}
@@ -234,7 +233,7 @@ type policy struct {
 
 var _ balancer.ClientConn = (*policy)(nil)
 
-// active reports whether the policy's subConns and states count, with the lock held.
+// active reports whether the channel uses the policy's subConns and states. The lock is held.
 func (p *policy) active() bool { return p == p.session.current || p == p.session.pending }
 
 // close closes the balancer, on toBalancer. p may be nil.
@@ -252,8 +251,8 @@ func (p *policy) close() {
 	}
 }
 
-// UpdateState publishes the balancer's picker. A new balancer replaces the old one when it has
-// a result, or when the old one has no connection any more.
+// UpdateState publishes the balancer's picker. A new balancer replaces the old one when it has a
+// result, or when the old one has lost all connections.
 func (p *policy) UpdateState(state balancer.State) {
 	s := p.session
 	ch := s.ch
@@ -275,7 +274,7 @@ func (p *policy) UpdateState(state balancer.State) {
 			state = s.current.last
 		}
 	}
-	if state.Picker == nil { // a new balancer that has none yet
+	if state.Picker == nil { // a new balancer without a picker
 		state.Picker = base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	}
 	ch.publish(func(p *picking) { p.setPicker(state.ConnectivityState, state.Picker) })
@@ -309,8 +308,8 @@ func (p *policy) UpdateAddresses(sc balancer.SubConn, addrs []resolver.Address) 
 	sc.UpdateAddresses(addrs) //nolint:staticcheck // deprecated, and still called
 }
 
-// ResolveNow asks the resolver for new addresses, unless another balancer is about to replace
-// this one.
+// ResolveNow asks the resolver for new addresses, unless another balancer will soon replace this
+// one.
 func (p *policy) ResolveNow(o resolver.ResolveNowOptions) {
 	if p == p.session.latest() {
 		p.session.resolveNow(o)

@@ -31,14 +31,14 @@ type subConn struct {
 	addrs        []resolver.Address
 	conn         *clientConn
 	connAddr     resolver.Address
-	connCtx      context.Context // ends when conn is replaced by nil
+	connCtx      context.Context // ends when takeConn takes conn
 	connEnd      context.CancelFunc
-	ctx          context.Context // of the attempts; replaced with the addresses
+	ctx          context.Context // for attempts; replaced with the addresses
 	cancel       context.CancelFunc
 	failures     int
 	retryNow     chan struct{}      // closed to end a backoff
-	stopListener context.CancelFunc // of the last health listener registered, or nil
-	reported     connectivity.State // what the balancer knows
+	stopListener context.CancelFunc // ends the last registered health listener; or nil
+	reported     connectivity.State // the last state that the balancer got
 
 	producersMu sync.Mutex
 	producers   map[balancer.ProducerBuilder]*producer
@@ -84,7 +84,7 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 	})
 }
 
-// notify runs f in turn with the balancer's other calls, unless the balancer is closed then.
+// notify runs f in turn with the balancer's other calls, unless the balancer is closed.
 func (sc *subConn) notify(f func()) {
 	p := sc.policy
 	ch := p.session.ch
@@ -111,8 +111,8 @@ func (sc *subConn) Connect() {
 	}()
 }
 
-// connectAndUnlock makes one attempt and, if it fails, pauses before the next may begin. It
-// returns when sc.ctx has ended and the dialer has returned.
+// connectAndUnlock makes one attempt and, if it fails, pauses before another one may begin. It
+// returns after the end of sc.ctx and of the dialer.
 func (sc *subConn) connectAndUnlock() {
 	ctx, addrs, o := sc.ctx, sc.addrs, &sc.client().opts
 	pause := connect.Backoff(&o.backoff, sc.failures)
@@ -166,7 +166,7 @@ func (sc *subConn) connected(ctx context.Context, cc *clientConn, addr resolver.
 	}
 }
 
-// lost is called when cc takes no new calls, with or without the lock of cc held.
+// lost is called when cc takes no new calls. The lock of cc may or may not be held.
 func (sc *subConn) lost(cc *clientConn) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -204,7 +204,7 @@ func (sc *subConn) resetBackoff() {
 	sc.retryNow, sc.failures = make(chan struct{}), 0
 }
 
-// Shutdown lets the calls on the connection finish and takes no more.
+// Shutdown lets the calls on the connection finish and accepts no more.
 func (sc *subConn) Shutdown() {
 	sc.closeProducers()
 	sc.mu.Lock()
@@ -222,7 +222,7 @@ func (sc *subConn) Shutdown() {
 	delete(sc.policy.subConns, sc)
 }
 
-// UpdateAddresses replaces the addresses. A connection to one of the new ones stays.
+// UpdateAddresses replaces the addresses. It keeps a connection to one of the new ones.
 func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 	sc.mu.Lock()
 	same := func(a, b resolver.Address) bool {
@@ -260,8 +260,8 @@ func (sc *subConn) healthService() (name string, on bool) {
 	return applied.HealthCheckConfig.ServiceName, true
 }
 
-// watchHealth makes the server's health decide the subConn's state, and reports true, if the
-// balancer asked for that when it made the subConn. The lock is held.
+// watchHealth makes the server's health decide the subConn's state, and returns true, if the
+// balancer requested that when it made the subConn. The lock is held.
 func (sc *subConn) watchHealth(cc *clientConn) bool {
 	service, on := sc.healthService()
 	if !on || !sc.options.HealthCheckEnabled {
@@ -290,7 +290,7 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	sc.stopListener = cancel
 	report := func(state connectivity.State, err error) {
 		sc.notify(func() {
-			if ctx.Err() == nil { // it is still the last one, of this connection
+			if ctx.Err() == nil { // this listener is still the last one, on this connection
 				f(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
 			}
 		})

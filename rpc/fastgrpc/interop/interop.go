@@ -9,10 +9,10 @@
 // in which grpc-go reads load reports from a balancer that fastgrpc cannot run. The
 // server sends the reports of orca_per_rpc.
 //
-// The tests build other projects' programs, pinned in go.mod, and run them against
-// fastgrpc: grpc-go's client and server, grpcurl and h2spec. Others are the machine's:
-// curl, nghttp and h2load. gRPC's C core and Envoy come as Python packages. A test whose
-// program cannot be had says so and is skipped. In the folders beside this:
+// The tests build other projects' programs, pinned in go.mod, and run them against fastgrpc:
+// grpc-go's client and server, grpcurl and h2spec. The machine must have curl, nghttp and h2load.
+// gRPC's C core and Envoy come as Python packages. A test without its program says so and is
+// skipped. In the folders beside this one:
 //
 //	conformance  the Connect project's conformance suite
 //	examples     grpc-go's examples with fastgrpc in grpc-go's place
@@ -75,8 +75,8 @@ func service(do func(context.Context, testgrpc.TestServiceClient, ...grpc.CallOp
 // Names returns the names of the cases in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(Cases)) }
 
-// Channel returns grpc-go's type of connection, which some cases want, with cc making
-// all its calls. Each call's metadata has the pairs added.
+// Channel returns a connection of grpc-go's type, for cases that need one; cc makes all its calls.
+// It adds pairs to each call's metadata.
 func Channel(cc grpc.ClientConnInterface, pairs ...string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///unused", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, in, out any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -96,8 +96,8 @@ func NewServer(opts ...fastgrpc.ServerOption) *fastgrpc.Server {
 	return server
 }
 
-// complete adds to UnaryCall's response what grpc-go's service leaves out: its name, and
-// a load report in the trailers, which needs an option of grpc-go's own server there.
+// complete adds two things to UnaryCall's response that grpc-go's service omits: its name, and a
+// load report in the trailers, for which grpc-go's server has an option of its own.
 func complete(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	response, err := handle(ctx, request)
 	in, ok := request.(*testgrpc.SimpleRequest)

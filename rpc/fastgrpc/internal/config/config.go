@@ -28,7 +28,7 @@ type Config struct {
 	RetryThrottling   *RetryThrottling
 	HealthCheckConfig *HealthCheck
 	Balancer          Balancer
-	methods           map[string]*Method // by /service/method, /service/ or ""
+	methods           map[string]*Method // keys: /service/method, /service/ or ""
 }
 
 // A HealthCheck names the service whose health decides whether a connection is used.
@@ -65,7 +65,7 @@ type RetryPolicy struct {
 // Duration has protobuf's JSON form, such as "1.5s".
 type Duration time.Duration
 
-// UnmarshalJSON reads protobuf's form. What time.Duration cannot hold becomes its bound.
+// UnmarshalJSON reads protobuf's form. A duration beyond time.Duration's range becomes its bound.
 func (d *Duration) UnmarshalJSON(js []byte) error {
 	var p durationpb.Duration
 	if err := protojson.Unmarshal(js, &p); err != nil {
@@ -111,7 +111,7 @@ func Parse(js string, maxAttempts int) (*Config, error) {
 	return c, nil
 }
 
-// parseBalancerConfig takes the first registered policy of a list.
+// parseBalancerConfig returns the first registered policy of a list.
 func parseBalancerConfig(js json.RawMessage) (Balancer, error) {
 	var list []map[string]json.RawMessage
 	if err := json.Unmarshal(js, &list); err != nil {
@@ -185,10 +185,10 @@ func (p *RetryPolicy) Backoff(retries int) time.Duration {
 	return time.Duration(min(d, float64(p.MaxBackoff)) * (0.8 + 0.4*rand.Float64()))
 }
 
-// Unset is a message limit that no option sets.
+// Unset stands for a message limit that no option sets.
 const Unset = math.MinInt
 
-// Limit returns the lesser of an option's limit and a config's, of those that are set.
+// Limit returns the lesser of an option's limit and a config's, if they are set.
 func Limit(option int, config *int64) int {
 	switch {
 	case config == nil:
@@ -199,8 +199,8 @@ func Limit(option int, config *int64) int {
 	return int(min(int64(option), *config))
 }
 
-// A Throttle counts tokens: a failed call takes one, a successful one gives a part of one
-// back. With half of them or fewer, calls are not retried. nil allows all.
+// A Throttle counts tokens: a failed call takes one, a successful one returns a part of one. If
+// half of them or fewer are left, calls are not retried. nil allows all retries.
 type Throttle struct {
 	RetryThrottling
 	mu     sync.Mutex
@@ -226,7 +226,7 @@ func (t *Throttle) Failed() bool {
 	return t.tokens <= t.MaxTokens/2
 }
 
-// Succeeded gives back a part of a token.
+// Succeeded returns a part of a token.
 func (t *Throttle) Succeeded() {
 	if t == nil {
 		return

@@ -1,6 +1,6 @@
-// Package connect holds what a client needs to know of connecting before it has a connection:
-// targets with their resolvers and authorities, proxies, pauses between attempts, the watch
-// over a server's health, and the serializer on which resolvers and balancers run.
+// Package connect holds the parts of a client that work before it has a connection: targets with
+// their resolvers and authorities, proxies, pauses between attempts, the watch over a server's
+// health, and the serializer on which resolvers and balancers run.
 //
 // It must not know the client's connections or calls.
 package connect
@@ -84,7 +84,7 @@ func Backoff(b *backoff.Config, failures int) time.Duration {
 	return time.Duration(max(d, 0))
 }
 
-// Sleep waits, and reports whether all of d passed before ctx or now ended it.
+// Sleep waits, and reports whether the time d passed before ctx or now ended it.
 func Sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -97,9 +97,9 @@ func Sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
 	return false
 }
 
-// A Serializer runs functions one at a time, in order, on a goroutine that exists only
-// while there is something to run. Resolvers and balancers are called on one, because
-// they expect calls that do not overlap and come without any lock held.
+// A Serializer runs functions one at a time, in order, on a goroutine that exists only while
+// functions are queued. It runs resolvers and balancers: they expect calls that do not overlap and
+// hold no lock.
 type Serializer struct {
 	mu      sync.Mutex
 	queue   []func()

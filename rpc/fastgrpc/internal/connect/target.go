@@ -26,12 +26,12 @@ func (unsupportedError) Error() string { return "not supported by fastgrpc" }
 
 func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// foreign are the schemes whose registered resolvers need grpc-go's own client.
+// foreign lists the schemes whose registered resolvers need grpc-go's own client.
 var foreign = []string{"xds", "google-c2p", "grpclb"}
 
-// ParseTarget parses a target as grpc.NewClient does, and finds its resolver among the
-// program's and the registered ones. Without a scheme that has a resolver, the target is a
-// DNS name. It refuses what grpc-go's resolvers for unix sockets fail on later.
+// ParseTarget parses a target as grpc.NewClient does, and finds its resolver among the program's
+// and the registered ones. If its scheme has no resolver, the target is a DNS name. It refuses
+// unix targets on which grpc-go's resolvers fail later.
 func ParseTarget(s string, own []resolver.Builder) (_ resolver.Target, b resolver.Builder, err error) {
 	defer func() {
 		if err != nil {
@@ -77,9 +77,8 @@ func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
 	return resolver.Get(scheme)
 }
 
-// AuthorityOf returns the name of the servers, which is the :authority of calls and the
-// name that TLS verifies. own is the program's name for them, certified
-// the transport credentials' name.
+// AuthorityOf returns the servers' name, which is the :authority of calls and the name that TLS
+// verifies. own is the program's name for the servers, certified the transport credentials' name.
 func AuthorityOf(t resolver.Target, b resolver.Builder, own, certified string) (string, error) {
 	endpoint := t.Endpoint()
 	overrider, _ := b.(resolver.AuthorityOverrider)
@@ -98,7 +97,7 @@ func AuthorityOf(t resolver.Target, b resolver.Builder, own, certified string) (
 	return escapeAuthority(endpoint), nil
 }
 
-// escapeAuthority percent-encodes what an authority cannot have (RFC 3986 section 3.2).
+// escapeAuthority percent-encodes characters that an authority cannot hold (RFC 3986 section 3.2).
 func escapeAuthority(s string) string {
 	var out strings.Builder
 	for _, c := range []byte(s) {
@@ -112,8 +111,8 @@ func escapeAuthority(s string) string {
 	return out.String()
 }
 
-// NetworkOf returns the network and the address of a resolver's address. The scheme of
-// the target or of the address decides, never the address's letters.
+// NetworkOf returns the network and the address of a resolver's address. Only the scheme of the
+// target or of the address decides.
 func NetworkOf(target resolver.Target, addr string) (network, path string) {
 	if isUnix(target.URL.Scheme) {
 		return "unix", addr
@@ -155,7 +154,7 @@ func ProxyOf(target resolver.Target, fromEnvironment func(*http.Request) (*url.U
 	}
 	return func(addr string) *url.URL {
 		if u, err := lookup(addr); err != nil || u == nil {
-			return nil // excepted by NO_PROXY
+			return nil // an exception in NO_PROXY
 		}
 		return through
 	}, name, nil
@@ -200,7 +199,7 @@ func ThroughProxy(ctx context.Context, proxy *url.URL, addr, userAgent string) (
 // maxProxyReply bounds the header of a proxy's reply.
 const maxProxyReply = 64 << 10
 
-// tunnel sends the request to the proxy, and returns the connection behind its reply.
+// tunnel sends the request to the proxy, and returns the connection after its reply.
 func tunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, error) {
 	req := &http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Host: addr}, Host: addr,

@@ -18,9 +18,9 @@ import (
 
 // An Ending says how a call ended on its client; the zero value means that it is open.
 //
-// Only Kind says whether a call succeeded, and only the server's trailers make it
-// Succeeded. An error must never say it: to its reader, a lost connection is an io.EOF
-// too, as is a stream that was read to its end.
+// Only Kind says whether a call succeeded, and only the server's trailers make it Succeeded. An
+// error must never say it: io.EOF may mean a lost connection, or a stream that was read to its
+// end.
 type Ending struct {
 	Kind Kind
 	Err  error // has a status that is not OK; nil if the call is open or has succeeded
@@ -39,7 +39,7 @@ const (
 // Done reports whether the call has ended.
 func (e Ending) Done() bool { return e.Kind != Open }
 
-// Failed returns an ending whose Err is never nil and never OK: err, if it is neither.
+// Failed returns an ending whose Err is err, or an Internal error if err is nil or OK.
 func Failed(err error) Ending {
 	if status.Code(err) == codes.OK {
 		err = status.Errorf(codes.Internal, "fastgrpc: the call failed with an error whose status is OK: %v", err)
@@ -71,7 +71,7 @@ func Reset(why h2.Reset, deadline time.Time) Ending {
 	code := codeOfReset(why.Code, deadline)
 	if why.Reason != "" {
 		text += "; " + why.Reason
-		if !why.Unprocessed { // this end has detected the fault
+		if !why.Unprocessed { // this end has found the fault
 			code = codes.Internal
 		}
 	}

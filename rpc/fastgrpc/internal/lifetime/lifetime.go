@@ -58,8 +58,8 @@ type Clock struct {
 	Began     time.Duration
 	IdleSince time.Duration // 0 while calls are open
 
-	Now  time.Duration // of the check under way
-	Next time.Duration // how long to wait before the next check
+	Now  time.Duration // time of the current check
+	Next time.Duration // the wait until the next check
 }
 
 // Begin begins a check.
@@ -67,8 +67,8 @@ func (k *Clock) Begin(now time.Duration) {
 	k.Now, k.Next = now, min(k.Ping.Every, k.MaxIdle)
 }
 
-// Due reports whether the time after has passed since an event. If not, the next check
-// comes when it has, or earlier.
+// Due reports whether the time after has passed since an event. If not, the next check comes at
+// its end, or earlier.
 func (k *Clock) Due(since, after time.Duration) bool {
 	if after == Forever {
 		return false
@@ -85,14 +85,14 @@ func (k *Clock) IdleTooLong() bool {
 	return k.IdleSince > 0 && k.Due(k.IdleSince, k.MaxIdle)
 }
 
-// CheckPing returns what to do about a peer that was last heard of at lastRead.
+// CheckPing returns what to do about a peer that was last heard at lastRead.
 func (k *Clock) CheckPing(lastRead time.Duration) rpccall.PingAction {
 	do, next := k.Ping.Check(k.Now, lastRead)
 	k.Next = min(k.Next, next)
 	return do
 }
 
-// A Guard polices a client's pings.
+// A Guard limits a client's pings.
 type Guard struct {
 	pinged       bool // the client has pinged before
 	lastPing     time.Duration
@@ -123,8 +123,8 @@ func (k *Guard) OnPing(now time.Duration, c *h2.Conn, policy *keepalive.Enforcem
 	return nil
 }
 
-// Jitter moves an age by up to a tenth, as grpc-go does, so that the connections of a
-// server that has just started do not all end together.
+// Jitter changes an age by up to a tenth, as grpc-go does, so that the connections of a restarted
+// server do not all end together.
 func Jitter(age time.Duration) time.Duration {
 	if age == Forever {
 		return age

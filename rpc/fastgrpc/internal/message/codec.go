@@ -19,8 +19,8 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// A Codec encodes messages into buffers that have room for the gRPC prefix, and decodes
-// messages without it.
+// A Codec encodes messages into buffers with room for the gRPC prefix, and decodes messages
+// without the prefix.
 type Codec interface {
 	// Encode returns a buffer whose first wire.PrefixLen bytes are free for the prefix.
 	Encode(v any) (*batchio.Buffer, error)
@@ -43,7 +43,7 @@ func (c ProtoCodec) Encode(v any) (*batchio.Buffer, error) {
 	return rpccall.Marshal(v, rpccall.MarshalOptions{Prefix: wire.PrefixLen, VT: c.VT})
 }
 
-// Decode limits the depth of messages that vtprotobuf's method decodes.
+// Decode limits the nesting of messages for vtprotobuf's method.
 func (c ProtoCodec) Decode(data []byte, v any, alias bool) error {
 	m, err := rpccall.Message(v)
 	if err != nil {
@@ -151,8 +151,8 @@ func CompressorName(c encoding.Compressor) string {
 	return c.Name()
 }
 
-// Encode marshals v, compresses it if compressor is not nil, and fills in the
-// prefix. As for grpc-go, nil is an empty message.
+// Encode marshals v, compresses it if compressor is not nil, and fills in the prefix. As in
+// grpc-go, a nil v is an empty message.
 func Encode(c Codec, compressor encoding.Compressor, v any, limit int) (*batchio.Buffer, error) {
 	var b *batchio.Buffer
 	var err error
@@ -180,7 +180,7 @@ func Encode(c Codec, compressor encoding.Compressor, v any, limit int) (*batchio
 	return b, nil
 }
 
-// checkSendSize also refuses what the prefix cannot tell, whatever the limit.
+// checkSendSize also refuses sizes beyond the prefix's range, whatever the limit.
 func checkSendSize(size, limit int) error {
 	switch {
 	case size > limit:
@@ -194,7 +194,7 @@ func checkSendSize(size, limit int) error {
 // DecodeOptions say how a message is decoded.
 type DecodeOptions struct {
 	Limit int      // bytes after decompression
-	Alias *Aliased // or nil: copy
+	Alias *Aliased // nil: copy
 }
 
 // Decode decompresses m if needed and unmarshals it into v. It releases m's memory, or
@@ -227,9 +227,8 @@ func Decode(c Codec, compressor encoding.Compressor, m *Message, v any, o Decode
 	return size, nil
 }
 
-// AcceptedCompressors returns the value of grpc-accept-encoding: the common names, more
-// names, and the one that the call itself uses, as far as they are registered. Grpc-go
-// does not export its list.
+// AcceptedCompressors returns the value of grpc-accept-encoding: the registered ones of the common
+// names, of more, and the one that the call itself uses. grpc-go does not export its list.
 func AcceptedCompressors(more []string, used encoding.Compressor) string {
 	var names []string
 	for _, name := range append([]string{"gzip", "zstd", "snappy", "deflate", "br", "lz4", CompressorName(used)}, more...) {
@@ -265,7 +264,7 @@ func decompress(c encoding.Compressor, data []byte, limit int) (*batchio.Buffer,
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "fastgrpc: decompress: %v", err)
 	}
-	room := max(limit, limit+1, 1) // one byte more tells a message that is too large
+	room := max(limit, limit+1, 1) // one byte more detects a message that is too large
 	b := batchio.NewBuffer(min(room, max(4*len(data), 512)))
 	filled := 0
 	for {

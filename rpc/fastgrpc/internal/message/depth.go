@@ -9,27 +9,26 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// checkDepth returns an error if data, a message of the kind, nests more messages than
-// package proto allows. It is for decoders that recurse without a limit, vtprotobuf's:
-// 16 MiB of nested messages overflow Go's stack, which ends the process.
+// checkDepth returns an error if data, a message of the kind, nests more messages than package
+// proto allows. It is for vtprotobuf's decoders, which recurse without a limit: 16 MiB of nested
+// messages overflow Go's stack, which ends the process.
 //
-// A level takes at least two bytes, so this looks only into messages that are long
-// enough to break the limit. Most messages cost nothing, the others a walk over their long
-// fields.
+// A level takes at least two bytes, so checkDepth reads only messages that are long enough to
+// break the limit. Most messages cost nothing, the others one pass over their long fields.
 func checkDepth(data []byte, kind protoreflect.MessageDescriptor) error {
 	s := depthScan{data: data}
 	return s.message(len(data), kind, 0, protowire.DefaultRecursionLimit)
 }
 
-// depthScan walks over an encoded message. It reads each byte once: looking for
-// the ends of groups could otherwise cost the square of their depth.
+// depthScan walks over an encoded message. It reads each byte once: a search for the end of each
+// group could cost the square of their depth.
 type depthScan struct {
 	data []byte
 	at   int
 }
 
-// message reads a message that ends at end or, as a group, with that group's tag. It may be
-// nested levels deep, itself included.
+// message reads a message that ends at end or, as a group, with that group's tag. levels limits
+// its nesting, itself included.
 func (s *depthScan) message(end int, kind protoreflect.MessageDescriptor, group protowire.Number, levels int) error {
 	if levels <= 0 {
 		return rpccall.ErrTooDeep
@@ -57,8 +56,8 @@ func (s *depthScan) message(end int, kind protoreflect.MessageDescriptor, group 
 	return nil
 }
 
-// field reads a field's value. What has another type than the message's is not decoded,
-// and counts as unknown.
+// field reads a field's value. A value of another type than the field's is not decoded, and counts
+// as unknown.
 func (s *depthScan) field(end int, number protowire.Number, wire protowire.Type, field protoreflect.FieldDescriptor, levels int) error {
 	switch {
 	case field == nil:

@@ -9,13 +9,13 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// An Inbox holds the messages that a stream has received and its reader has not taken. The
-// connection's lock guards it. Short messages share buffers, so that many unread ones
-// cost little more than their bytes.
+// An Inbox holds the messages that a stream has received and its reader has not read. The
+// connection's lock guards it. Short messages share buffers, so that many unread ones cost little
+// more than their bytes.
 type Inbox struct {
 	assembler assembler
 	queue     rpccall.Queue[Message]
-	held      int  // window that a partial message behind unread ones has used
+	held      int  // window used by a partial message behind unread ones
 	partial   bool // an incomplete message has been reported to the h2.Conn
 }
 
@@ -98,7 +98,7 @@ func (i *Inbox) add(m Message) {
 	pack := i.queue.Last()
 	if pack == nil || !pack.packed || cap(pack.Owner.Data)-len(pack.Owner.Data) < need {
 		size := need
-		if pack != nil && pack.packed { // nobody reads
+		if pack != nil && pack.packed { // the reader does not keep up
 			size = max(size, min(packSize, packGrowth*cap(pack.Owner.Data)))
 		}
 		b := i.assembler.newBuffer(size)
@@ -115,10 +115,10 @@ func (i *Inbox) add(m Message) {
 	pack.Data = b[at-unread:]
 }
 
-// Len returns the number of messages that can be taken, or less: short ones count as one.
+// Len returns the number of waiting messages, or less: short ones in one buffer count as one.
 func (i *Inbox) Len() int { return i.queue.Len() }
 
-// Unfinished reports whether a part of a message has come, and not the rest.
+// Unfinished reports whether only a part of a message has come.
 func (i *Inbox) Unfinished() bool { return i.assembler.prefixRead > 0 }
 
 // DropPartial releases the part of a message whose rest will not come.
@@ -149,7 +149,7 @@ func (i *Inbox) Take() (m Message, ok bool) {
 	return m, true
 }
 
-// Drop releases what nobody will read.
+// Drop releases the messages that nobody will read.
 func (i *Inbox) Drop() {
 	for m, ok := i.queue.Take(); ok; m, ok = i.queue.Take() {
 		m.Release()
@@ -157,21 +157,21 @@ func (i *Inbox) Drop() {
 	i.assembler.drop()
 }
 
-// assembler splits a stream's content into messages. A message that lies whole in the
-// chunk it was received in is not copied here. The memory of others is counted in kept.
+// assembler splits a stream's content into messages. It does not copy a message that lies whole in
+// its chunk. The memory of the others is counted in kept.
 type assembler struct {
 	limit      int
 	kept       *batchio.Kept
 	tight      bool // waste no memory
-	granted    bool // all of the partial message may come, and memory is set aside for it
+	granted    bool // all of the partial message may come, and its memory is reserved
 	prefix     [wire.PrefixLen]byte
 	prefixRead int // bytes of prefix received
 	bodyLen    int // length of the partial message, from its prefix
 	body       *batchio.Buffer
 }
 
-// minAliasLen is the length from which a message retains the chunk it was received in.
-// For shorter ones, a copy costs less than a chunk that cannot be reused.
+// minAliasLen is the least length of a message that retains its chunk. For shorter ones, a copy
+// costs less than a chunk that cannot be reused.
 const minAliasLen = 2 << 10
 
 // minBody, bodyGrowth and tightGrowth bound the memory allocated for a message before its
@@ -182,9 +182,9 @@ const (
 	tightGrowth = 2
 )
 
-// next takes a message from the front of data, which lies in chunk. chunk is nil if it
-// must not be retained. next returns the rest of data; done reports whether a message
-// was complete. A message without an owner lies in data.
+// next takes a message from the front of data, which lies in chunk. If the message must not retain
+// it, chunk is nil. next returns the rest of data; done reports whether a message was complete. A
+// message without an owner lies in data.
 func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m Message, rest []byte, done bool, err error) {
 	if a.prefixRead < wire.PrefixLen {
 		n := copy(a.prefix[a.prefixRead:], data)
@@ -217,7 +217,7 @@ func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m Message, rest []
 	return m, data, true, nil
 }
 
-// missing returns how many bytes the partial message lacks, as far as is known.
+// missing returns the number of bytes that the partial message lacks, as far as known.
 func (a *assembler) missing() int {
 	switch {
 	case a.prefixRead < wire.PrefixLen:
@@ -252,7 +252,7 @@ func (a *assembler) newBuffer(n int) *batchio.Buffer {
 	return b
 }
 
-// appendBody appends to the partial message and returns the data that follows it.
+// appendBody appends data to the partial message and returns the rest.
 func (a *assembler) appendBody(data []byte) []byte {
 	have := 0
 	if a.body != nil {

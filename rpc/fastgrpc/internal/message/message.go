@@ -1,4 +1,4 @@
-// Package message encodes and decodes the messages of calls, and holds those that wait.
+// Package message encodes and decodes the messages of calls, and holds waiting messages.
 //
 // A sent message passes through a [Codec] and perhaps a compressor into the buffer that is
 // written ([Encode]); a stream keeps it in a [ReplayBuffer] while there may be another
@@ -40,17 +40,16 @@ type Sizes struct{ Plain, Packed int }
 // SizesOf returns the sizes of the encoded message in b.
 func SizesOf(b *batchio.Buffer) Sizes { return Sizes{b.Plain, len(b.Data) - wire.PrefixLen} }
 
-// Aliased holds the memory that the last message of a call may point into, until the
-// next one is read. A handler may return while a goroutine of its own still receives, so
-// whoever ends the call does not know whether the message is in use, and leaves its
-// memory to the garbage collector.
+// Aliased holds the memory that the last message of a call may point into, until the next one is
+// read. A handler may return while one of its goroutines still receives. So nobody knows at the
+// call's end whether the message is in use, and its memory goes to the garbage collector.
 type Aliased struct {
 	mu    sync.Mutex
 	owner *batchio.Buffer
 	ended bool
 }
 
-// hold takes over the message's memory.
+// hold takes over the memory of a message.
 func (a *Aliased) hold(m *Message) {
 	if CheckAliases && m.Owner != nil {
 		own := batchio.NewBuffer(len(m.Data))
@@ -99,15 +98,15 @@ func (a *Aliased) End() {
 	}
 }
 
-// CheckAliases makes visible who uses a message after its time: its memory is then filled with
-// the byte Released, and never used again. Under the race detector, which then reports the
-// use, it is always set.
+// CheckAliases shows uses of a message after its time: its memory is then filled with the byte
+// Released, and never used again. It is always set under the race detector, which then reports
+// such a use.
 var CheckAliases = os.Getenv(AliasVariable) == "check"
 
 const (
 	// AliasVariable is the environment variable that sets CheckAliases to true with "check".
 	AliasVariable = "FASTGRPC_ALIAS"
-	// Released fills the memory of messages whose time has passed.
+	// Released fills the memory of messages that are no longer valid.
 	Released = 0xdb
 )
 
@@ -119,8 +118,8 @@ type ReplayBuffer struct {
 	Disabled bool // messages have been dropped, so the stream cannot be retried
 }
 
-// MaxReplay bounds the bytes that a stream keeps, unless MaxRetryRPCBufferSize says
-// otherwise. The value is grpc-go's.
+// MaxReplay bounds the bytes that a stream keeps, unless MaxRetryRPCBufferSize sets another bound.
+// The value is grpc-go's.
 const MaxReplay = 256 << 10
 
 // Add keeps a message that is about to be sent, unless the stream has sent too much.
@@ -139,7 +138,7 @@ func (r *ReplayBuffer) Add(b *batchio.Buffer, limit int) {
 	}
 }
 
-// copy keeps a short message with others, as a buffer each would cost far more.
+// copy keeps a short message in a shared buffer: a buffer for each would cost far more.
 func (r *ReplayBuffer) copy(data []byte) {
 	if r.pack == nil || cap(r.pack.Data)-len(r.pack.Data) < len(data) {
 		size := len(data)
@@ -153,7 +152,7 @@ func (r *ReplayBuffer) copy(data []byte) {
 	r.pack.Data = append(r.pack.Data, data...)
 }
 
-// Drop drops the messages. None is kept any more.
+// Drop drops the messages, and keeps no later ones.
 func (r *ReplayBuffer) Drop() {
 	for _, b := range r.Messages {
 		b.Release()

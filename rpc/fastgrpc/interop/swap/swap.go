@@ -1,7 +1,6 @@
-// Package swap makes programs that use grpc-go use fastgrpc: it copies a module out of the
-// module cache, rewrites what the programs take from package grpc to construct clients and
-// servers, and builds them. It reports what a program needed beyond another import, so that a
-// table can say it.
+// Package swap makes programs that use grpc-go use fastgrpc. It copies a module out of the module
+// cache, rewrites the names of package grpc that construct clients and servers, and builds the
+// programs. It reports every change beyond the import, for a table.
 //
 //	module cache ── Copy ──> folder ── Rewrite ──> folder ── Build ──> programs
 //
@@ -30,7 +29,7 @@ const (
 	fastPath = "wirelab.dev/rpc/fastgrpc"
 )
 
-// otherNames maps grpc-go's names to fastgrpc's where they differ.
+// otherNames maps grpc-go's names to fastgrpc's if they differ.
 var otherNames = map[string]string{
 	"ChainUnaryInterceptor":      "UnaryInterceptor",
 	"ChainStreamInterceptor":     "StreamInterceptor",
@@ -43,10 +42,10 @@ var otherTypes = map[string]string{
 	"ClientConn": "Client", "DialOption": "ClientOption", "Server": "Server", "ServerOption": "ServerOption",
 }
 
-// otherMethods are methods of a client's connection with another name.
+// otherMethods maps methods of a client's connection to their other names.
 var otherMethods = map[string]string{"GetState": "State"}
 
-// Copy copies a module that the current module requires, writable, into a folder.
+// Copy copies a required module of the current module into a folder, and makes it writable.
 func Copy(module, into string) error {
 	if _, err := run("mod", "download", module); err != nil {
 		return err
@@ -58,7 +57,7 @@ func Copy(module, into string) error {
 	return os.CopyFS(into, os.DirFS(from))
 }
 
-// run runs the go command and returns what it printed.
+// run runs the go command and returns its output.
 func run(arguments ...string) (string, error) {
 	out, err := exec.Command("go", arguments...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
@@ -67,7 +66,7 @@ func run(arguments ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Rewriter rewrites programs. Its names are those that both libraries have now.
+// Rewriter rewrites programs. It reads the names from the current versions of both libraries.
 type Rewriter struct {
 	options map[string]bool // functions of package grpc that return an option
 	fast    map[string]bool // the names that package fastgrpc exports
@@ -105,8 +104,8 @@ func NewRewriter() (*Rewriter, error) {
 	return r, nil
 }
 
-// Folder rewrites the Go files in a folder, without those below it, and returns what it
-// had to change beyond the import, as "grpc-go's name → fastgrpc's".
+// Folder rewrites the Go files in a folder, without its subfolders. It returns the changes beyond
+// the import, as "grpc-go's name → fastgrpc's".
 func (r *Rewriter) Folder(dir string) (changed []string, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -164,7 +163,7 @@ func (r *Rewriter) Source(name string, text []byte) (out []byte, changed []strin
 	return b.Bytes(), pass.changed, nil
 }
 
-// importName returns the name by which the file imports package grpc, or "" if it does not.
+// importName returns the name under which the file imports package grpc, or "" if it does not.
 func importName(file *ast.File) string {
 	for _, spec := range file.Imports {
 		if path, err := strconv.Unquote(spec.Path.Value); err == nil && path == grpcPath {
@@ -177,7 +176,7 @@ func importName(file *ast.File) string {
 	return ""
 }
 
-// addImport imports fastgrpc, in place of package grpc where nothing else is taken from it.
+// addImport imports fastgrpc. It replaces package grpc if the file uses nothing else of it.
 func addImport(file *ast.File, others bool) {
 	for _, d := range file.Decls {
 		imports, ok := d.(*ast.GenDecl)
@@ -191,7 +190,7 @@ func addImport(file *ast.File, others bool) {
 			}
 			fast := &ast.ImportSpec{Path: &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(fastPath)}}
 			if others {
-				// Where grpc's own stands, so that comments stay where they are.
+				// Use the place of grpc's import, so that comments stay in place.
 				fast.Path.ValuePos = spec.Path.ValuePos
 				imports.Specs = slices.Insert(imports.Specs, i, ast.Spec(fast))
 				if imports.Lparen == token.NoPos {
@@ -205,17 +204,17 @@ func addImport(file *ast.File, others bool) {
 	}
 }
 
-// A pass holds what is found on the way through one file.
+// A pass holds the findings in one file.
 type pass struct {
 	*Rewriter
 	grpc    string // the name of package grpc
 	kept    map[*ast.SelectorExpr]bool
 	swapped bool
-	others  bool // something else is taken from package grpc
+	others  bool // the file uses other names of package grpc
 	changed []string
 }
 
-// keepInterceptor leaves the types of an interceptor, which are grpc-go's in fastgrpc too.
+// keepInterceptor keeps the types of an interceptor: fastgrpc uses grpc-go's, too.
 func (p *pass) keepInterceptor(f *ast.FuncType) {
 	var found []*ast.SelectorExpr
 	interceptor := false
