@@ -59,10 +59,10 @@ type Config struct {
 	// StreamWindow and ConnWindow are the flow-control windows offered to the peer, per
 	// stream and per connection. At least 65535 each. Many streams get smaller windows.
 	StreamWindow, ConnWindow int
-	// MemoryLimit bounds each part of what the peer makes this end keep, see memory.go.
+	// MemoryLimit bounds each part of the memory that the peer can use at this end, see memory.go.
 	MemoryLimit int
-	// Kept counts the memory of received content that the Handler keeps, and its readers.
-	// It may be changed at any time. nil means none.
+	// Kept counts the memory of received content that the Handler and its readers keep. It may
+	// change at any time. nil means none.
 	Kept *batchio.Kept
 	// MaxFrameSize is the longest frame accepted, 16 KiB to 16 MiB.
 	MaxFrameSize int
@@ -72,8 +72,8 @@ type Config struct {
 	// number again may be closed but not yet released, because their handlers still run.
 	// So a peer may cancel calls and open others, but not rapidly (CVE-2023-44487).
 	MaxStreams int
-	// ControlRate limits the frames per second that carry no calls, such as pings and
-	// resets, that the peer may sustain.
+	// ControlRate limits the average number of frames per second that carry no calls, such as pings
+	// and resets.
 	ControlRate int
 	// OutputLimit bounds the output: above this many bytes, streams queue their payloads
 	// until the output has been taken.
@@ -133,44 +133,44 @@ type Conn struct {
 	nextID     uint32 // the next stream this end opens
 	lastPeerID uint32 // the highest stream the peer opened
 	unreleased int    // the peer's streams that are open or not released
-	maxStreams int    // the number that the peer may open, as it has been told
+	maxStreams int    // the announced limit of the peer's streams
 	ending     int    // see Ending
 	// Scheduled streams, see schedule.
 	first, short, active, rest list
-	preferred                  int // bytes of first and short since a long message had a turn
+	preferred                  int // bytes of first and short sent since a long message's turn
 	late                       late
 
 	// The account of memory, see memory.go.
 	records     int          // the cost of streams' records and metadata
 	growing     list         // streams whose incomplete messages wait for a grant
-	granted     int          // bytes of messages that may come and have not
-	parked      list         // streams whose calls may not begin
-	parkedShort list         // the same, of calls that are likely to have short answers
+	granted     int          // bytes that the peer may still send of granted messages
+	parked      list         // streams whose calls may not begin yet
+	parkedShort list         // the same, for calls that are likely to have short answers
 	shortNext   bool         // Unpark takes from parkedShort
 	contentSent uint64       // bytes of DATA frames
 	relievedAt  uint64       // contentSent at the last Relieve
-	calls       int          // the number that may be at work
-	free        atomic.Int64 // the number of these that are not at work
-	withheld    int64        // the value of free when the answers became too many
+	calls       int          // limits the calls at work, see Begin
+	free        atomic.Int64 // the number of calls that may begin
+	withheld    int64        // the value of free when answers reached their limit
 	queued      int          // the cost of answers that wait for the peer
-	answersFull bool         // queued is above the limit, or was and has not shrunk enough
+	answersFull bool         // queued is above the limit, or has not yet shrunk enough since
 
 	peer           peerSettings
 	sendWindow     int64
 	recvWindow     int64
 	uncredited     int64 // received, not yet returned to the connection window
-	window         int   // that each stream offers, as the peer has acknowledged
-	nextWindow     int   // the same, as the peer has been told
+	window         int   // the window of each stream that the peer has acknowledged
+	nextWindow     int   // the window of each stream in the last SETTINGS
 	unacked        int   // SETTINGS sent and not acknowledged
 	gotSettings    bool  // the peer's first SETTINGS has come
 	gotPreface     bool
 	goAwaySent     bool
-	goAwayLimit    uint32 // streams above it are refused once goAwaySent
+	goAwayLimit    uint32 // after goAwaySent, higher streams are refused
 	goAwayReceived bool
-	goAwayLast     uint32 // the lowest stream that the peer has named
+	goAwayLast     uint32 // the lowest last stream in the peer's GOAWAYs
 	failed         *ConnError
 	continuation   struct {
-		id    uint32 // 0 unless a block is incomplete
+		id    uint32 // stream of the incomplete block; 0: none
 		flags http2.Flags
 		block []byte
 	}
@@ -242,7 +242,7 @@ func (c *Conn) Usable() bool {
 	return !c.goAwayReceived && !c.goAwaySent && c.failed == nil && c.nextID < lastStream
 }
 
-// lastStream is three quarters of all identifiers, where grpc-go ends a connection too.
+// lastStream is three quarters of all identifiers. grpc-go ends a connection there, too.
 const lastStream = maxWindow / 4 * 3
 
 // EachStream calls f for every open stream. f may reset the stream.
@@ -261,7 +261,7 @@ func (c *Conn) Pending() int { return c.out.Len() }
 
 func (c *Conn) outputFull() bool { return c.Pending() >= c.cfg.OutputLimit }
 
-// output returns the output to append to.
+// output returns the output, for appending.
 func (c *Conn) output() *batchio.Output {
 	if c.out == nil {
 		c.out = batchio.NewOutput()
@@ -274,7 +274,7 @@ func (c *Conn) Ending() (waiting, open int) {
 	if c.cfg.Client {
 		return c.ending, c.streams.n
 	}
-	return c.ending, c.streams.n + c.ending // the streams that ended are closed
+	return c.ending, c.streams.n + c.ending // the table no longer holds the streams that ended
 }
 
 // SetOutputLimit changes Config.OutputLimit.

@@ -18,7 +18,7 @@ func (c *Conn) sendFirstSettings() {
 	switch {
 	case c.cfg.Client:
 		settings = append(settings, http2.Setting{ID: http2.SettingEnablePush, Val: 0})
-	case c.cfg.MaxStreams < math.MaxInt32: // else there is no limit, as by default
+	case c.cfg.MaxStreams < math.MaxInt32: // else there is no limit, the default
 		settings = append(settings, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)})
 	}
 	c.sendSettings(settings...)
@@ -86,7 +86,7 @@ func (c *Conn) onSetting(id http2.SettingID, v uint32) error {
 	return nil // section 6.5.2: ignore unknown settings
 }
 
-// onInitialWindow shifts every stream's window, perhaps below zero (section 6.9.2).
+// onInitialWindow changes every stream's window, perhaps to less than zero (section 6.9.2).
 func (c *Conn) onInitialWindow(v int64) error {
 	if v > maxWindow {
 		return c.fail(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE too large")
@@ -217,7 +217,7 @@ func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
 // GoAway accepts no streams beyond those already opened.
 func (c *Conn) GoAway(code http2.ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
 
-// sendGoAway names the last stream that this end accepts, which never rises.
+// sendGoAway names the last stream that this end accepts. That number never rises.
 func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
 	c.goAwaySent = true
 	last = min(last, c.goAwayLimit)

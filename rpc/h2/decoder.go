@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A FieldSet holds fields that were decoded before. A Conn delivers the same FieldSet for
-// the same bytes until the dynamic table changes. Handlers may cache in Memo what they
-// derive from it. Fields must not be changed.
+// A FieldSet holds fields that were decoded before. A Conn delivers the same FieldSet for the same
+// bytes until the dynamic table changes. Handlers may keep in Memo a value that they derive from
+// it. Fields must not be changed.
 type FieldSet struct {
 	Fields  []hpack.HeaderField
 	Memo    any
-	encoded string // its key in the cache; empty if it is not there
+	encoded string // its key in the cache; empty if it is not cached
 	size    uint32
 	check   fieldCheck
 }
@@ -33,17 +33,17 @@ type Block struct {
 	TooLarge bool
 }
 
-// A decoder decodes header blocks. It caches prefixes that are indexes only and, when they
-// come again, whole blocks that do not change the dynamic table: some clients never put a
-// path into it.
+// A decoder decodes header blocks. It caches prefixes of indexed fields. If a whole block comes
+// again and does not change the dynamic table, it caches that too: some clients never put a path
+// into the table.
 type decoder struct {
 	hpack      *hpack.Decoder
 	maxList    uint32
 	sets       map[string]*FieldSet
-	recent     [4]*FieldSet // of sets, which were the whole of recent blocks
+	recent     [4]*FieldSet // sets for the whole of recent blocks
 	nextRecent int          // the place in recent to use next
-	cost       int          // bytes of memory that sets take
-	seen       [16]uint64   // hashes of blocks that may come again
+	cost       int          // bytes of memory of all sets
+	seen       [16]uint64   // hashes of blocks that came once
 	nextSeen   int          // the place in seen to use next
 	block      Block
 	scratch    []byte
@@ -69,7 +69,7 @@ func newDecoder(maxList uint32) *decoder {
 // decode decodes a whole block. The result is valid until the next call. After an error,
 // the two ends' tables may differ, so the connection must end (section 4.3).
 func (d *decoder) decode(block []byte) (*Block, error) {
-	// Most blocks of a connection are one of a few. Comparing costs less than hashing.
+	// Most blocks of a connection equal one of a few. Comparing costs less than hashing.
 	for _, set := range d.recent {
 		if set != nil && set.encoded == string(block) {
 			d.reset(set, len(block))
@@ -126,7 +126,7 @@ func (d *decoder) known(set *FieldSet, block []byte) *Block {
 
 var blockSeed = maphash.MakeSeed()
 
-// comesAgain reports whether a block is among the last that came for the first time.
+// comesAgain reports whether a block has come once before, recently.
 func (d *decoder) comesAgain(block []byte) bool {
 	hash := maphash.Bytes(blockSeed, block)
 	if slices.Contains(d.seen[:], hash) {
@@ -154,7 +154,7 @@ func (d *decoder) cache(encoded []byte, set *FieldSet) {
 	}
 }
 
-// forget drops the memory that the last block keeps.
+// forget frees the last block's memory.
 func (d *decoder) forget() {
 	clear(d.block.Rest)
 	if cap(d.block.Rest) > maxKeptFields {
@@ -231,7 +231,7 @@ type fieldKinds uint8
 const (
 	kindInsert fieldKinds = 1 << iota
 	kindResize
-	kindSensitive // may be in no table, and so is not cached
+	kindSensitive // must not enter a table, and so is not cached
 )
 
 var errShortBlock = errors.New("http2: truncated header block")

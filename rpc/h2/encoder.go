@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// FixedFields are header fields that many blocks begin with. Each connection caches
-// their encoding until its dynamic table changes, so a repeated request costs a copy of
-// a few bytes. FixedFields may be used by any number of connections at once.
+// FixedFields are the first header fields of many blocks. Each connection caches their encoding
+// until its dynamic table changes, so a repeated request costs a copy of a few bytes. Any number
+// of connections may use FixedFields at once.
 type FixedFields struct {
 	Fields []hpack.HeaderField
 	size   uint64
@@ -51,7 +51,7 @@ func newEncoder() *encoder {
 	return e
 }
 
-// setTableLimit applies SETTINGS_HEADER_TABLE_SIZE. The next block must begin with the update.
+// setTableLimit applies SETTINGS_HEADER_TABLE_SIZE. The next block must begin with an update.
 func (e *encoder) setTableLimit(size uint32) {
 	e.hpack.SetMaxDynamicTableSizeLimit(size)
 	e.insertions = 0
@@ -81,7 +81,7 @@ func (e *encoder) appendBlock(dst []byte, fixed *FixedFields, extra []hpack.Head
 }
 
 // appendFixed encodes fixed fields with the dynamic table. If that inserts an entry, the indexes
-// in all cached blocks are wrong, and this block is cached only when it is next encoded.
+// in all cached blocks become wrong, and this block is cached only at its next encoding.
 func (e *encoder) appendFixed(dst []byte, fixed *FixedFields) []byte {
 	start := len(dst)
 	if e.insertions >= maxInsertions {
@@ -147,7 +147,7 @@ func appendString(dst []byte, s string) []byte {
 // A fieldCheck detects malformed requests and responses (RFC 9113 sections 8.2 and 8.3).
 // It checks one field at a time, so its state after cached fields can be cached too.
 type fieldCheck struct {
-	regular       bool // a regular field has been seen
+	regular       bool // a regular field has come
 	seen          pseudoFields
 	informational bool // :status 1xx
 	malformed     string

@@ -67,30 +67,30 @@ func unpad(h FrameHeader, p []byte) ([]byte, bool) {
 	return p[1 : len(p)-int(p[0])], true
 }
 
-// A budget bounds frames that cost work without progress, such as pings nobody needs, settings,
-// empty DATA, stream errors or frames on closed streams (CVE-2019-9512 and related,
-// CVE-2025-8671). What a conforming peer must send is free: updates of windows that this end has
-// used, acknowledgements, resets of open streams, and frames under way when this end closed
-// their stream. Calls and time earn credit.
+// A budget bounds frames that cost work without progress, such as useless pings, settings, empty
+// DATA, stream errors or frames on closed streams (CVE-2019-9512 and related, CVE-2025-8671).
+// Frames that a conforming peer must send are free: updates of windows that this end has used,
+// acknowledgements, resets of open streams, and frames sent before the peer knows that their
+// stream is closed. Calls and time earn credit.
 type budget struct {
 	credit  int
 	last    time.Duration
-	updates int // window updates that the peer may send for what this end has sent
-	pongs   int // pings that this end has sent
+	updates int // window updates that the peer may send for this end's content
+	pongs   int // pings from this end, which the peer may answer
 }
 
 const (
 	budgetMax = 10000
 	// creditPerSentFrame lets a peer answer each frame with pings, as bandwidth estimators do.
 	creditPerSentFrame = 4
-	// A peer may update the stream's and the connection's window once per frame, and once
-	// per 256 bytes of it: some do so whenever their caller has read something.
+	// A peer may update the stream's and the connection's window once per frame, and once per 256
+	// bytes of it: some do so after every read of their caller.
 	updatesPerFrame = 2
 	bytesPerUpdate  = 256 / 2
 	maxUpdates      = 1 << 20
 )
 
-// refill adds the credit that time has earned, at a rate per second.
+// refill adds the credit earned by time, at a rate per second.
 func (b *budget) refill(now time.Duration, rate int) {
 	long := min(now-b.last, time.Hour) // so that the product does not overflow
 	if gained := int(long * time.Duration(rate) / time.Second); gained > 0 {

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// This file is the account of the memory that a peer makes this end keep, at its cost in memory.
-// Each of its three parts may have Config.MemoryLimit, so that none uses up the room of another.
+// This file counts the memory that a peer makes this end keep, at its true cost. Each of its three
+// parts may have Config.MemoryLimit, so that none uses up the room of another.
 //
 //	part                                  what happens at its limit
 //	records: calls and their metadata     a new call is refused
 //	content: received and not yet used    windows shrink; long messages take turns
 //	answers: not taken by the peer        no more calls begin (servers only)
 //
-// No call is refused because messages are under way: they wait until there is room.
+// No call is refused because of messages in flight: they wait until there is room.
 
 const (
 	// streamCost is the memory of a stream: its record, its context and a server's goroutine.
@@ -28,7 +28,7 @@ const (
 )
 
 // Throttled reports whether the output must be written before more is fed, because the peer does
-// not read. Answers that wait for windows do not count: only feeding more can open them.
+// not read. Answers that wait for windows do not count: only more input can open those.
 func (c *Conn) Throttled() bool {
 	return c.out != nil && (c.out.Answers > maxReplies || c.outputFull() && c.queued > c.cfg.MemoryLimit/8)
 }
@@ -53,7 +53,7 @@ func (b *Block) cost() int {
 	return int(b.size) + n*fieldCost
 }
 
-// limitStreams tells the peer to open no further streams: their records use up the memory.
+// limitStreams tells the peer to open no further streams: their records fill the memory.
 func (c *Conn) limitStreams() {
 	if n := max(1, c.streams.n); n < c.maxStreams {
 		c.maxStreams = n
@@ -72,16 +72,16 @@ func (c *Conn) recordFreed() {
 // Content.
 //
 // While there is room, each stream offers Config.StreamWindow. When a quarter of the limit is
-// used, streams offer a small window instead: enough for short messages and for the beginnings
-// of long ones, which say how long they are. A long message then gets a grant for all of its
-// rest, in the order of arrival and as room allows. So the messages under way are completed
-// instead of all being begun.
+// used, streams offer a small window instead: enough for short messages, and for the beginnings of
+// long ones, which contain their lengths. A long message then gets a grant for all of its rest, in
+// the order of arrival, when there is room. So the messages in flight are completed before others
+// begin.
 //
 // The connection's window is renewed when content arrives, not when it is used, so that no
 // stream waits for another's reader.
 
 const (
-	// Bounds of a small window. In between, all streams share half of the room left.
+	// Bounds of a small window. Between them, all streams share half of the remaining room.
 	minSmallWindow = 1 << 10
 	maxSmallWindow = 16 << 10
 	// maxGrant keeps a window, and each update of it, within the protocol's limits.
@@ -91,15 +91,15 @@ const (
 // content returns the memory that received content uses.
 func (c *Conn) content() int { return int(c.cfg.Kept.Bytes()) }
 
-// CopyContent reports whether content that is kept should be copied, to free large buffers.
+// CopyContent reports whether to copy kept content, which frees large buffers.
 func (c *Conn) CopyContent() bool { return c.content() > c.cfg.MemoryLimit/2 }
 
 // smallWindows reports whether streams offer small windows, or will once the peer agrees.
 func (c *Conn) smallWindows() bool { return c.nextWindow < c.cfg.StreamWindow }
 
-// tuneWindow chooses the window that each stream offers. It is called before each renewal
-// of the connection's window and reports whether that may be renewed: not before the peer
-// has acknowledged a smaller window. So at most one connection's window comes too much.
+// tuneWindow chooses the window that each stream offers. It is called before each renewal of the
+// connection's window and reports whether that is allowed: not before the peer has acknowledged a
+// smaller window. So the excess is at most one connection's window.
 func (c *Conn) tuneWindow() bool {
 	if c.nextWindow != c.window {
 		return c.nextWindow > c.window
@@ -123,9 +123,9 @@ func (c *Conn) tuneWindow() bool {
 	return window > c.window
 }
 
-// onSettingsAck shifts the windows of all streams: the peer has done so too. A stream whose
-// reader waits may have used up its smaller window with bytes that were too few to be
-// returned to the larger one.
+// onSettingsAck changes the windows of all streams, as the peer has done. A stream whose reader
+// waits may have used up its smaller window with bytes that were too few to be returned to the
+// larger window.
 func (c *Conn) onSettingsAck() error {
 	if c.unacked == 0 {
 		return c.spend("settings")
@@ -189,9 +189,9 @@ func (c *Conn) awaitGrant(s *Stream) {
 	}
 }
 
-// GrantContent lets incomplete messages come whole, as room allows. It must be called when
-// content has been freed. Without room, one message at a time may come, unless complete
-// messages fill the memory because their calls are parked.
+// GrantContent lets incomplete messages come whole, if there is room. It must be called after
+// content was freed. Without room, one message at a time may come, unless complete messages fill
+// the memory because their calls are parked.
 func (c *Conn) GrantContent() {
 	for s := c.growing.head; s != nil; s = c.growing.head {
 		room := c.cfg.MemoryLimit - c.granted - s.missing
@@ -222,19 +222,18 @@ func (c *Conn) offer(s *Stream, n int64) {
 
 // Answers.
 //
-// A server cannot know how long an answer will be, and all handlers of a burst of calls may
-// answer before the peer has taken a byte. So calls begin as packets do in TCP: some at first,
-// and more with each answer that the peer takes. A call that may not begin is parked. While more
-// answers than the limit wait for the peer, a call begins only in exchange for an answer that it
-// takes.
+// A server cannot know how long an answer will be, and all handlers of a burst of calls may answer
+// before the peer has read a byte. So calls begin as packets do in TCP: some at first, and more
+// with each answer that the peer reads. A call that may not begin yet is parked. While more
+// answers than the limit wait for the peer, each answer that it reads lets one call begin.
 //
-// Handlers that wait, for each other or for events, would hold up the parked calls for ever. The
-// owner's timer calls Relieve as long as there are any.
+// Handlers that wait, for each other or for events, would delay the parked calls for ever. So the
+// owner's timer calls Relieve while calls are parked.
 
 const (
-	// FirstCalls limits the calls at work before the peer has taken an answer.
+	// FirstCalls limits the calls at work before the peer has read an answer.
 	FirstCalls = 512
-	// growth is the number of further calls that may be at work per answer that it takes.
+	// growth is the number of further calls that may be at work per answer that the peer reads.
 	growth = 2
 	// mostCalls bounds the calls at work, so that the sum does not overflow.
 	mostCalls = 1 << 20
@@ -282,8 +281,8 @@ func (c *Conn) Unpark() *Stream {
 	return s
 }
 
-// Relieve lets more calls begin although no call has ended, unless the peer has taken nothing
-// since it was last called although there is something. It reports whether any are still parked.
+// Relieve lets more calls begin although none has ended. It lets none begin if answers wait and
+// the peer has read nothing since the last Relieve. It reports whether any call is still parked.
 func (c *Conn) Relieve() bool {
 	takes := c.queued == 0 || c.contentSent != c.relievedAt
 	c.relievedAt = c.contentSent
@@ -299,8 +298,8 @@ func (c *Conn) moreCalls(n int) {
 	c.free.Add(int64(n))
 }
 
-// A call is at work until its answer is in the output, or will never be. A stream, which
-// may last for ever, is at work until its header is sent, and while a message of it waits.
+// A call is at work until its answer is in the output, or cannot come any more. A stream, which
+// may last for ever, is at work until its header is sent, and while one of its messages waits.
 
 // rested is called when a call is no longer at work.
 func (c *Conn) rested(s *Stream) {
@@ -310,7 +309,7 @@ func (c *Conn) rested(s *Stream) {
 	}
 }
 
-// workAgain is called when something that was sent must wait.
+// workAgain is called when a stream's frame must wait before it is sent.
 func (c *Conn) workAgain(s *Stream) {
 	if s.begun && !s.working {
 		s.working = true
@@ -335,7 +334,7 @@ func (p *pending) cost() int {
 	return n
 }
 
-// queueGrown counts an entry of a server's queue. A client's are filled by its own callers.
+// queueGrown counts an entry of a server's queue. A client's own callers fill its queues.
 func (c *Conn) queueGrown(s *Stream, p *pending) {
 	if c.cfg.Client {
 		return

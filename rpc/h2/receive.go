@@ -43,7 +43,7 @@ func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
 // spend charges the budget for a frame without useful content.
 func (c *Conn) spend(what string) error { return c.spendMany(1, what) }
 
-// spendWalk charges the budget for a frame that makes this end look at all streams.
+// spendWalk charges the budget for a frame whose handling visits all streams.
 func (c *Conn) spendWalk(what string) error { return c.spendMany(1+c.streams.n/64, what) }
 
 func (c *Conn) spendMany(n int, what string) error {
@@ -53,7 +53,7 @@ func (c *Conn) spendMany(n int, what string) error {
 	return nil
 }
 
-// answered counts the output as an answer to the peer's frame, except what was pending before.
+// answered counts the output since before as an answer to the peer's frame.
 func (c *Conn) answered(before int) { c.output().Answers += c.Pending() - before }
 
 // answerReset resets a stream that is not open.
@@ -166,8 +166,8 @@ func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 	return nil
 }
 
-// shortContinuation is the length below which CONTINUATION frames cost budget; peers that
-// need several fill at least 16 KiB. MaxHeaderList bounds their sum.
+// shortContinuation is the length below which CONTINUATION frames cost budget; a peer that needs
+// several sends at least 16 KiB in each. MaxHeaderList bounds their sum.
 const shortContinuation = 1 << 10
 
 func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
@@ -223,7 +223,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	c.lastPeerID = id
 	if c.goAwaySent && id > c.goAwayLimit {
 		c.late.add(int64(c.window))
-		return nil // the GOAWAY has told the peer that it is not processed
+		return nil // the GOAWAY says that the stream is not processed
 	}
 	cost := streamCost + block.cost()
 	refuse := http2.ErrCodeNo
@@ -316,7 +316,7 @@ func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 		code := http2.ErrCode(binary.BigEndian.Uint32(p))
 		c.remove(s)
 		c.handler.OnReset(s, Reset{Code: code, Unprocessed: code == http2.ErrCodeRefusedStream})
-		return nil // it costs no more than the call, which holds its slot until it is released
+		return nil // it costs no more than the call, which keeps its slot until Release
 	}
 	if take(&c.late.ends, 1) {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// Short messages are sent whole, one after the other, so that the slowest call stays close
-// to the median. A few long messages at a time are sent by turns until they are complete,
-// since the peer must keep every message that has begun.
+// Short messages are sent whole, one after the other, so that the slowest call is not much slower
+// than the median. A few long messages at a time take turns until they are complete, since the
+// peer must keep every message that has begun.
 const (
-	// quantum is the number of bytes that a stream sends per turn. Messages that fit are short.
+	// quantum is the number of bytes that a stream sends per turn. Short messages fit into one.
 	quantum = ShortMessage
 	// maxPreferred is the number of bytes of short messages before a long one has a turn.
 	maxPreferred = 4 * quantum
-	// maxActive is the number of long messages that are sent by turns.
+	// maxActive is the number of long messages that take turns.
 	maxActive = 4
 	// maxStint is the number of bytes that a stream sends before others become active: the
 	// usual limit of a message.
@@ -49,9 +49,9 @@ func (c *Conn) enqueue(s *Stream, p pending) {
 	c.sendScheduled()
 }
 
-// schedule lets a stream send in its turn. Header fields and ends come first, because they
-// need no window, and then short messages. A long message that has begun is active until
-// its stint ends.
+// schedule lets a stream send in its turn. Header fields and ends come first, because they need no
+// window, and then short messages. A long message that has begun stays active until it has sent
+// its stint, see maxStint.
 func (c *Conn) schedule(s *Stream) {
 	if s.links[sending].in != nil || !s.open {
 		return
@@ -96,7 +96,7 @@ func (c *Conn) sendScheduled() {
 	}
 }
 
-// nextList returns the list whose first stream has the next turn. It may be empty.
+// nextList returns the list of the next stream to send. It may be empty.
 func (c *Conn) nextList() *list {
 	if c.sendWindow <= 0 {
 		return &c.first
@@ -160,8 +160,8 @@ func (c *Conn) sendTurn(s *Stream) bool {
 	return true
 }
 
-// writeData puts the first n bytes of p into the output as one frame. With its last
-// frame, the output becomes responsible for releasing the payload.
+// writeData puts the first n bytes of p into the output as one frame. With the last frame, the
+// output takes over the payload's release.
 func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	h := FrameHeader{Length: n, Type: http2.FrameData, StreamID: s.id}
 	if end {

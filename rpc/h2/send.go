@@ -47,7 +47,7 @@ func (c *Conn) endWaits(s *Stream) {
 	}
 	s.queue = nil
 	c.queueEmptied(s)
-	for _, at := range s.links { // its owner may reuse it
+	for _, at := range s.links { // the stream's owner may reuse it
 		if at.in != nil {
 			at.in.drop(s)
 		}
@@ -55,7 +55,7 @@ func (c *Conn) endWaits(s *Stream) {
 	c.Complete(s)
 }
 
-// end frees a stream's account of memory once it is both closed and released.
+// end frees the memory that is counted for a stream when it is both closed and released.
 func (c *Conn) end(s *Stream) {
 	if s.open || s.holdsSlot {
 		return
@@ -68,8 +68,8 @@ func (c *Conn) end(s *Stream) {
 	}
 }
 
-// finish removes a stream whose response is complete. If the request is not, a reset
-// with NO_ERROR tells the peer that the rest of it is not needed (section 8.1).
+// finish removes a stream whose response is complete. If the request is incomplete, a reset with
+// NO_ERROR tells the peer that this end does not need the rest (section 8.1).
 func (c *Conn) finish(s *Stream) {
 	answered := s.remoteClosed && c.cfg.Client || s.localClosed && !c.cfg.Client
 	if !s.open || !answered {
@@ -84,9 +84,9 @@ func (c *Conn) finish(s *Stream) {
 // isPeerStream reports whether the peer opened the stream.
 func (c *Conn) isPeerStream(id uint32) bool { return c.cfg.Client == (id%2 == 0) }
 
-// Release ends the Handler's interest in the stream's content and frees its slot, once
-// the stream is closed. A server calls it once per stream, when the handler has returned,
-// so that a peer cannot exceed MaxStreams by resets or by not reading.
+// Release ends the Handler's use of the stream's content and, once the stream is closed, frees its
+// slot. A server calls it once per stream, when the handler has returned, so that a peer cannot
+// exceed MaxStreams by resets or by not reading.
 func (c *Conn) Release(s *Stream) {
 	held := s.holdsSlot
 	s.holdsSlot = false
@@ -129,8 +129,8 @@ func (c *Conn) SendData(s *Stream, p batchio.Payload, end bool) {
 	c.enqueue(s, pending{payload: p, end: end})
 }
 
-// SendTrailers ends the response. Without a header before, the fields are the whole
-// response, or on a client a request without content.
+// SendTrailers ends the response. Without an earlier header, the fields are the whole response, or
+// on a client a request without content.
 func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	if !s.open || s.localClosed {
 		return
@@ -175,7 +175,7 @@ func (c *Conn) Consume(s *Stream, n int) {
 }
 
 func (c *Conn) consume(s *Stream, n int) {
-	n = min(n, s.unread) // nothing after Release
+	n = min(n, s.unread) // none are left after Release
 	s.unread -= n
 	early := min(n, s.advance)
 	s.advance -= early
@@ -186,7 +186,7 @@ func (c *Conn) consume(s *Stream, n int) {
 	}
 }
 
-// creditConn renews the connection's window for received bytes: no stream blocks the others.
+// creditConn renews the connection's window for received bytes, so that no stream blocks others.
 func (c *Conn) creditConn() {
 	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.tuneWindow() {
 		c.renewConn()

@@ -12,8 +12,8 @@ type Stream struct {
 	id uint32
 	// Owner lets the Handler find its own data when an event arrives.
 	Owner any
-	// Streaming means that the peer takes the answer in parts, and Short means that the
-	// answer is likely to be short. See Conn.Begin and Conn.Unpark.
+	// Streaming means that the peer reads the answer in parts, and Short that the answer is likely
+	// to be short. See Conn.Begin and Conn.Unpark.
 	Streaming, Short bool
 	// AnyLength means that the owner checks content-length. Set it where a response may
 	// announce content that it does not have: after HEAD, and with status 304.
@@ -27,20 +27,20 @@ type Stream struct {
 	sentHeaders  bool
 	gotHeaders   bool
 	holdsSlot    bool // occupies a slot until Release
-	waited       bool // it has used a field below advance
+	waited       bool // a field below advance was used
 	sendWindow   int64
 	recvWindow   int64
-	uncredited   int // consumed, not yet returned to the stream window
+	uncredited   int // bytes consumed, not yet returned to the stream window
 	unread       int
 	received     int64 // content bytes so far, against content-length
 	declared     int64 // content-length plus one, or 0
 	record       int   // the cost of its record and metadata
 	queue        []pending
-	advance      int // bytes that were offered before others were consumed
+	advance      int // bytes offered before others were consumed
 
 	deferred int // consumed when the message is complete, see ConsumePartial
 	missing  int // bytes that an incomplete message lacks
-	granted  int // bytes of it that may come and have not
+	granted  int // bytes of it that may come and have not come
 	queued   int // the cost of its queue
 	links    [3]link
 	stint    int // bytes of its queue sent in this stint, see schedule
@@ -52,7 +52,7 @@ func (s *Stream) ID() uint32 { return s.id }
 // Open reports whether the stream is still in the connection's table.
 func (s *Stream) Open() bool { return s.open }
 
-// Queued reports whether something sent on the stream is not in the output yet.
+// Queued reports whether a part of the sent frames is not yet in the output.
 func (s *Stream) Queued() bool { return len(s.queue) > 0 }
 
 // Granted reports whether the rest of an incomplete message may come, see GrantContent.
@@ -63,7 +63,7 @@ func (s *Stream) Granted() bool { return s.granted > 0 }
 // peer in the order in which they were encoded.
 type pending struct {
 	payload batchio.Payload
-	end     bool // of the stream
+	end     bool // the entry ends the stream
 	fields  *FixedFields
 	extra   []hpack.HeaderField
 }
@@ -119,11 +119,11 @@ func (l *list) drop(s *Stream) {
 	}
 }
 
-// A late counts the frames that a conforming peer may still send on streams that this end
-// has reset, before it learns of the resets. It holds sums over all these streams, so it
-// takes no memory per stream.
+// A late counts the frames that a conforming peer may still send on streams that this end has
+// reset, before it learns of the resets. It adds up all such streams, so it takes no memory per
+// stream.
 type late struct {
-	bytes  int64 // of content
+	bytes  int64 // bytes of content
 	blocks int   // header blocks
 	ends   int   // frames without content, or resets
 }
@@ -135,7 +135,7 @@ func (l *late) add(window int64) {
 	l.ends++
 }
 
-// take subtracts n frames or bytes from left, and reports whether there were that many.
+// take subtracts n frames or bytes from left, and reports whether left was large enough.
 func take[T int | int64](left *T, n T) bool {
 	if *left < n {
 		return false
@@ -183,7 +183,7 @@ func (t *table) put(s *Stream) {
 	for *t.slot(s.id) != nil && len(t.ring) < maxRing {
 		smaller := t.ring
 		t.ring = make([]*Stream, 2*len(smaller))
-		for _, old := range smaller { // streams in different places stay so
+		for _, old := range smaller { // streams in different places stay in different places
 			if old != nil {
 				*t.slot(old.id) = old
 			}
