@@ -25,7 +25,7 @@ func Now() int64 {
 }
 
 // anchor pairs Go's reading of the clock with the kernel's, which it takes between two of Go's.
-// Of a few tries, the one with the least time between is the most exact.
+// Of a few tries it keeps the one with the shortest time between Go's two readings.
 func anchor() (time.Time, int64) {
 	const tries = 16
 	var (
@@ -50,14 +50,14 @@ const (
 	// late.
 	sleepMargin = 1500 * time.Microsecond
 
-	// yieldInterval is the least time between two yields of the CPU by all spinning goroutines
-	// together. Shorter burns CPU in the kernel for nothing; longer makes the network poller's
-	// thread wait where it shares the CPU.
+	// yieldInterval is the shortest time between two yields of the CPU, by all spinning goroutines
+	// together. A shorter one wastes CPU in the kernel; with a longer one, the network poller's
+	// thread waits where it shares the CPU.
 	yieldInterval = 5 * time.Microsecond
 
-	// turnInterval is the same for turns passed to other goroutines while fewer goroutines spin
-	// than there are processors. Another processor takes over what waits behind a spinner, while
-	// a Gosched beside an idle processor wakes a thread for nothing, some 5 µs each time.
+	// turnInterval is the same for yields to other goroutines, while fewer goroutines spin than
+	// there are processors. Another processor takes over the work behind a spinner, while a
+	// Gosched beside an idle processor wakes a thread for nothing, some 5 µs each time.
 	turnInterval = 200 * time.Microsecond
 
 	// motionlessPasses is the number of passes that may read the same instant before Until
@@ -89,7 +89,7 @@ func Until(instant int64) (spun time.Duration) {
 
 // spin spins until the instant and returns the CPU time that it took.
 func spin(instant int64) (spun time.Duration) {
-	// As many spinners as processors: each passes its turn on, or the last would come too late.
+	// With as many spinners as processors, each yields its turn; otherwise the last would be late.
 	processors := int64(runtime.GOMAXPROCS(0))
 	spinning.Add(1)
 	defer spinning.Add(-1)
@@ -107,7 +107,7 @@ func spin(instant int64) (spun time.Duration) {
 		}
 		previous := now
 		now = Now()
-		// The time of a pass beyond its own cost went to other threads.
+		// Other threads had the CPU for the time of a pass beyond its own cost.
 		spun += min(time.Duration(now-previous), limit)
 		if now != previous {
 			motionless = 0
@@ -126,13 +126,13 @@ var (
 	lastYield atomic.Int64 // instant at which one of them last yielded the CPU
 )
 
-// claim reports whether the caller is the first to notice that the interval is over.
+// claim reports whether the caller is the first to notice that the interval has passed.
 func claim(last *atomic.Int64, now int64, interval time.Duration) bool {
 	done := last.Load()
 	return now-done >= int64(interval) && last.CompareAndSwap(done, now)
 }
 
-// stepCosts limits what the steps of spin count as their own cost: the rest went to others.
+// stepCosts bounds the own cost of each step of spin: the rest of the time went to others.
 type stepCosts struct {
 	read  time.Duration // a pass that only reads the clock
 	turn  time.Duration // a pass that lets another goroutine run
@@ -148,15 +148,15 @@ func measureCosts() (measured stepCosts) {
 	go func() {
 		defer close(done)
 		measured = stepCosts{
-			// Generous: without a yield only the kernel can interrupt, and never for so short a
-			// time.
+			// Generous: without a yield only the kernel can interrupt, and it never takes such a
+			// short time.
 			read: 4 * leastCost(Now, func() { Now() }),
 			turn: leastCost(Now, func() {
 				Now()
 				runtime.Gosched()
 			}),
-			// Beside busy processes a yield lasts as long as their turns: only CPU time tells
-			// its cost.
+			// Beside busy processes a yield lasts as long as their turns: only its CPU time shows its
+			// cost.
 			yield: leastCost(cpuTime, yieldCPU),
 		}
 	}()
@@ -164,7 +164,7 @@ func measureCosts() (measured stepCosts) {
 	return measured
 }
 
-// leastCost returns the least cost of a step over some tries, which disturbances only make
+// leastCost returns the smallest cost of a step over some tries: disturbances only make a step
 // longer.
 func leastCost(now func() int64, step func()) time.Duration {
 	const tries, steps = 16, 8

@@ -21,8 +21,8 @@ func cpuTime() int64 {
 	return reading.Nano()
 }
 
-// yieldCPU offers the CPU to any other thread that is ready to run on it. The raw form keeps the
-// Go scheduler out of it: the call returns once the kernel has run whoever was waiting.
+// yieldCPU offers the CPU to any other thread that is ready to run on it. A raw system call leaves
+// out the Go scheduler: it returns once the kernel has run the waiting threads.
 func yieldCPU() {
 	// sched_yield(2) always succeeds on Linux.
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)

@@ -6,10 +6,10 @@
 //	                              ├─> Check: nil, or an Unmet that says what was found
 //	answer ── Look.At ────────────┘
 //
-// A condition is an expression of github.com/expr-lang/expr with two forms more, which are
+// A condition is an expression of github.com/expr-lang/expr with two more forms, which are
 // rewritten before it is compiled: durations as Go writes them, and the path of json without
 // quotes. It is compiled once and may be shared; a [Look] belongs to one goroutine. A [Value]
-// is an expression that takes something out of an answer.
+// is an expression for a value of an answer.
 //
 // This package must not know who asked, nor over which wire.
 package expect
@@ -97,10 +97,10 @@ type Unmet struct {
 // Error implements error. It leaves out the condition, which the caller knows.
 func (u *Unmet) Error() string { return "found " + u.Found }
 
-// A Value is an expression that takes something out of an answer. It may be shared.
+// A Value is an expression for a value of an answer. It may be shared.
 type Value struct{ *expression }
 
-// ParseValue compiles an expression that takes something out of answers of a kind.
+// ParseValue compiles an expression for a value of answers of a kind.
 func ParseValue(text string, kind Kind) (*Value, error) {
 	e, err := compile(text, kind, expr.AsAny())
 	if err != nil {
@@ -109,7 +109,7 @@ func ParseValue(text string, kind Kind) (*Value, error) {
 	return &Value{e}, nil
 }
 
-// Of returns the value in the answer. nil is no value.
+// Of returns the value in the answer. nil means that the answer has none.
 func (v *Value) Of(l *Look) (any, error) {
 	result, err := l.run(v.expression)
 	if err == nil && result != nil && result != "" {
@@ -118,7 +118,7 @@ func (v *Value) Of(l *Look) (any, error) {
 	return nil, l.unmet(v.expression, err)
 }
 
-// A Look evaluates expressions over one answer after the other. One goroutine uses it.
+// A Look evaluates expressions over one answer after another. Only one goroutine may use it.
 type Look struct {
 	machine vm.VM
 	names   names
@@ -149,7 +149,7 @@ func NewLook(kind Kind) *Look {
 	return l
 }
 
-// At begins an answer, whose memory must stay as it is until the next one.
+// At begins an answer. Its memory must not change until the next answer begins.
 func (l *Look) At(a Answer) {
 	l.answer = a
 	l.decoded, l.decodedErr, l.isDecoded = nil, nil, false
@@ -197,12 +197,12 @@ func decodeJSON(body []byte) (value any, err error) {
 		if _, more := decoder.Token(); errors.Is(more, io.EOF) {
 			return value, nil
 		}
-		err = errors.New("more follows behind it")
+		err = errors.New("there is more text after it")
 	}
 	if len(body) == 0 {
-		return nil, errors.New("the body is empty, and no JSON")
+		return nil, errors.New("the body is empty, want JSON")
 	}
-	return nil, fmt.Errorf("the body is no JSON: %w: %s", err, short(string(body)))
+	return nil, fmt.Errorf("the body is not JSON: %w: %s", err, short(string(body)))
 }
 
 // header returns the first value of a field. gRPC writes the names in small letters.

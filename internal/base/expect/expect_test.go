@@ -101,7 +101,7 @@ func TestWhatWasFound(t *testing.T) {
 	}
 	c, _ := Parse("json(.ok)", HTTP)
 	look := NewLook(HTTP)
-	for body, want := range map[string]string{"": "empty", "<html>": "no JSON", `{} {}`: "more follows"} {
+	for body, want := range map[string]string{"": "empty", "<html>": "not JSON", `{} {}`: "more text after"} {
 		look.At(Answer{Body: []byte(body)})
 		if unmet := c.Check(look); unmet == nil || !strings.Contains(unmet.Error(), want) {
 			t.Errorf("of the body %q: %v, want %s", body, unmet, want)
@@ -119,7 +119,7 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		`latency < 20ms and statis == 200`:  {20, "unknown name statis: want status, code"},
 		`json(.ok) and statis == 200`:       {15, "unknown name statis"},
 		`latency < 20`:                      {9, "a duration, as in 20ms"},
-		`code == OK`:                        {1, "of gRPC"},
+		`code == OK`:                        {1, "for gRPC"},
 		`json(status)`:                      {6, "takes a path"},
 		`json(.a[x])`:                       {6, "the path"},
 		`json("a")`:                         {6, "the path"},

@@ -73,7 +73,7 @@ func compile(text string, kind Kind, result expr.Option) (*expression, error) {
 	return nil, &Mistake{text, rewritten.place(at) + 1, reason}
 }
 
-// sayMistake rewrites an error of the language for people who write conditions.
+// sayMistake rewrites an error of the expression language for people who write conditions.
 func sayMistake(message string) string {
 	switch {
 	case strings.Contains(message, `unexpected token Operator("=")`):
@@ -97,7 +97,7 @@ func withoutPlace(message string) string { return placeAtEnd.ReplaceAllString(me
 type reader struct {
 	*expression
 	kind  Kind
-	wrong string // the first thing that the language does not see
+	wrong string // the first mistake that the language does not find
 	at    int
 }
 
@@ -120,7 +120,7 @@ func (r *reader) name(node *ast.Node, n *ast.IdentifierNode) {
 	case "code":
 		r.uses.Status = true
 		if r.kind != GRPC {
-			r.refuse(n, "code is of gRPC: of HTTP compare status, as in status == 200")
+			r.refuse(n, "code is for gRPC: for HTTP, compare status, as in status == 200")
 		}
 	case "latency":
 		r.uses.Latency = true
@@ -138,7 +138,7 @@ func (r *reader) name(node *ast.Node, n *ast.IdentifierNode) {
 
 func (r *reader) call(function string, n *ast.CallNode) {
 	if function != "json" && function != "header" || len(n.Arguments) != 1 {
-		return // the language says what is wrong
+		return // the language reports the mistake
 	}
 	argument, isText := n.Arguments[0].(*ast.StringNode)
 	switch {
@@ -173,7 +173,7 @@ var functions = []string{
 	"min", "max", "abs", "int", "float", "string", "lower", "upper", "trim", "duration",
 }
 
-// codeName returns Go's name of a code by that name, or by the one in gRPC's specification.
+// codeName returns Go's name of a code that is written as in Go or in gRPC's specification.
 func codeName(written string) (name string, is bool) {
 	var specified codes.Code
 	if specified.UnmarshalJSON([]byte(strconv.Quote(written))) == nil {
@@ -187,12 +187,12 @@ func codeName(written string) (name string, is bool) {
 	return "", false
 }
 
-// A path leads to a value in JSON, by names of members and indexes of elements.
+// A path leads to a value in JSON, by names of members and indices of elements.
 type path []any
 
 var step = regexp.MustCompile(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)
 
-// parsePath reads .a.b[0]["c d"]; a dot alone is the whole.
+// parsePath reads .a.b[0]["c d"]; a dot alone is the whole body.
 func parsePath(text string) (path, error) {
 	if text == "." {
 		return path{}, nil
@@ -214,7 +214,7 @@ func parsePath(text string) (path, error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf(`json: found the path %q: want names behind dots and places in brackets, as in .items[0].id, or ["a name"]`, text)
+	return nil, fmt.Errorf(`json: found the path %q: want names after dots and indices in brackets, as in .items[0].id, or ["a name"]`, text)
 }
 
 // of returns the value at the path, or nil.
@@ -244,7 +244,7 @@ func plain(value any) any {
 		}
 		number, err := v.Float64()
 		if err != nil {
-			return v.String() // beyond what a float holds
+			return v.String() // for numbers beyond a float
 		}
 		return number
 	case []any:

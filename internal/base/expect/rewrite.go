@@ -48,7 +48,7 @@ func rewrite(text string) *rewriting {
 	return r
 }
 
-// place returns the place in the original text of a rune of the rewritten text.
+// place returns the place in the original text for a rune of the rewritten text.
 func (r *rewriting) place(rewritten int) int {
 	if rewritten < len(r.came) {
 		return r.came[rewritten]

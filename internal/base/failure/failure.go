@@ -1,5 +1,5 @@
 // Package failure classifies the errors of failed calls by their cause: a limit of the machine,
-// the network, the handshake, the protocol, or the application's own answer. It looks at a class
+// the network, the handshake, the protocol, or the application's own answer. It uses a class
 // that was added with As, then at the types in the chain (chain.go), and at the text if the
 // library's source makes it exact (webPhrases, grpcPhrases).
 //
@@ -100,10 +100,10 @@ const (
 	// call's deadline, the class is Deadline.
 	FlowControl Class = "flow-control"
 
-	Deadline    Class = "deadline"  // the call's own, whatever the call waited for
+	Deadline    Class = "deadline"  // the call's own, for whatever the call was waiting
 	Cancelled   Class = "cancelled" // by the caller
 	WrongAnswer Class = "wrong-answer"
-	Application Class = "application" // the handler's own status: nothing on the way explains it
+	Application Class = "application" // the handler's own status: no fault on the way explains it
 	Unknown     Class = "other"
 )
 
@@ -116,7 +116,7 @@ func isType[E error](err error) bool {
 	return ok
 }
 
-// As adds a class to an error, for callers that know more than its type and text say.
+// As adds a class to an error, for callers that know more than the error's type and text show.
 func As(class Class, err error) error { return &marked{error: err, class: class} }
 
 type marked struct {
@@ -126,7 +126,7 @@ type marked struct {
 
 func (m *marked) Unwrap() error { return m.error }
 
-// A phrase identifies an error by part of its text, because its type says less.
+// A phrase identifies an error by a part of its text, because its type says less.
 type phrase struct {
 	text  string
 	class Class
@@ -191,7 +191,7 @@ var grpcPhrases = []phrase{
 }
 
 // ofStreamCode classifies the code of RST_STREAM (RFC 9113, section 7) by its name. A server
-// also resets the stream of a call whose deadline has passed: the class of that is Deadline.
+// also resets the stream of a call whose deadline has passed: then the class is Deadline.
 func ofStreamCode(name string, code codes.Code) Class {
 	name, _, _ = strings.Cut(name, ";")
 	switch {

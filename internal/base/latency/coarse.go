@@ -27,16 +27,16 @@ const (
 // coarseCount is the number of buckets.
 var coarseCount = coarseBucket(coarseHighest) + 1
 
-// coarseBucket is the bucket of a duration. Those above the highest are in the last one.
+// coarseBucket returns the bucket of a duration. Durations above the highest are in the last one.
 func coarseBucket(ns int64) int {
 	return bucketOf(min(max(ns, 0), coarseHighest)>>coarseUnit, coarseMagnitude)
 }
 
-// coarseUpTo is the highest duration of a bucket.
+// coarseUpTo returns the highest duration of a bucket.
 func coarseUpTo(bucket int) int64 { return lowestIn(bucket+1, coarseMagnitude)<<coarseUnit - 1 }
 
-// Coarse is a histogram with two digits, to be sent often and merged. It has no exact totals.
-// Those of all recorders have the same buckets, so that merging loses nothing.
+// A Coarse is a histogram with two digits, to be sent often and merged. It has no exact totals.
+// The histograms of all recorders have the same buckets, so merging loses nothing.
 type Coarse struct {
 	counts []int64
 	count  int64
@@ -51,7 +51,7 @@ func (c *Coarse) Record(ns, times int64) {
 	c.count += times
 }
 
-// Add adds the durations of another one.
+// Add adds the durations of another histogram.
 func (c *Coarse) Add(other *Coarse) {
 	for bucket, count := range other.counts {
 		c.counts[bucket] += count
@@ -77,8 +77,8 @@ func (c *Coarse) Quantile(q float64) time.Duration {
 // Encode encodes the histogram, as a new [CoarseEncoder] does.
 func (c *Coarse) Encode() (string, error) { return new(CoarseEncoder).Encode(c) }
 
-// CoarseEncoder encodes one histogram after another. It keeps its compressor, which has
-// almost a megabyte: making one a second would have the garbage collector at work.
+// A CoarseEncoder encodes one histogram after another. It keeps its compressor, which has almost a
+// megabyte: one compressor per second would keep the garbage collector busy.
 type CoarseEncoder struct {
 	packed     bytes.Buffer
 	compressor *zlib.Writer
@@ -95,11 +95,11 @@ func (e *CoarseEncoder) Encode(c *Coarse) (string, error) {
 	counts := c.appendCounts(nil)
 	head := binary.BigEndian.AppendUint32(nil, plainCookie)
 	head = binary.BigEndian.AppendUint32(head, uint32(len(counts)))
-	head = binary.BigEndian.AppendUint32(head, 0) // the offset of its indices
+	head = binary.BigEndian.AppendUint32(head, 0) // the offset of the indices
 	head = binary.BigEndian.AppendUint32(head, coarseDigits)
 	head = binary.BigEndian.AppendUint64(head, coarseLowest)
 	head = binary.BigEndian.AppendUint64(head, coarseHighest)
-	head = binary.BigEndian.AppendUint64(head, math.Float64bits(1)) // the ratio of its values to whole numbers
+	head = binary.BigEndian.AppendUint64(head, math.Float64bits(1)) // the ratio of values to whole numbers
 
 	e.packed.Reset()
 	e.packed.Write(make([]byte, 8)) // filled in below
@@ -122,8 +122,8 @@ func (e *CoarseEncoder) Encode(c *Coarse) (string, error) {
 	return base64.StdEncoding.EncodeToString(packed), nil
 }
 
-// appendCounts appends the counts up to the last that is not 0, each as a zigzag LEB128, and
-// in place of several zeros how many, below 0.
+// appendCounts appends the counts up to the last that is not 0, each as a zigzag LEB128. Several
+// zeros become their number, as a negative value.
 func (c *Coarse) appendCounts(to []byte) []byte {
 	zeros := int64(0)
 	for _, count := range c.counts {
@@ -163,7 +163,7 @@ func DecodeCoarse(encoded string) (*Coarse, error) {
 	return c, nil
 }
 
-// AddEncoded adds what Encode returned; of nothing, nothing.
+// AddEncoded adds an encoded histogram. An empty text adds nothing.
 func (c *Coarse) AddEncoded(encoded string) error {
 	if encoded == "" {
 		return nil
@@ -193,13 +193,13 @@ func (r *CoarseRecorder) Record(ns int64) {
 	count.Store(count.Load() + 1) // nobody else writes it
 }
 
-// CoarseReader reads some recorders again and again.
+// A CoarseReader reads some recorders many times.
 type CoarseReader struct {
 	recorders    []*CoarseRecorder
 	before, sums []uint32
 }
 
-// NewCoarseReader returns a reader of recorders that are new.
+// NewCoarseReader returns a reader of new recorders.
 func NewCoarseReader(recorders ...*CoarseRecorder) *CoarseReader {
 	return &CoarseReader{recorders: recorders, before: make([]uint32, coarseCount), sums: make([]uint32, coarseCount)}
 }

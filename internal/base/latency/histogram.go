@@ -1,4 +1,4 @@
-// Package latency records how long requests took, and keeps what was recorded.
+// Package latency records how long requests took, and keeps the recorded durations.
 //
 // Data passes in one direction:
 //
@@ -70,8 +70,8 @@ func (h *Histogram) Add(r *Recorder) {
 // Count returns how many durations it holds.
 func (h *Histogram) Count() int64 { return h.count }
 
-// Clamped returns how many of them were above 60 s, where the buckets end.
-// Quantiles among these are too low; Mean and Max are not.
+// Clamped returns the number of durations above 60 s, where the buckets end. Quantiles among them
+// are too low; Mean and Max are not.
 func (h *Histogram) Clamped() int64 { return h.clamped }
 
 // Sum returns the sum of all durations: exact, unless the histogram was decoded
@@ -134,7 +134,7 @@ func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
 	}
 }
 
-// Merge adds the durations of another histogram, bucket by bucket; it does not change.
+// Merge adds the durations of another histogram, bucket by bucket. The other one does not change.
 func (h *Histogram) Merge(other *Histogram) {
 	if dropped := h.buckets.Merge(other.buckets); dropped != 0 {
 		panic(fmt.Sprintf("latency: two histograms differ in layout: %d durations found no bucket", dropped))
@@ -142,8 +142,8 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.add(other.totals)
 }
 
-// MergeDistributions returns what one recorder of all durations would have given: buckets and
-// totals are exact. If one part has only totals, the result has only totals.
+// MergeDistributions returns the distribution of all parts' durations: buckets and totals are
+// exact, as from one recorder. If one part has only totals, the result has only totals.
 func MergeDistributions(parts ...Distribution) (Distribution, error) {
 	all := NewHistogram()
 	onlyTotals := false

@@ -42,7 +42,7 @@ func (t parquetType) schema(name string) thriftStruct {
 	return thriftStruct{1: int32(t), 3: int32(0), 4: name, 6: converted, 10: logical}
 }
 
-// parquetFile writes row groups, and keeps what the footer says of them. After the
+// A parquetFile writes row groups, and keeps their description for the footer. After the
 // first error of the writer it writes nothing more.
 type parquetFile struct {
 	to      io.Writer
@@ -60,7 +60,7 @@ func (f *parquetFile) write(p []byte) {
 	f.written, f.err = f.written+int64(n), err
 }
 
-// rowGroup writes the values of all columns, as many of each.
+// rowGroup writes the values of all columns, the same number in each.
 func (f *parquetFile) rowGroup(columns [][]int64) {
 	var chunks []any // ColumnChunk
 	rows, total := int64(len(columns[0])), int64(0)
@@ -102,8 +102,8 @@ const (
 	deltaMiniblock = 32
 )
 
-// packDeltas is DELTA_BINARY_PACKED: the first value, then blocks of differences,
-// each without the block's smallest and at the width of the largest beside it.
+// packDeltas encodes values as DELTA_BINARY_PACKED: the first value, then blocks of differences,
+// each less the block's smallest difference, at the width of the largest remainder.
 func packDeltas(values []int64) []byte {
 	packed := binary.AppendUvarint(nil, deltaBlock)
 	packed = binary.AppendUvarint(packed, deltaBlock/deltaMiniblock)
@@ -133,7 +133,7 @@ func packDeltas(values []int64) []byte {
 	return packed
 }
 
-// packBits appends the values less base at a width in bits, the first in the lowest bits.
+// packBits appends the differences of values to base, at a width in bits, low bits first.
 func packBits(packed []byte, values []int64, base int64, width int) []byte {
 	var pending uint64 // fewer than 8 bits between two values
 	used := 0
@@ -174,7 +174,7 @@ func (s thriftStruct) append(to []byte) []byte {
 	return append(to, 0)
 }
 
-// appendThrift encodes a value, and returns the type that stands before it.
+// appendThrift encodes a value, and returns the type for the byte before it.
 func appendThrift(to []byte, value any) (_ []byte, kind byte) {
 	switch v := value.(type) {
 	case bool: // always true here: the type is the value

@@ -29,13 +29,13 @@ type SampleLog struct {
 	used   int // samples used of the chunk at full
 }
 
-// memory holds counts, or samples, outside the Go heap.
+// A memory holds counts or samples outside the Go heap.
 type memory[T any] struct {
 	counts  []T
 	release func()
 }
 
-// Close frees the memory, whose owner must not be used afterwards. A second Close does nothing.
+// Close frees the memory. The owner must not be used afterwards; a second Close does nothing.
 func (m *memory[T]) Close() {
 	if m.counts != nil {
 		m.counts = nil
@@ -95,7 +95,7 @@ func (l *SampleLog) Close() {
 	l.chunks, l.full, l.used = nil, 0, 0
 }
 
-// sampleColumns are the columns of a samples file: a sample a row, in nanoseconds.
+// sampleColumns are the columns of a samples file: one sample per row, in nanoseconds.
 var sampleColumns = [...]struct {
 	name string
 	kind parquetType
@@ -118,8 +118,8 @@ func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
 	return [...]int64{int64(worker), sequence, s.Start, s.Wait, s.Service, s.Response, failed}
 }
 
-// rowsPerGroup bounds the memory of the writer and of most readers: a row group
-// is built as a whole before it is written, at some 60 bytes a row.
+// rowsPerGroup bounds the memory of the writer and of most readers: a row group is built as a
+// whole before it is written, with some 60 bytes per row.
 const rowsPerGroup = 256 << 10
 
 // WriteParquet writes the samples of all logs to a file that any Parquet reader opens. The file
@@ -175,7 +175,7 @@ func writeRows(to io.Writer, logs []*SampleLog) error {
 	return file.end()
 }
 
-// syncDirectory makes a rename in it last through a power cut.
+// syncDirectory makes a rename in the directory last through a power cut.
 func syncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {

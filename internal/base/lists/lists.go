@@ -19,7 +19,7 @@ func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	return groups
 }
 
-// Map returns what a function makes of each item.
+// Map returns the results of a function for each item.
 func Map[A, B any](items []A, of func(A) B) []B {
 	all := make([]B, len(items))
 	for i, item := range items {

@@ -17,7 +17,7 @@ var flags = []string{"--bearer", "--oauth2-bearer", "--user", "-user", "-u", "-a
 // headerFlags lists the flags whose values are header fields.
 var headerFlags = []string{"--header", "-H"}
 
-// fieldWords lists the words that make a header field secret when its name has one of them.
+// fieldWords lists the words that make a header field secret if they occur in its name.
 var fieldWords = []string{"auth", "cookie", "token", "secret", "password", "key"}
 
 // InFlag reports whether the value of a flag is secret.

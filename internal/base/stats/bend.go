@@ -15,7 +15,7 @@ import (
 // A logSample is a curve over double logarithmic axes.
 type logSample struct {
 	x, means []float64
-	repeats  []float64 // trials at each X, which are its weight
+	repeats  []float64 // trials at each X, the weight of its mean
 	variance float64   // of a trial around the mean of its X
 	freedom  int       // degrees of freedom of the variance
 }
@@ -43,7 +43,7 @@ func logSampleOf(curve Curve) (logSample, error) {
 	return s, nil
 }
 
-// draw returns what trials with this sample's noise would show for a curve.
+// draw returns means as trials with this sample's noise would give them for a curve.
 func (s logSample) draw(curve []float64, random *rand.Rand) logSample {
 	drawn := s
 	drawn.means = make([]float64, len(curve))
@@ -81,8 +81,8 @@ func (b bent) matters(bend Bend) bool {
 	return steep-flat >= kneeChange && flat < steep/2
 }
 
-// bendFits fits curves to means at the same X again and again. A first search
-// tries shapes on a grid that was prepared; a second one refines the best.
+// bendFits fits curves to means at the same X many times. A first search tries the shapes of a
+// prepared grid; a second one refines the best.
 type bendFits struct {
 	x, weights []float64
 	sign       float64 // of the change of slope
@@ -94,8 +94,8 @@ type bendFits struct {
 const (
 	bendPlaces  = 33 // tried between the ends
 	curveSlopes = 33 // tried of each curve without a knee
-	// The steepest of these curves grows e⁸ times faster, over the measured X, than its
-	// constant, and the flattest as much slower.
+	// Over the measured X, the steepest of these curves grows e⁸ times faster than its constant,
+	// and the flattest e⁸ times slower.
 	curveSteepest = 8.0
 )
 
@@ -132,8 +132,8 @@ func (f *bendFits) inside(place float64) bool {
 type bendShape struct {
 	place, sharpness float64
 	shape            []float64
-	// across is the shape less the straight line that fits it best, of length 1:
-	// what the bend can explain and no line can.
+	// across is the shape without the straight line that fits it best, scaled to length 1: the
+	// part that a bend can explain and no line can.
 	across []float64
 	length float64
 }
@@ -177,7 +177,7 @@ func (f *bendFits) logarithm(slope float64) curveShape {
 	return curveShape{f.centred(shape), f.logarithm, slope}
 }
 
-// plain fits the curves that have no knee.
+// plain fits the curves without a knee.
 func (f *bendFits) plain(means []float64) fitted {
 	a, slope := stat.LinearRegression(f.x, means, f.weights, false)
 	best := fitted{curve: lists.Map(f.x, func(x float64) float64 { return a + slope*x })}

@@ -109,7 +109,7 @@ type Claim struct {
 	// Ratio is the claimed ratio: at most, if it is below 1, or at
 	// least, where it is above. 0 claims that it is above 1, or what Least and Most say.
 	Ratio float64
-	// Least and Most bound it without a margin; 0: not.
+	// Least and Most bound it without a margin; 0: no bound.
 	Least, Most float64
 	Estimate    LogRatio
 }
@@ -128,21 +128,21 @@ type ClaimTest struct {
 	Trials int
 }
 
-// JudgeClaims holds the claims of a study against their estimates. One border parts effects that
-// are as large as is claimed from smaller ones, and the whole interval must lie on one side of
-// it, with the confidence corrected by [Holm] for the number of claims. Where trials are added,
-// a verdict turns into its opposite in at most 1 − confidence of the studies. For a claimed
-// ratio below 1, where one above 1 is seen from the other side:
+// JudgeClaims compares the claims of a study with their estimates. One border separates effects as
+// large as claimed from smaller ones, and the whole interval must lie on one side of it, with the
+// confidence corrected by [Holm] for the number of claims. If trials are added, a verdict turns
+// into its opposite in at most 1 − confidence of the studies. For a claimed
+// ratio below 1 (a ratio above 1 is mirrored):
 //
 //	       compatible   │       smaller
 //	(larger │           │           │ refuted)
 //	────────┼───────────┼───────────┼─────────> ratio
 //	claim/(1+margin)  claim·(1+margin)  1/(1+margin)
 //
-// The verdicts in brackets say more, where the interval lies beyond their border as well. The
-// margin shrinks to a third of the claimed effect, so that all zones exist. A claim that the
-// ratio is above 1 has two zones: above 1+margin, and below. Of one that it lies between bounds,
-// what lies there is compatible, and all else refutes it.
+// The verdicts in brackets say more, if the interval lies beyond their border as well. The margin
+// shrinks to a third of the claimed effect, so that all zones exist. A claim that the ratio is
+// above 1 has two zones: above 1+margin, and below. For a claim that it lies between bounds, an
+// estimate within them is compatible, and any other one refutes the claim.
 func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 	zones := make([]zone, len(claims))
 	p := make([]float64, len(claims))
@@ -171,7 +171,7 @@ type zone struct {
 	verdict  ClaimVerdict
 	distance float64
 	margin   float64 // a logarithm
-	// The verdict that says more, and how far the estimate is beyond its border; 0: it is not.
+	// The verdict that says more, and how far the estimate is beyond its border; 0: it is not beyond.
 	sharper ClaimVerdict
 	further float64
 }

@@ -64,7 +64,7 @@ func (c Curve) leastRepeats() int {
 	return least
 }
 
-// drawnMean returns the mean of as many values, drawn from the given ones with replacement.
+// drawnMean returns the mean of len(trials) values, drawn from trials with replacement.
 func drawnMean(trials []float64, random *rand.Rand) float64 {
 	var sum float64
 	for range trials {
@@ -73,8 +73,8 @@ func drawnMean(trials []float64, random *rand.Rand) float64 {
 	return sum / float64(len(trials))
 }
 
-// beforeFall returns the curve up to the last X whose mean, and all before it
-// from the greatest on, is at least that share of the greatest.
+// beforeFall returns the curve up to the last X before the fall: from the greatest mean on, each
+// mean up to that X is at least the given share of the greatest.
 func (c Curve) beforeFall(share float64) Curve {
 	means := c.means()
 	if len(means) == 0 {
@@ -133,9 +133,9 @@ func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 		return nil, fmt.Errorf("stats: crossovers: %w", err)
 	}
 	var crossovers []Crossover
-	// Between two points that are sure of opposite sides lies a crossover; between two of the
-	// same side none can be told; before the first sure point and after the last it is
-	// indistinct.
+	// A crossover lies between two points that surely differ, on opposite sides; between two on
+	// the same side none can be found; before the first sure point and after the last, a crossover
+	// is indistinct.
 	begin := 0
 	for end, point := range points {
 		if point.side == 0 && end < len(points)-1 {
@@ -186,7 +186,7 @@ func differences(a, b Curve, rule CrossoverRule) ([]difference, error) {
 	return points, nil
 }
 
-// crossing returns the crossover in a stretch, between whose ends A and B nowhere surely differ.
+// crossing returns the crossover in a stretch. A and B surely differ at most at its ends.
 func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	first, last := stretch[0], stretch[len(stretch)-1]
 	if first.logRatio*last.logRatio >= 0 {

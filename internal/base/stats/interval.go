@@ -122,7 +122,7 @@ type Resampling struct {
 	Confidence float64
 }
 
-// interval returns the interval of an estimate, given what the resamples gave. It sorts them.
+// interval returns the interval of an estimate from the estimates of the resamples. It sorts them.
 func (r Resampling) interval(estimate float64, draws []float64) Interval {
 	slices.Sort(draws)
 	tail := (1 - r.Confidence) / 2
@@ -142,7 +142,7 @@ func (r Resampling) source() *rand.Rand {
 // Median returns the median of values in any order, or NaN if there are none or one is NaN.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 || math.IsNaN(sorted[0]) { // which sorts first
+	if len(sorted) == 0 || math.IsNaN(sorted[0]) { // NaN sorts first
 		return math.NaN()
 	}
 	middle := len(sorted) / 2
@@ -230,7 +230,7 @@ func (s Student) Quantile(p float64) float64 {
 		below := s.CDF(-x)
 		step := math.Log(below/tail) * below / (x * s.Prob(x))
 		x *= math.Exp(step)
-		if math.Abs(step) < 1e-7 { // what is left is about its square
+		if math.Abs(step) < 1e-7 { // the remaining error is about its square
 			return math.Copysign(x, p-0.5)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 var ErrNoKnee = errors.New("the curve has no knee")
 
 const (
-	// bendParameters is the number of parameters of the law that has a knee, and
-	// kneeLeastPoints the fewest points that can show one.
+	// bendParameters is the number of parameters of the law with a knee, and kneeLeastPoints the
+	// fewest points that can show a knee.
 	bendParameters  = 5
 	kneeLeastPoints = 5
 
@@ -26,8 +26,8 @@ const (
 	// is proportional, a slope of 0 is flat.
 	kneeChange = 0.4
 
-	// kneeFall is the share of its greatest figure below which a flattening curve has begun to
-	// fall. That is a second bend, and is left out.
+	// kneeFall is the share of its greatest figure below which a flattening curve counts as
+	// falling. A fall is a second bend, and is left out.
 	kneeFall = 0.9
 )
 
@@ -40,15 +40,15 @@ const (
 	Steepens             // latency over load: it hardly rises, then does
 )
 
-// KneeSearch says how a knee is looked for.
+// A KneeSearch holds the settings of a search for a knee.
 type KneeSearch struct {
 	Bend Bend
-	// LeastTrials is the fewest at a point: two at least, and three if left out.
+	// LeastTrials is the smallest number of trials at a point: at least two; 0: three.
 	LeastTrials int
 	Resampling
 }
 
-// A Knee is the place where a curve bends.
+// A Knee is the point at which a curve bends.
 type Knee struct {
 	// X holds the point at which two straight lines meet: over double logarithmic axes
 	// the curve follows one of them before the bend and the other after it.
@@ -66,14 +66,14 @@ type Knee struct {
 // latency is constant and then proportional. X does not depend on how far beyond it the curve
 // was measured.
 //
-// A knee must be needed: the fit is better than the best of a power of x, a straight line and a
-// logarithm, by more than in 99 % of the curves that the best of those and the trials' noise
-// produce. It must matter: the slope changes by 0.4 or more, and the flatter one is less than
-// half of the steeper one. And X has two points of the curve on either side.
+// A knee must be needed: the fit is better than the best power of x, straight line or logarithm,
+// by more than in 99 % of the curves drawn from the best of those and the trials' noise. It must
+// matter: the slope changes by 0.4 or more, and the flatter slope is less than half of the
+// steeper one. And the curve has two points on either side of X.
 //
-// Otherwise it refuses with ErrNoKnee, and with ErrTooFew below five points or the fewest trials
-// at a point. The interval of X comes from curves drawn around the fit. Noise is assumed to be
-// log-normal and the same at every point.
+// Otherwise FindKnee fails with ErrNoKnee, or with ErrTooFew for less than five points or too few
+// trials at a point. The interval of X comes from curves drawn around the fit. Noise is assumed to
+// be log-normal and the same at every point.
 func FindKnee(curve Curve, search KneeSearch) (knee Knee, err error) {
 	defer func() {
 		if err != nil {

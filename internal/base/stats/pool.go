@@ -32,7 +32,7 @@ func (c Counts) above(value float64) (total int64) {
 	return total
 }
 
-// Quantile returns the value that a share q of all does not exceed, or NaN of none.
+// Quantile returns the value that a share q of all values does not exceed, or NaN without values.
 func (c Counts) Quantile(q float64) float64 {
 	rank := max(1, int64(q*float64(c.Total())+0.5))
 	for _, one := range c {
@@ -80,7 +80,7 @@ func sum(trials ...Counts) Counts {
 	return merged
 }
 
-// minus returns what is left without a part.
+// minus returns the histogram without the values of a part.
 func (c Counts) minus(part Counts) Counts {
 	rest := make(Counts, 0, len(c))
 	for _, one := range c {
@@ -114,9 +114,9 @@ func (c Counts) plus(other Counts) Counts {
 }
 
 // Interval bounds a figure of all trials together, such as a quantile. Its standard error is the
-// greater of two: of the mean of the trials' own figures, which is too small if few trials
-// decide, and the jackknife's, which is if leaving a trial out moves nothing. Both are taken
-// over logarithms if the figures are positive.
+// greater of two: that of the mean of the trials' own figures is too small if few trials decide
+// the figure; the jackknife's is too small if no trial that is left out changes the figure. Both
+// use logarithms if the figures are positive.
 func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interval, error) {
 	own, without := make([]float64, len(p.trials)), make([]float64, len(p.trials))
 	for i := range p.trials {
@@ -144,21 +144,21 @@ func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interv
 
 // A Stall is a minority of trials whose requests beyond a quantile took far longer.
 type Stall struct {
-	Trials  []int   // their places, ascending
-	Longest float64 // of their values
+	Trials  []int   // indices of the trials, ascending
+	Longest float64 // the longest of their values
 	Without float64 // the quantile of the other trials together
 }
 
-// stallFactor is the ratio of a stalled trial's own tail to the others'. If stalls last 1.5
-// times as long as the others' quantile, the interval still covers the truth in 89 % and more;
-// from twice on it does in as little as 77 %. Between trials whose noise is 15 % no tail is
-// ever twice as long by chance.
+// stallFactor is the ratio of a stalled trial's own tail to the others' tail. If stalls last 1.5
+// times as long as the others' quantile, the interval still covers the truth in at least 89 %;
+// from twice on, in as little as 77 %. Between trials with noise of 15 %, no tail is twice as long
+// by chance.
 const stallFactor = 2
 
-// Stall finds the trials that stalled at a quantile. It returns nil if none did, or if half of
-// them or more did, which is then how this service behaves. A trial that is slow throughout did
-// not stall: its tail is measured against its own median. No interval over trials is right with
-// a minority that is so far away: three or ten trials do not show how frequent it is.
+// Stall finds the trials that stalled at a quantile. It returns nil if none did, or if at least
+// half of them did, since that is how this service behaves. A trial that is slow throughout did
+// not stall: its tail is compared with its own median. With such a minority no interval over
+// trials is right: three or ten trials do not show how frequent stalls are.
 func (p *Pool) Stall(q float64) *Stall {
 	byTail := make([]int, len(p.trials))
 	tails := make([]float64, len(p.trials))

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// mserBatch is the five of MSER-5 (White, Cobb and Spratt, 2000): means of
-	// five values smooth the series without hiding its trend.
+	// mserBatch is the five of MSER-5 (White, Cobb and Spratt, 2000): means of five values
+	// smooth the series and still show its trend.
 	mserBatch = 5
 
-	// mserLeastBatches is the fewest batches that must remain behind a cut: the variance of a
-	// few is small by accident.
+	// mserLeastBatches is the smallest number of batches after a cut: the variance of fewer can be
+	// small by accident.
 	mserLeastBatches = 5
 )
 
@@ -63,16 +63,16 @@ func batchMeans(series []float64, each int) []float64 {
 // A Drift is a series that approaches a steady level by an exponential.
 type Drift struct {
 	Bias float64 // of the series' mean, relative to the level that it approaches
-	Seen float64 // the same relative to where the series ends, which is no guess
+	Seen float64 // the same relative to the series' last value, which is not a guess
 	// After is the time until the series is within a hundredth of that level, from its start
 	// and in lengths of the series.
 	After float64
-	// Evidence is the number of standard errors by which the drift differs from none. The best of
-	// six curves is taken: of steady series 1 in 100 have more than [CertainDrift].
+	// Evidence is the number of standard errors between the drift and none. It is the best of six
+	// curves: 1 in 100 steady series has more than [CertainDrift].
 	Evidence float64
 }
 
-// CertainDrift is the evidence from which a drift is not chance.
+// CertainDrift is the evidence above which a drift is not chance.
 const CertainDrift = 3.1
 
 const (
@@ -142,8 +142,8 @@ func fitExponential(values []float64, time float64) approach {
 	return f
 }
 
-// drift reads the fit. A level that lies further beyond the last value than the series
-// has moved is a guess: it is drawn back to there, and to within a half of the last.
+// drift returns the fit as a Drift. A level that lies further beyond the last value than the
+// series has moved is a guess: it is limited to that distance, and to half of the last value.
 func (f approach) drift() Drift {
 	end := f.amplitude * math.Exp(-1/f.time)
 	moved := f.amplitude - end
@@ -165,33 +165,32 @@ func (f approach) drift() Drift {
 
 // A Backlog describes an open loop's queue over a window.
 type Backlog struct {
-	// OfferedPerSecond is the schedule's rate: a queue that is never empty serves at its own
-	// rate, so the chance in the arrivals would only hide it.
+	// OfferedPerSecond is the schedule's rate. The real arrivals would only add chance: a queue
+	// that is never empty serves at its own rate.
 	OfferedPerSecond float64
 	ServedPerSecond  []float64 // in equal stretches of the window, in order
 	Grew             float64   // arrivals less answers over the window
-	Mean             float64   // requests that were due and not answered, in the mean
+	Mean             float64   // mean number of requests that were due and not answered
 }
 
 const (
 	// leastStretches is the fewest stretches that show how the served rate varies.
 	leastStretches = 5
-	// beyondConfidence makes the chance of calling a queue overloaded that is not at
-	// most 1 in 200 for each trial, and less by the two conditions below.
+	// beyondConfidence limits, to 1 in 200 per trial, the chance that a queue is wrongly called
+	// overloaded. The two conditions below lower it further.
 	beyondConfidence = 0.99
-	// grownShare is the smallest share of the mean backlog, and so of the mean response time,
-	// that growth within the window must explain: a tenth moves the mean by a tenth.
+	// grownShare is the smallest share of the mean backlog, and so of the mean response time, that
+	// growth within the window must explain.
 	grownShare = 0.10
 	// leastGrowth is the growth that requests at the edges of the window explain.
 	leastGrowth = 5
 )
 
-// BeyondCapacity reports whether more was offered than can be served, and returns the
-// rate that was served, which is then the capacity. It assumes that stretches of a queue
-// that is never empty vary independently. By simulation (package judge): of queues with
-// 95 % of their capacity offered it calls at most 1 % overloaded; of those with 104 %,
-// nearly all whose answers come evenly, and 8 in 10 of those with exponential service
-// times, from 10,000 requests on; of those with 109 %, all.
+// BeyondCapacity reports whether the offered rate exceeds the capacity, and returns the served
+// rate, which is then the capacity. It assumes that stretches of a queue that is never empty vary
+// independently. By simulation (package judge), it calls at most 1 % of queues at 95 % of their
+// capacity overloaded; at 104 %, nearly all whose answers come evenly, and 8 in 10 with
+// exponential service times, from 10,000 requests on; at 109 %, all.
 func (b Backlog) BeyondCapacity() (served Interval, beyond bool, err error) {
 	if len(b.ServedPerSecond) < leastStretches {
 		return Interval{}, false, ErrTooFew

@@ -16,13 +16,13 @@ type Try struct {
 // A Threshold is the level at which half of the tries pass.
 type Threshold struct {
 	Interval
-	Noise float64 // relative standard deviation of the level that a try bears
+	Noise float64 // relative standard deviation of the highest level that a try passes
 }
 
-// The model: a try passes if its level is below what the system can bear at that time, which
-// is log-normal around the threshold. All noises between leastNoise and mostNoise are taken as
-// equally likely in their logarithms. One try in fifty fails for another reason, so that a
-// single failure far below the threshold does not move it.
+// The model: a try passes if its level is below the momentary limit of the system, which is
+// log-normal around the threshold. All noises between leastNoise and mostNoise are equally likely
+// in their logarithms. One try in fifty fails for another reason, so that a single failure far
+// below the threshold does not move it.
 const (
 	leastNoise, mostNoise = 0.003, 0.3
 	strayFailures         = 0.02
@@ -33,9 +33,9 @@ const (
 	thresholdReach = 0.4
 )
 
-// FindThreshold estimates the threshold from tries at several levels, with the interval
-// that holds it with that probability, given the tries. It needs a try that passed and
-// one that failed. How tries were chosen does not matter to the model, so it may choose
+// FindThreshold estimates the threshold from tries at several levels, with the interval that
+// contains it with this probability, given the tries. It needs a try that passed and one that
+// failed. The model does not depend on how the levels were chosen, so it may choose
 // the next one. By simulation, with the tries of a search (package load), intervals of
 // 95 % cover 95 to 97 % at noise of 2 to 10 %; 25 tries at random levels, 90 to 93 %.
 func FindThreshold(tries []Try, confidence float64) (Threshold, error) {
@@ -68,7 +68,7 @@ type thresholdGrid struct {
 	logLikelihood [thresholdNoises][thresholdPlaces]float64
 }
 
-// noiseOf returns the noise of a row: they are equally far apart as logarithms.
+// noiseOf returns the noise of a row. The rows' noises are equally far apart as logarithms.
 func noiseOf(row int) float64 {
 	return leastNoise * math.Pow(mostNoise/leastNoise, float64(row)/(thresholdNoises-1))
 }

@@ -27,7 +27,7 @@ type Scalability struct {
 	Contention Interval `json:"contention"` // σ
 	Coherency  Interval `json:"coherency"`  // κ
 	// Peak is the load beyond which throughput falls, √((1−σ)/κ); absent above
-	// twice the largest load, too far from what was measured.
+	// twice the largest load, too far from the measured loads.
 	Peak *Interval `json:"peak,omitempty"`
 	// Misfit is the mean error of the fit, as a share of the throughput.
 	Misfit float64 `json:"misfit"`

@@ -1,5 +1,5 @@
-// Package sum adds up figures that may be absent, and lists by a key. A type that is summed has
-// a Plus method beside its fields, which package sumtest tests; here are its pointers and slices.
+// Package sum adds up figures that may be absent, and merges lists by a key. A type that is summed
+// has a Plus method beside its fields, which package sumtest tests; pointers and slices are summed
 package sum
 
 import (
@@ -10,7 +10,7 @@ import (
 // An Addend can be added to another of its type. Plus must not change its operands.
 type Addend[T any] interface{ Plus(other T) T }
 
-// Any returns the sum of two figures, where an absent one counts as nothing.
+// Any returns the sum of two figures. An absent figure counts as nothing.
 func Any[T Addend[T]](a, b *T) *T {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
@@ -26,7 +26,7 @@ func Both[T Addend[T]](a, b *T) *T {
 	return new((*a).Plus(*b))
 }
 
-// Known returns a + b, which is absent if one of them is.
+// Known returns a + b, or nil if a or b is nil.
 func Known(a, b *int64) *int64 {
 	if a == nil || b == nil {
 		return nil

@@ -28,7 +28,7 @@ type Setting struct {
 	Why     string `json:"why"`
 }
 
-// FromEnvironment is the reason of a setting that the environment changed, and no measurement.
+// FromEnvironment is the reason of a setting that the environment changed, without a measurement.
 const FromEnvironment = "the environment of wirelab sets it"
 
 // At returns the settings of one end: server or client.
@@ -100,16 +100,16 @@ func (e *Ends[S, C]) Add(s Setting, server Option[S], client Option[C]) {
 // A Reason explains a field that does not have the library's default.
 type Reason struct {
 	Why string
-	// Value and Default, where they are set, replace the field's values in words:
-	// what a function does, or what zero means to the library.
+	// Value and Default, if set, replace the field's values in words: the effect of a
+	// function, or the meaning of zero to the library.
 	Value, Default string
 }
 
-// Unlisted marks a field that is no setting: what the struct is made for, such as a
+// Unlisted marks a field that is not a setting: the purpose of the struct, such as a
 // server's handler, or a hook that only observes.
 var Unlisted = Reason{}
 
-// Reasons holds the reasons of a struct's fields, by name.
+// Reasons maps the names of a struct's fields to their reasons.
 type Reasons map[string]Reason
 
 // Differences lists the exported fields of used that differ from library, in the struct's

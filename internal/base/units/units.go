@@ -1,4 +1,4 @@
-// Package units formats numbers and sizes for people. It must not know what they measure.
+// Package units formats numbers and sizes for people. It must not know their meaning.
 package units
 
 import (

@@ -1,5 +1,5 @@
-// Package unsupported defines the error for what a machine, a wire or this program cannot do, in
-// contrast to what it tried and failed to do. The error says who cannot; the text that wraps it
+// Package unsupported defines the error for an operation that a machine, a wire or this program
+// cannot do, in contrast to one that failed. The error says who cannot; the text that wraps it
 // says what would make it possible. The package must not know who reports such errors.
 package unsupported
 

@@ -1,5 +1,5 @@
-// Package sumtest tests that a sum forgets no field of its operands. A field that is added to a
-// type and forgotten in its Plus would silently be none of a fleet's figures.
+// Package sumtest tests that a sum uses every field of its operands. A field that is added to a
+// type and forgotten in its Plus would silently be missing in a fleet's figures.
 package sumtest
 
 import (
@@ -17,15 +17,15 @@ func ForgetsNothing[T any](t testing.TB, plus func(a, b T) T, ignored map[string
 	var heeded [2]map[string]bool
 	for operand := range heeded {
 		heeded[operand] = map[string]bool{}
-		for base := range 3 { // some fields matter in some sums only, as a false beside a true
+		for base := range 3 { // some fields matter only in some sums, such as a false beside a true
 			a, b, c, d := filled[T](t, base), filled[T](t, base), filled[T](t, base), filled[T](t, base)
-			before := plus(*a, *b) // which may share memory with its operands
+			before := plus(*a, *b) // it may share memory with its operands
 			all := map[string]reflect.Value{}
 			leaves(reflect.ValueOf([]*T{c, d}[operand]).Elem(), "", all)
 			for path, leaf := range all {
 				kept := reflect.New(leaf.Type()).Elem()
 				kept.Set(leaf)
-				for _, by := range []int64{1, -1} { // one of them changes a sum that is the highest or the least
+				for _, by := range []int64{1, -1} { // one of them changes a sum that is the highest or the lowest
 					change(leaf, by)
 					heeded[operand][path] = heeded[operand][path] || !reflect.DeepEqual(plus(*c, *d), before)
 					leaf.Set(kept)
@@ -36,9 +36,9 @@ func ForgetsNothing[T any](t testing.TB, plus func(a, b T) T, ignored map[string
 	for path := range heeded[0] {
 		switch is, reason := heeded[0][path] && heeded[1][path], reasonFor(path, ignored); {
 		case !is && reason == "":
-			t.Errorf("Plus of %s ignores %s: add it up, or say why not", reflect.TypeFor[T](), path)
+			t.Errorf("Plus of %s ignores %s: add it up, or give the reason", reflect.TypeFor[T](), path)
 		case is && reason != "":
-			t.Errorf("Plus of %s heeds %s, and the test says that it does not", reflect.TypeFor[T](), path)
+			t.Errorf("Plus of %s uses %s, and the test says that it ignores it", reflect.TypeFor[T](), path)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func reasonFor(path string, ignored map[string]string) (reason string) {
 	return cmp.Or(reason, ignored[path])
 }
 
-// fill sets all that v holds: one element per list, and values made of base, which is 0, 1 or 2.
+// fill sets all fields of v: one element per list, and values made of base, which is 0, 1 or 2.
 func fill(t testing.TB, v reflect.Value, base int) {
 	t.Helper()
 	v = settable(v)
@@ -91,7 +91,7 @@ func fill(t testing.TB, v reflect.Value, base int) {
 	}
 }
 
-// settable lifts the ban on unexported fields.
+// settable returns v in a form that can be set, even if it is an unexported field.
 func settable(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
