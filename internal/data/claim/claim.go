@@ -26,7 +26,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Least stands for the least size, or number of clients, that a part has.
+// Least stands for the smallest size, or number of clients, of a part.
 const Least = -1
 
 // A Cell names the cell that a figure belongs to.
@@ -57,16 +57,16 @@ var Names = map[string]string{
 	"service":         "the mean time from sending, without the wait for a permit",
 	"throughput":      "requests per second",
 	"answered":        "the share of requests that were answered",
-	"cpu":             "CPU time a request, of both ends",
-	"client-cpu":      "CPU time a request of the client",
-	"server-cpu":      "CPU time a request of the server",
+	"cpu":             "CPU time per request, of both ends",
+	"client-cpu":      "the client's CPU time per request",
+	"server-cpu":      "the server's CPU time per request",
 	"server-cores":    "CPUs that the server uses",
 	"client-user":     "the share of the client's CPU time that is its own and not the kernel's",
 	"server-user":     "the share of the server's CPU time that is its own and not the kernel's",
-	"client-switches": "how often the client's threads leave their CPUs a request",
-	"server-switches": "how often the server's threads leave their CPUs a request",
-	"client-faults":   "page faults a request of the client",
-	"server-faults":   "page faults a request of the server",
+	"client-switches": "how often the client's threads leave their CPUs per request",
+	"server-switches": "how often the server's threads leave their CPUs per request",
+	"client-faults":   "the client's page faults per request",
+	"server-faults":   "the server's page faults per request",
 	"client-gc":       "the share of the client's CPU time that its garbage collector takes",
 	"server-gc":       "the share of the server's CPU time that its garbage collector takes",
 	"client-assist":   "the share of the client's CPU time that goroutines spend helping the collector before they may allocate",
@@ -78,7 +78,7 @@ var Names = map[string]string{
 	"server-futex":    "futex calls of the server per request",
 	"request-bytes":   "bytes that a request takes on the wire",
 	"response-bytes":  "bytes that a response takes on the wire",
-	"opened":          "connections opened in the window a request",
+	"opened":          "connections opened in the window, per request",
 	"trips":           "the median response time in round trips of the link, which are twice its delay",
 	"handshake":       "the median time of a connection's handshake",
 	"connect-trips":   "the median time until a TCP connection is established, in round trips of the link",
@@ -88,7 +88,7 @@ var Names = map[string]string{
 // FigureNames returns the names of the figures in order.
 func FigureNames() []string { return slices.Sorted(maps.Keys(Names)) }
 
-// NeedsSyscalls reports whether a figure is only known if system calls were counted.
+// NeedsSyscalls reports whether a figure needs counted system calls.
 func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") }
 
 // An Expression is a checked expression.
@@ -121,8 +121,8 @@ func firstLine(err error) error {
 	return errors.New(reason)
 }
 
-// A Value is the result of an expression. Number is NaN if there is none; Reason then says why, if a
-// function knew. Missing says that figures were missing.
+// A Value is the result of an expression. Number is NaN if there is none; Reason then says why, if
+// a function knows, and Missing reports whether figures were missing.
 type Value struct {
 	Number  float64
 	Reason  string
@@ -160,7 +160,7 @@ type Need struct {
 	Cell   Cell
 }
 
-// asking notes the figures that an expression uses. It answers 1, so that no function stops early.
+// An asking notes the figures that an expression uses. It answers 1, so no function stops early.
 type asking struct {
 	Figures
 	seen map[Need]bool
@@ -189,7 +189,7 @@ type citedRow struct {
 
 const maxCited = 100_000
 
-// ReadCited reads such a table.
+// ReadCited reads the table of a Cited.
 func ReadCited(from io.Reader) (*Cited, error) {
 	table := csv.NewReader(from)
 	titles, err := table.Read()
@@ -253,7 +253,7 @@ func (c *Cited) figure(table, stack, metric string, others ...any) (float64, err
 	}
 	value, err := strconv.ParseFloat(found[0].value, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the published figure %s of %s in %s is %q, which is no number", metric, stack, table, found[0].value)
+		return 0, fmt.Errorf("the published figure %s of %s in %s is %q, which is not a number", metric, stack, table, found[0].value)
 	}
 	return value, nil
 }

@@ -166,7 +166,7 @@ func TestCited(t *testing.T) {
 	for text, says := range map[string]string{
 		`cited("latency", "rest", "mean")`:    "2 published figures",
 		`cited("latency", "rust", "mean", 1)`: "0 published figures",
-		`cited("sweep", "tcp", "mean")`:       "no number",
+		`cited("sweep", "tcp", "mean")`:       "not a number",
 		`ratio("mean", "a", "b")`:             "unknown name ratio",
 	} {
 		if _, err := table.Evaluate(text); err == nil || !strings.Contains(err.Error(), says) {

@@ -11,7 +11,7 @@ import (
 type scope struct {
 	from    Figures
 	reason  string // why there is no value, if a function knew
-	missing bool   // a figure was not there
+	missing bool   // a figure was missing
 }
 
 func (s *scope) none(format string, args ...any) float64 {
@@ -106,13 +106,13 @@ func (s *scope) line(name string, along []int, at func(int) Cell) *Line {
 func (s *scope) known(l *Line, least int) bool {
 	if len(l.X) < least {
 		s.missing = true
-		s.none("%d points, and it takes %d", len(l.X), least)
+		s.none("found %d points, want at least %d", len(l.X), least)
 		return false
 	}
 	return !slices.ContainsFunc(l.Y, math.IsNaN)
 }
 
-// crossoverShare is the share of points that must be known of both lines. The other points are
+// crossoverShare is the share of points that must be known on both lines. Unknown points are
 // left out, since a long sweep often has a spoiled trial.
 const crossoverShare = 0.7
 
@@ -157,7 +157,7 @@ func (s *scope) crossover(a, b *Line) float64 {
 	return math.Exp(low + share*(high-low))
 }
 
-// kneeShare is the share of its greatest value that a line has at its knee.
+// kneeShare is the share of a line's greatest value at which its knee is.
 const kneeShare = 0.9
 
 // knee returns the place where a line has risen to nine tenths of its greatest value.
@@ -222,18 +222,18 @@ func (s *scope) step(l *Line, from, to int) float64 {
 // it lies between them.
 func within(value, low, high float64) float64 { return min(value/low, high/value) }
 
-// A Spread says how much of the differences in a table comes from its rows, from its columns, and
-// from single cells. The three are shares of the whole and add up to 1.
+// A Spread says how much of the differences in a table comes from its rows, its columns, and its
+// single cells. The three are shares of the whole and add up to 1.
 //
-// It is the two-way layout of the logarithms, with one value per cell. What rows and columns do not
-// explain is special to a cell, or chance. The interval over repeats shows the part of chance.
+// It is the two-way layout of the logarithms, with one value per cell. Neither is special to a
+// cell, or chance. The interval over repeats shows the part of chance.
 type Spread struct {
 	Rows    float64 `expr:"rows"`
 	Columns float64 `expr:"columns"`
 	Neither float64 `expr:"neither"`
 }
 
-// spread takes a figure of variants in rows of equal length.
+// spread computes the Spread of a figure of variants. The rows must have equal lengths.
 func (s *scope) spread(figure func(variant string) float64, rows []any) *Spread {
 	none := &Spread{math.NaN(), math.NaN(), math.NaN()}
 	table := make([][]float64, len(rows))
@@ -242,13 +242,13 @@ func (s *scope) spread(figure func(variant string) float64, rows []any) *Spread 
 		for _, variant := range variants {
 			name, isName := variant.(string)
 			if !isName {
-				s.none("spread: %v is no variant", variant)
+				s.none("spread: %v is not a variant", variant)
 				return none
 			}
 			table[i] = append(table[i], math.Log(figure(name)))
 		}
 		if len(table[i]) < 2 || len(rows) < 2 || len(table[i]) != len(table[0]) {
-			s.none("spread: want at least two rows of as many variants, two or more")
+			s.none("spread: want at least two rows, each of the same number of variants, at least two")
 			return none
 		}
 	}

@@ -62,7 +62,7 @@ func (c Cell) ShortVariant() string {
 	return strings.Join(append([]string{wire}, others...), ",")
 }
 
-// foreignKey returns a key that begins with the tool. No part of wirelab's own cells has such a name.
+// foreignKey returns a key that begins with the tool. No part of wirelab's own has this name.
 func (c Cell) foreignKey() string {
 	clients := "c=?"
 	if c.Clients > 0 {

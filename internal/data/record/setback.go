@@ -55,7 +55,7 @@ func (r *Run) readSetBack() error {
 		case err != nil:
 			return fmt.Errorf("%s: %w", file.Name(), err)
 		case planned.check(l) != nil:
-			return fmt.Errorf("%s: %w: remove the file; what was set back is then measured anew", file.Name(), planned.check(l))
+			return fmt.Errorf("%s: %w: remove the file; then its trials are measured again", file.Name(), planned.check(l))
 		default:
 			r.setBack.end = l.end
 			r.forgetSetBack(l.record.Trial)

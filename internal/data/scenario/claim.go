@@ -133,7 +133,7 @@ func (s *Scenario) partOf(name string) (*Part, error) {
 	return &s.Parts[i], nil
 }
 
-// A shape answers an expression with the sizes and clients of a scenario, and no figures.
+// A shape evaluates an expression with the sizes and clients of a scenario, without figures.
 type shape struct {
 	scenario *Scenario
 	err      error // the first
@@ -156,7 +156,7 @@ func (s *shape) part(of claim.Cell) (*Part, Variant) {
 	return part, all[i]
 }
 
-// Figure checks that there is such a figure of such a cell.
+// Figure checks that the figure and the cell exist.
 func (s *shape) Figure(name string, of claim.Cell) float64 {
 	part, _ := s.part(of)
 	switch {
@@ -191,8 +191,8 @@ func (s *shape) Clients(of claim.Cell) []int {
 	return slices.Sorted(slices.Values(part.Clients))
 }
 
-// resolve replaces Least by the part's least size or number of clients, and the variant's
-// name by the part's spelling.
+// resolve replaces Least by the part's smallest size or number of clients, and the variant's name
+// by the part's spelling.
 func (s *shape) resolve(of claim.Cell) claim.Cell {
 	part, variant := s.part(of)
 	if part == nil {
@@ -228,7 +228,7 @@ func FindVariant(names []string, wanted string) int {
 	})
 }
 
-// isAnswered reports whether the chosen parts measure all that the claim needs.
+// isAnswered reports whether the chosen parts measure everything that the claim needs.
 func (s *Scenario) isAnswered(c *Claim, chosen map[string]bool) bool {
 	needs, err := s.Needs(c)
 	return err == nil && !slices.ContainsFunc(needs, func(n claim.Need) bool { return !chosen[n.Cell.Part] })

@@ -94,7 +94,7 @@ func decodeList(node ast.Node, into reflect.Value) *problem {
 	return nil
 }
 
-// decodeMap reads keys that are not known before.
+// decodeMap reads a mapping with any keys.
 func decodeMap(node ast.Node, into reflect.Value) *problem {
 	mapping, ok := node.(*ast.MappingNode)
 	if !ok {
@@ -216,7 +216,7 @@ func (e *Error) Error() string {
 type problem struct {
 	node ast.Node
 	text string
-	key  string // of the value that is wrong; empty if it is not known
+	key  string // of the wrong value; empty if unknown
 }
 
 func (p *problem) Error() string { return p.text }
@@ -272,8 +272,8 @@ func value(mapping *ast.MappingNode, key string) ast.Node {
 	return nil
 }
 
-// find returns the value at a path of keys and places in lists, or at the part of it that the
-// tree has.
+// find returns the value at a path of keys and list indices. If the tree lacks it, find returns
+// the nearest enclosing value.
 func find(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
 	found = tree
 	for _, step := range path {
@@ -296,7 +296,7 @@ func find(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
 	return found, true
 }
 
-// inherit adds to a mapping the keys of another one that it does not have.
+// inherit adds the keys of another mapping that this mapping lacks.
 func inherit(to, from ast.Node) {
 	child, parent := to.(*ast.MappingNode), from.(*ast.MappingNode)
 	for _, entry := range parent.Values {
@@ -317,7 +317,7 @@ func clone(node ast.Node) *ast.MappingNode {
 	return &copied
 }
 
-// withKeys returns a mapping of another's entries that have one of the keys.
+// withKeys returns a mapping with those entries of another that have one of the keys.
 func withKeys(mapping *ast.MappingNode, keys []string) *ast.MappingNode {
 	some := clone(mapping)
 	some.Values = slices.DeleteFunc(some.Values, func(entry *ast.MappingValueNode) bool { return !slices.Contains(keys, keyOf(entry)) })

@@ -170,7 +170,7 @@ func parseBurstLoss(text string) (BurstLoss, error) {
 	if cmp.Or(err, lengthErr) != nil || !(length >= 1 && length <= 1e6) || lost == 0 {
 		return BurstLoss{}, fmt.Errorf("burst-loss %q: want a share, a slash and the mean length of a run, as in 1%%/5", text)
 	}
-	// A run ends and the next begins one packet later, and still too few are lost.
+	// The next run begins at least one packet after the end of a run: that bounds the share.
 	if most := length / (length + 1); float64(lost) > most {
 		return BurstLoss{}, fmt.Errorf("burst-loss %q: runs of %v packets lose at most %.3g%%: choose a smaller share, or longer runs", text, length, 100*most)
 	}

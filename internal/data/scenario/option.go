@@ -11,17 +11,17 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// An Option is a key that may be set behind the name of a stack or a workload.
+// An Option is a key that may be set after the name of a stack or a workload.
 // It is declared once; help texts, checks and typed reading follow from it.
 type Option struct {
 	Key     string   `json:"key"`
 	Values  []string `json:"-"`                 // the values it takes; empty if Parse decides
 	Default string   `json:"default,omitempty"` // empty: an option that is not set has no value
 	Help    string   `json:"-"`                 // one line, for `wirelab list`
-	// Parse turns a value into what Value returns, or says which values are
-	// wanted. Nil: the value is its text.
+	// Parse converts a value to the result of Value, or says which values are wanted.
+	// Nil: the value is its text.
 	Parse func(text string) (any, error) `json:"-"`
-	// Role says what the option decides, as far as a report must know.
+	// Role says what the option decides, for the report.
 	Role Role `json:"role,omitempty"`
 	// Contrast asks the report to show what the option changes. Nil: it does not.
 	Contrast *Contrast `json:"contrast,omitempty"`
@@ -66,7 +66,7 @@ func (o Option) parse(text string) (any, error) {
 	return value, nil
 }
 
-// Parser makes parse fit Option.Parse.
+// Parser converts parse to the type of Option.Parse.
 func Parser[T any](parse func(string) (T, error)) func(string) (any, error) {
 	return func(text string) (any, error) { return parse(text) }
 }
@@ -118,7 +118,7 @@ type Options struct {
 	err    error
 }
 
-// ReadOptions reads the options of v. One that v does not set has its default.
+// ReadOptions reads the options of v. An option that v does not set has its default.
 func ReadOptions(what string, v Variant, declared []Option) *Options {
 	o := &Options{what: what, of: v, values: make(map[string]any, len(declared))}
 	keys := lists.Map(declared, func(o Option) string { return o.Key })
@@ -145,7 +145,7 @@ func ReadOptions(what string, v Variant, declared []Option) *Options {
 	return o
 }
 
-// Fail records an error of the options. The first one is kept; nil is none.
+// Fail records an error of the options. It keeps the first error, and ignores nil.
 func (o *Options) Fail(err error) {
 	if o.err == nil && err != nil {
 		o.err = fmt.Errorf("%s %s: %w", o.what, o.of, err)
@@ -248,8 +248,8 @@ func declarationOf(among []Declaration, name string) Declaration {
 	return Declaration{Name: name}
 }
 
-// Operation returns what the calls of a cell's workload do if its options choose that,
-// and otherwise the workload's name.
+// Operation returns the operation of a cell's calls if the workload's options choose one, and
+// otherwise the workload's name.
 func (d *Declarations) Operation(text string) string {
 	declared := d.Workload(text)
 	operation := declared.Name

@@ -150,7 +150,7 @@ func (p *Probe) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// lifeWindow has thousands of calls of one client.
+// lifeWindow is long enough for thousands of calls of one client.
 const lifeWindow = time.Second
 
 // passes returns the trials of a part that have a probe, by the repeat that they belong to,
@@ -178,8 +178,8 @@ func (p Part) passes() map[int][]Cell {
 	return passes
 }
 
-// onlyOne reports whether a cell is the first of the cells that differ only in their clients:
-// the stages of a call are recorded with one client, whatever the part has.
+// onlyOne reports whether a cell is the first of the cells that differ only in their clients: the
+// stages of a call are recorded once, with one client.
 func (c Cell) onlyOne(cells []Cell) bool {
 	first := slices.IndexFunc(cells, func(other Cell) bool {
 		return other.Variant.String() == c.Variant.String() && other.Size == c.Size
@@ -261,7 +261,7 @@ func (s *Scenario) cellsOf(c *Claim) (cells []Cell, err error) {
 		size := slices.IndexFunc(p.Sizes, func(size Payload) bool { return int(size.Request) == need.Cell.Bytes })
 		stack := slices.IndexFunc(p.Stacks, func(v Variant) bool { return v.String() == need.Cell.Variant })
 		if size < 0 || stack < 0 || !slices.Contains(p.Clients, need.Cell.Clients) {
-			continue // a yardstick that was not asked for, or left out by --quick
+			continue // a yardstick that was not named, or left out by --quick
 		}
 		cell := Cell{Part: p.Name, Variant: p.Stacks[stack], Size: p.Sizes[size], Clients: need.Cell.Clients}
 		if claim.NeedsSyscalls(need.Figure) {
@@ -278,7 +278,7 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 	var needed []Cell
 	for _, i := range claims {
 		if i >= 0 && i < len(s.Claims) {
-			cells, _ := s.cellsOf(&s.Claims[i]) // it was checked, or needs nothing more
+			cells, _ := s.cellsOf(&s.Claims[i]) // the claim was checked, or it needs nothing more
 			needed = append(needed, cells...)
 		}
 	}
@@ -290,8 +290,8 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 // Brief returns the scenario with windows no longer than the given one, whatever the number
 // of clients. A closed loop of a number of requests becomes a closed loop of this time, so
 // that a ratio of two of them keeps its meaning. A burst stays whole, since a smaller one
-// would be another question. A part without a warm-up shows how something begins; it is
-// reduced as --quick reduces it.
+// would be another question. A part without a warm-up shows how something begins: it is
+// reduced in the way of --quick.
 func (s *Scenario) Brief(window Duration) *Scenario {
 	brief := *s
 	brief.Parts = slices.Clone(s.Parts)

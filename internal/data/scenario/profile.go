@@ -32,7 +32,7 @@ func Profiles() []NamedNetwork {
 func mustParse(yaml []byte) ast.Node {
 	parsed, err := parser.ParseBytes(yaml, 0)
 	if err != nil {
-		panic("scenario: what wirelab carries is no YAML: " + err.Error())
+		panic("scenario: wirelab's own profiles are not YAML: " + err.Error())
 	}
 	return parsed.Docs[0].Body
 }
@@ -109,7 +109,7 @@ func resolveNetworks(tree *ast.MappingNode) *problem {
 	return nil
 }
 
-// eachNetwork returns the part once for each of its networks, or the part itself.
+// eachNetwork returns one copy of the part per network, or the part itself without networks.
 func eachNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
 	list, ok := value(part, "networks").(*ast.SequenceNode)
 	switch {
@@ -140,8 +140,8 @@ func eachNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
 	return parts, nil
 }
 
-// resolve gives a network the keys of its profile that it does not have itself, and gives both
-// directions the keys outside of them.
+// resolve adds the keys of its profile to a network that lacks them, and copies the keys outside
+// of the directions into both.
 func (known profiles) resolve(network *ast.MappingNode) *problem {
 	base := &ast.MappingNode{}
 	if named := value(network, "profile"); named != nil {

@@ -204,7 +204,7 @@ func (s *Scenario) Quick() *Scenario {
 
 func (r Reduction) of(p Part) Part {
 	p.Repeats = min(p.Repeats, cmp.Or(p.QuickRepeats, r.Repeats))
-	if p.Load.Model == Burst { // it is over in a moment, and a smaller one is another question
+	if p.Load.Model == Burst { // it is over in a moment, and a smaller burst is another question
 		return p
 	}
 	var clients []int
@@ -222,7 +222,7 @@ func (r Reduction) of(p Part) Part {
 	if p.Load.Total > 0 { // no client may be left without a request
 		p.Load.Total = max(slices.Max(clients), int(math.Round(float64(p.Load.Total)*r.Requests)))
 	}
-	if p.Load.Duration > 0 && p.Load.Model != Search { // a shorter step would only be a worse one
+	if p.Load.Duration > 0 && p.Load.Model != Search { // a shorter step would only be less exact
 		p.Load.Duration = max(1, Duration(math.Round(float64(p.Load.Duration)*r.Requests)))
 	}
 	return p

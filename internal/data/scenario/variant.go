@@ -33,7 +33,7 @@ func ParseWorkload(text string) (Variant, error) {
 	return parseNamed(text, grammar{what: "workload", of: "workload", examples: "`echo` or `users:op=get-user,work=0s`"})
 }
 
-// grammar has the words for errors about a text.
+// A grammar holds the words for errors about a text.
 type grammar struct{ what, of, examples string }
 
 func parseNamed(text string, g grammar) (Variant, error) {
@@ -184,7 +184,7 @@ func ParseConnection(text string) (Connection, error) {
 	case !sized && (c.Mode == Shared || c.Mode == PerWorker || c.Mode == Pool || c.Mode.PerRequest()):
 		return c, nil
 	default:
-		return Connection{}, fmt.Errorf("connection %q: want shared, per-worker, pool (one a client), pool:N, new, resumed or 0rtt", text)
+		return Connection{}, fmt.Errorf("connection %q: want shared, per-worker, pool (one per client), pool:N, new, resumed or 0rtt", text)
 	}
 }
 
