@@ -16,18 +16,18 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// unsupported returns an error for what the kernel refused; nil if it did not.
+// unsupported returns the error for a refusal of the kernel, or nil without one.
 func unsupported(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		// Its text guesses at limits of memory, mostly wrongly.
+		// The library's text guesses at limits of memory, mostly wrongly.
 		return fmt.Errorf("%s: %w: %w; run as root, or grant CAP_BPF and CAP_PERFMON", what, host.ErrUnsupported, fs.ErrPermission)
 	}
 	var refused syscall.Errno
 	if errors.As(err, &refused) || errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("%s: %w: %w; it takes a kernel with CONFIG_BPF_EVENTS", what, host.ErrUnsupported, err)
+		return fmt.Errorf("%s: %w: %w; it needs a kernel with CONFIG_BPF_EVENTS", what, host.ErrUnsupported, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
@@ -40,7 +40,7 @@ type Shared struct {
 }
 
 func newShared(name string, bytes int) (*Shared, error) {
-	// Kernels before 5.11 charge it to the locked memory; if the limit stays, making the map
+	// Kernels before 5.11 charge it to the locked memory. If the limit stays, making the map
 	// fails.
 	_ = rlimit.RemoveMemlock()
 	const mmapable = 1 << 10 // BPF_F_MMAPABLE of include/uapi/linux/bpf.h
@@ -77,8 +77,8 @@ func (s *Shared) Put32(offset int, value uint32) error {
 // Close frees the memory when the programs that use it have gone too.
 func (s *Shared) Close() error { return s.kernel.Close() }
 
-// A Table is memory with a place for each thread. Two threads whose numbers differ by a multiple
-// of mostThreads share a place, so a place begins with the number of its thread (4 bytes).
+// A Table is memory with one place per thread. Two threads whose numbers differ by a multiple of
+// mostThreads share a place, so a place begins with its thread's number (4 bytes).
 type Table struct {
 	*Shared
 	bytesEach int32
@@ -97,13 +97,13 @@ func (t *Table) Place(into asm.Register) asm.Instructions {
 	}
 }
 
-// Find loads the address of the thread's place, and ends the program if another thread has it.
+// Find loads the address of the thread's place. If another thread has it, the program ends.
 func (t *Table) Find(into asm.Register) asm.Instructions {
 	return append(t.Place(into), asm.LoadMem(asm.R1, into, 0, asm.Word), asm.JNE.Reg(asm.R1, Thread, Out))
 }
 
-// Events is a ring that programs write to and this process reads from. An event wakes nobody:
-// that would take CPU time from the watched processes.
+// Events is a ring that programs write to and this process reads from. An event wakes no reader:
+// waking would take CPU time from the watched processes.
 type Events struct {
 	session Session
 	ring    *ebpf.Map
@@ -126,7 +126,7 @@ func newEvents(bytes int) (*Events, error) {
 	return e, nil
 }
 
-// Emit writes an event that lies on the program's stack, below bytes from its end.
+// Emit writes an event that lies on the program's stack, the given bytes below its end.
 func (e *Events) Emit(below int32, bytes int32) asm.Instructions {
 	const quietly = 1 // BPF_RB_NO_WAKEUP of include/uapi/linux/bpf.h
 	return asm.Instructions{
@@ -143,9 +143,9 @@ func (e *Events) Emit(below int32, bytes int32) asm.Instructions {
 	}
 }
 
-// Drain hands over the events since the last time, each valid until to returns.
+// Drain passes on the events since the last call. Each is valid until to returns.
 func (e *Events) Drain(to func(event []byte)) error {
-	e.reader.SetDeadline(time.Unix(1, 0)) // long past: it does not wait
+	e.reader.SetDeadline(time.Unix(1, 0)) // a time in the past: it does not wait
 	for {
 		switch err := e.reader.ReadInto(&e.record); {
 		case err == nil:
@@ -161,7 +161,7 @@ func (e *Events) Drain(to func(event []byte)) error {
 // Waiting returns the number of bytes of events that have not been drained.
 func (e *Events) Waiting() int { return e.reader.AvailableBytes() }
 
-// Lost returns the number of events that found the ring full.
+// Lost returns the number of events for which the ring had no room.
 func (e *Events) Lost() (int64, error) {
 	var word [8]byte
 	err := e.lost.Read(word[:])
@@ -171,7 +171,7 @@ func (e *Events) Lost() (int64, error) {
 // Close frees the ring.
 func (e *Events) Close() error { return e.session.Close() }
 
-// Stacks are call stacks that programs met, by numbers.
+// Stacks holds the call stacks that programs found, by numbers.
 type Stacks struct{ stacks *ebpf.Map }
 
 const (
@@ -186,8 +186,8 @@ func newStacks() (*Stacks, error) {
 	return &Stacks{stacks}, unsupported("keep call stacks", err)
 }
 
-// Take puts the number of the current stack, of user space or of the kernel, into R0: negative
-// if it could not be had.
+// Take puts the number of the current stack, of user space or of the kernel, into R0. The number
+// is negative if the kernel could not take the stack.
 func (s *Stacks) Take(user bool) asm.Instructions {
 	const ofUser = 1 << 8 // BPF_F_USER_STACK of include/uapi/linux/bpf.h
 	flags := int32(0)
@@ -222,5 +222,5 @@ func (s *Stacks) Of(number int32) ([]uint64, error) {
 	return stack, nil
 }
 
-// Close frees them.
+// Close frees the stacks.
 func (s *Stacks) Close() error { return s.stacks.Close() }

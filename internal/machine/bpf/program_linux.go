@@ -1,9 +1,9 @@
 // Package bpf runs small programs in the kernel that watch a server and its client:
 // written here in assembler, so that neither a compiler nor kernel headers are needed.
 //
-// A [Program] begins with [Ends.Filter], which lets only the two watched processes
-// through, and runs on a raw tracepoint. What it finds goes into memory that it shares
-// with wirelab ([Shared]) or into a ring of events ([Events]).
+// A [Program] begins with [Ends.Filter], which ends it unless one of the two watched processes
+// runs, and it runs on a raw tracepoint. It writes its results into memory that it shares with
+// wirelab ([Shared]) or into a ring of events ([Events]).
 //
 // It needs root, or CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_EVENTS. An error for
 // a refused program wraps [host.ErrUnsupported] and says what is needed.
@@ -33,7 +33,7 @@ type Program struct {
 	Code asm.Instructions
 }
 
-// Loaded are programs that the kernel has checked.
+// Loaded holds programs that the kernel has checked.
 type Loaded []loaded
 
 type loaded struct {
@@ -41,7 +41,7 @@ type loaded struct {
 	on string
 }
 
-// Load has the kernel check programs. They do not run yet.
+// Load makes the kernel check programs. They do not run yet.
 func Load(programs ...Program) (_ Loaded, err error) {
 	var all Loaded
 	defer func() {
@@ -84,13 +84,13 @@ func (l Loaded) Run() (Running, error) {
 	return running, nil
 }
 
-// since are the versions of Linux that younger tracepoints came with.
+// since names the version of Linux that added a tracepoint.
 var since = map[string]string{"sk_data_ready": "; Linux 6.3 has it"}
 
-// Close lets go of them; those that run go on.
+// Close releases the programs. Running programs go on.
 func (l Loaded) Close() error { return closeAll(l) }
 
-// Running are programs that the kernel runs.
+// Running holds programs that the kernel runs.
 type Running []io.Closer
 
 // Start loads programs and runs them.
@@ -113,8 +113,8 @@ func closeAll[T io.Closer](all []T) (err error) {
 	return err
 }
 
-// A Session makes what programs need, and closes all of it together. After the first error it
-// makes nothing more, and returns zero values.
+// A Session makes the objects that programs need, and closes all of them together. After the first
+// error it makes nothing more, and returns zero values.
 type Session struct {
 	made []io.Closer
 	err  error
@@ -130,7 +130,7 @@ func keep[T io.Closer](s *Session, build func() (T, error)) (made T) {
 	return made
 }
 
-// Ends watches nothing yet.
+// Ends makes an Ends that watches no process yet.
 func (s *Session) Ends() *Ends { return keep(s, newEnds) }
 
 // Shared makes zeroed memory.
@@ -143,15 +143,15 @@ func (s *Session) Table(name string, bytesEach int) *Table {
 	return &Table{s.Shared(name, mostThreads*bytesEach), int32(bytesEach)}
 }
 
-// Events makes a ring of a size that is a power of two.
+// Events makes a ring. bytes must be a power of two.
 func (s *Session) Events(bytes int) *Events {
 	return keep(s, func() (*Events, error) { return newEvents(bytes) })
 }
 
-// Stacks has room for some thousands of different ones.
+// Stacks makes a Stacks with room for some thousands of different stacks.
 func (s *Session) Stacks() *Stacks { return keep(s, newStacks) }
 
-// Load has the kernel check programs, as the function Load does.
+// Load makes the kernel check programs, as the function Load does.
 func (s *Session) Load(programs ...Program) Loaded {
 	return keep(s, func() (Loaded, error) { return Load(programs...) })
 }
@@ -164,7 +164,7 @@ func (s *Session) Start(programs ...Program) {
 // Err returns the first error.
 func (s *Session) Err() error { return s.err }
 
-// Close stops the programs, and frees what was made.
+// Close stops the programs, and frees the session's objects.
 func (s *Session) Close() error { return closeAll(s.made) }
 
 // The ends of a wire, as programs number them.
@@ -174,7 +174,7 @@ const (
 	ends
 )
 
-// Ends holds the processes that programs watch. There may be none yet.
+// Ends holds the processes that programs watch, or none yet.
 type Ends struct {
 	watched *Shared
 	// device and inode identify this process's PID namespace, in which the kernel numbers
@@ -201,13 +201,13 @@ func newEnds() (*Ends, error) {
 	return e, nil
 }
 
-// Watch puts a process at an end, in place of the one before.
+// Watch sets the process at an end, in place of the earlier one.
 func (e *Ends) Watch(end, pid int) error { return e.watched.Put32(4*end, uint32(pid)) }
 
-// Close lets go of them.
+// Close frees the memory of the processes.
 func (e *Ends) Close() error { return e.watched.Close() }
 
-// Registers that the filter sets; calls of the kernel keep them.
+// Registers that the filter sets. Calls of kernel functions preserve them.
 const (
 	Context = asm.R6
 	End     = asm.R7 // Server or Client
@@ -218,8 +218,8 @@ const (
 // Out is the label at which every program ends.
 const Out = "out"
 
-// NextThread begins a program on sched_switch: it goes on with the thread that gets the CPU, and ends the
-// program if that is a CPU's idle one. pid is the offset of that field in task_struct.
+// NextThread begins a program on sched_switch: it continues for the thread that gets the CPU, and ends the
+// program if that is a CPU's idle thread. pid is the offset of that field in task_struct.
 func NextThread(pid int32) asm.Instructions {
 	return slices.Concat(asm.Instructions{
 		asm.Mov.Reg(Context, asm.R1),
@@ -230,10 +230,10 @@ func NextThread(pid int32) asm.Instructions {
 	})
 }
 
-// Filter begins a program, and ends it where no watched process is running.
+// Filter begins a program, and ends it unless a watched process is running.
 func (e *Ends) Filter() asm.Instructions { return e.FilterOr(Out) }
 
-// FilterOr goes to a label where another process is running. The end is not set there.
+// FilterOr jumps to a label if another process is running. End is not set there.
 func (e *Ends) FilterOr(other string) asm.Instructions {
 	const onStack = -8
 	program := asm.Instructions{
@@ -272,7 +272,7 @@ var kernelTypes = sync.OnceValues(btf.LoadKernelSpec)
 func Offset(structure, field string) (int32, error) {
 	types, err := kernelTypes()
 	if err != nil {
-		return 0, fmt.Errorf("find %s.%s: %w: %w; it takes a kernel with CONFIG_DEBUG_INFO_BTF", structure, field, host.ErrUnsupported, err)
+		return 0, fmt.Errorf("find %s.%s: %w: %w; it needs a kernel with CONFIG_DEBUG_INFO_BTF", structure, field, host.ErrUnsupported, err)
 	}
 	var found *btf.Struct
 	if err := types.TypeByName(structure, &found); err != nil {
@@ -282,7 +282,7 @@ func Offset(structure, field string) (int32, error) {
 	return int32(bits / 8), err
 }
 
-// offsetIn looks into anonymous members, too.
+// offsetIn also searches anonymous members.
 func offsetIn(s btf.Type, field string) (bits btf.Bits, _ error) {
 	var members []btf.Member
 	switch s := btf.UnderlyingType(s).(type) {
@@ -304,8 +304,8 @@ func offsetIn(s btf.Type, field string) (bits btf.Bits, _ error) {
 	return 0, fmt.Errorf("find the field %s in %s: %w: this kernel's has none", field, s.TypeName(), host.ErrUnsupported)
 }
 
-// ReadKernel copies bytes of a structure of the kernel, whose address is in a register, to the
-// program's stack, below bytes from its end.
+// ReadKernel copies bytes of a kernel structure, whose address is in a register, to the program's
+// stack, the given bytes below its end.
 func ReadKernel(address asm.Register, offset int32, bytes int32, below int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R3, address),

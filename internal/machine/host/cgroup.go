@@ -42,8 +42,8 @@ func cpuGroups(root fs.FS, process string) []string {
 	return folders
 }
 
-// ancestors returns the folders from a group to the mount's root that hold the file. The first
-// mount that has such a folder counts: another may be a second name of the same.
+// ancestors returns the folders from a group up to the mount's root that hold the file. The first
+// mount with such a folder counts: another mount may show the same groups again.
 func ancestors(root fs.FS, group, file string, mounts ...string) []string {
 	for _, mount := range mounts {
 		var folders []string
@@ -63,13 +63,13 @@ func ancestors(root fs.FS, group, file string, mounts ...string) []string {
 	return nil
 }
 
-// readQuota returns the CPU time that a process's control groups grant, in CPUs: that of the
-// tightest group, 0 without a limit.
+// readQuota returns the CPU time that a process's control groups grant, in CPUs: the smallest
+// grant of all groups, or 0 without a limit.
 func readQuota(root fs.FS, process string) float64 {
 	quota := math.Inf(1)
 	for _, folder := range cpuGroups(root, process) {
-		// "max 100000" or "150000 100000": microseconds a period. In version 1
-		// the same in two files; -1 means no limit.
+		// "max 100000" or "150000 100000": microseconds per period. Version 1 has the
+		// same in two files, with -1 for no limit.
 		quota = min(quota, quotaOf(root, folder, "cpu.max"), quotaOf(root, folder, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
 	}
 	if math.IsInf(quota, 1) {
@@ -78,7 +78,7 @@ func readQuota(root fs.FS, process string) float64 {
 	return quota
 }
 
-// quotaOf divides the granted time by the period; +Inf without a limit.
+// quotaOf divides the granted time by the period. Without a limit it returns +Inf.
 func quotaOf(root fs.FS, folder string, files ...string) float64 {
 	var fields []string
 	for _, file := range files {
@@ -96,7 +96,7 @@ func quotaOf(root fs.FS, folder string, files ...string) float64 {
 	return granted / period
 }
 
-// Throttle reads for how long control groups stopped a process because its quota was used up.
+// A Throttle reads for how long control groups stopped a process because its quota was used up.
 type Throttle struct {
 	files []*os.File
 	text  [1 << 10]byte // cpu.stat has ten lines
@@ -118,7 +118,7 @@ func openThrottle(root, process string) *Throttle {
 	return &t
 }
 
-// Read returns the sum over the groups; it costs 2 µs a group and allocates nothing.
+// Read returns the sum over the groups. It costs 2 µs per group and allocates nothing.
 func (t *Throttle) Read() (Throttled, error) {
 	var sum Throttled
 	for _, file := range t.files {
@@ -152,11 +152,11 @@ func parseThrottled(stat []byte) Throttled {
 	return t
 }
 
-// quotaPeriod is the kernel's default.
+// quotaPeriod is the kernel's default period.
 const quotaPeriod = 100 * time.Millisecond
 
-// NewQuotaGroup makes a control group that grants a number of CPUs, and returns its folder, whose
-// removal ends the group. Without such groups the error wraps ErrUnsupported.
+// NewQuotaGroup makes a control group that grants a number of CPUs. It returns the group's folder;
+// removing the folder ends the group. Without such groups the error wraps ErrUnsupported.
 func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
 	period := int64(quotaPeriod / time.Microsecond)
@@ -172,7 +172,7 @@ func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 			return "", fmt.Errorf("make a control group: %w (%w): run as root, with a writable /sys/fs/cgroup", err, ErrUnsupported)
 		}
 		if err := os.WriteFile(filepath.Join(folder, version.file), []byte(version.text), 0); err != nil {
-			return "", errors.Join(fmt.Errorf("set a CPU quota: %w (%w): it takes the cpu controller", err, ErrUnsupported), os.Remove(folder))
+			return "", errors.Join(fmt.Errorf("set a CPU quota: %w (%w): it needs the cpu controller", err, ErrUnsupported), os.Remove(folder))
 		}
 		return folder, nil
 	}
@@ -199,8 +199,8 @@ type Allowance struct {
 	TracedBy int `json:"traced_by,omitempty"`
 }
 
-// Plus returns what processes on two machines may use together. CPUs is empty, since those of two
-// machines have the same numbers; there is no quota unless both have one.
+// Plus returns the allowance of processes on two machines together. CPUs is empty, since the CPUs
+// of both machines have the same numbers; without both quotas there is none.
 func (a Allowance) Plus(other Allowance) Allowance {
 	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy)}
 	if a.QuotaCPUs > 0 && other.QuotaCPUs > 0 {
@@ -209,7 +209,7 @@ func (a Allowance) Plus(other Allowance) Allowance {
 	return sum
 }
 
-// AllowanceOf reads the allowance of a process (10 µs, and 10 µs a thread).
+// AllowanceOf reads the allowance of a process. It costs 10 µs, and 10 µs per thread.
 func AllowanceOf(pid int) (Allowance, error) {
 	return readAllowance(os.DirFS("/"), strconv.Itoa(pid))
 }
@@ -224,7 +224,7 @@ func readAllowance(root fs.FS, process string) (Allowance, error) {
 	for _, thread := range threads {
 		status, err := readText(root, tasks+"/"+thread.Name()+"/status")
 		if err != nil {
-			continue // it ended since it was listed
+			continue // it has ended since it was listed
 		}
 		cpus, err := ParseCPUList(labelled(status, "Cpus_allowed_list"))
 		if err != nil {

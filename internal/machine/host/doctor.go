@@ -43,7 +43,7 @@ func missing(remedy, format string, args ...any) Finding {
 	return Finding{Status: Missing, Remedy: remedy, Detail: fmt.Sprintf(format, args...)}
 }
 
-// examination holds what the checks read: the root folder, and Describe's result.
+// examination holds the input of the checks: the root folder, and Describe's result.
 type examination struct {
 	root fs.FS
 	info Info
@@ -98,12 +98,12 @@ var checks = []struct {
 	{"UDP receive buffer", examination.udpBuffer},
 }
 
-// An ability is something that the machine grants or refuses when it is tried.
+// An ability is tried: the machine grants or refuses it.
 type ability struct {
 	try              func(examination) error
-	granted, refused string // details; refused takes the error
+	granted, refused string // details; refused formats the error
 	remedy           string
-	rights           string // the remedy if only rights are missing; "": the same
+	rights           string // the remedy if only rights are missing; "": the usual remedy
 }
 
 func (a ability) examine(e examination) Finding {
@@ -118,8 +118,8 @@ func (a ability) examine(e examination) Finding {
 	}
 }
 
-// Doctor examines the machine by trying each ability, in under a second, and
-// leaves nothing changed. It stops early, with what it has, when ctx ends.
+// Doctor examines the machine by trying each ability, in less than a second, and leaves nothing
+// changed. If ctx ends, it returns the findings so far.
 func Doctor(ctx context.Context) []Finding {
 	machine := examination{root: os.DirFS("/"), info: Describe()}
 	findings := []Finding{}
@@ -153,7 +153,7 @@ func (e examination) quota() Finding {
 	if quota == 0 {
 		return ok("none set")
 	}
-	stopped := "; that it stops a process cannot be seen here"
+	stopped := "; unknown here whether it stops processes"
 	if throttled, err := openThrottle("/", "self").Read(); err == nil {
 		stopped = fmt.Sprintf("; so far it stopped this one's groups %d times", throttled.Periods)
 	}
@@ -161,13 +161,13 @@ func (e examination) quota() Finding {
 		"%.3g CPUs; a process that uses more is stopped for part of every period, which raises tail latencies%s", quota, stopped)
 }
 
-// neighbours looks whether the processes that disturb a trial can be named.
+// neighbours checks whether the processes that disturb a trial can be named.
 func (e examination) neighbours() Finding {
 	others := TakeCensus()
 	delete(others, os.Getpid())
 	if len(others) == 0 {
 		return limited("mount /proc without hidepid; in a container, share the machine's process namespace",
-			"no other process is visible: what disturbs a trial is measured, and not named")
+			"no other process is visible: disturbances of a trial are measured, and not named")
 	}
 	return ok("%d other processes are visible, and named if they disturb a trial", len(others))
 }
@@ -225,7 +225,7 @@ func (e examination) timers() Finding {
 	return finding
 }
 
-// noise measures what the hypervisor and other processes take of all allowed CPUs.
+// noise measures the share of all allowed CPUs that the hypervisor and other processes take.
 func (e examination) noise() Finding {
 	before, beforeErr := Snapshot()
 	noise := Calibrate(nil, 150*time.Millisecond)

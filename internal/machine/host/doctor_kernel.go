@@ -12,7 +12,7 @@ import (
 type counter struct {
 	kind       counterKind
 	tracepoint uint64 // its id, for a tracepoint
-	userOnly   bool   // leaves the kernel's share out, which needs fewer rights
+	userOnly   bool   // without the kernel's share; needs fewer rights
 }
 
 type counterKind int
@@ -66,7 +66,7 @@ func tracepointID(root fs.FS) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// netem looks for the link emulator without adding one, which would load its module.
+// netem looks for the link emulator without adding a link, which would load its module.
 func (e examination) netem() Finding {
 	const build = "a kernel with CONFIG_NET_SCH_NETEM"
 	option, err := kernelOption(e.root, e.info.Kernel, "CONFIG_NET_SCH_NETEM")
@@ -86,10 +86,10 @@ func (e examination) netem() Finding {
 
 func (e examination) descriptors() Finding {
 	limit := e.info.FileLimit
-	// A descriptor a connection at either end, for thousands of clients.
+	// One descriptor per connection at either end, for thousands of clients.
 	const comfortable = 16384
 	return enough(limit.Hard >= comfortable, "raise the hard limit: ulimit -Hn, LimitNOFILE= or limits.conf",
-		"%d open files a process, %d at most", limit.Soft, limit.Hard)
+		"%d open files per process, %d at most", limit.Soft, limit.Hard)
 }
 
 func (e examination) ports() Finding {

@@ -1,4 +1,4 @@
-// Package host says what this machine is, what it may do, and how quiet it is.
+// Package host describes this machine, its rights and limits, and how quiet it is.
 //
 //  1. [Describe] fills the manifest of a run, so that its figures can be
 //     understood years later.
@@ -36,10 +36,10 @@ import (
 )
 
 // ErrUnsupported is wrapped by every error that means "this machine cannot", in contrast to "this
-// failed". The text that wraps it says what would make it possible.
+// failed". The wrapping text says what would make it possible.
 var ErrUnsupported error = unsupported.Error("not supported on this machine")
 
-// facts reads small kernel files below a root, and remembers those that it could not read.
+// facts reads small kernel files below a root, and collects those that it could not read.
 type facts struct {
 	root    fs.FS
 	missing []string
@@ -73,7 +73,7 @@ func (f *facts) miss(what string, why error) {
 	f.missing = append(f.missing, fmt.Sprintf("%s: %s", what, cause(why)))
 }
 
-// cause drops the operation and path that fs errors repeat.
+// cause returns an fs error's reason, without the operation and path that the error repeats.
 func cause(err error) string {
 	if pathError, found := errors.AsType[*fs.PathError](err); found {
 		return pathError.Err.Error()
@@ -119,7 +119,7 @@ func chosen(selector string) string {
 }
 
 // ParseCPUList reads the kernel's list notation, "0-3,8,10-11"
-// (Documentation/admin-guide/kernel-parameters, "cpu lists"), of no more CPUs than Linux can have.
+// (Documentation/admin-guide/kernel-parameters, "cpu lists"). It refuses impossible CPUs.
 func ParseCPUList(list string) ([]int, error) {
 	const mostCPUs = 8192 // the largest NR_CPUS that any architecture allows
 	cpus := []int{}

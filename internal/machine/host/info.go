@@ -40,8 +40,8 @@ type Info struct {
 	Missing        []string          `json:"missing,omitempty"`
 }
 
-// IsMachineOf reports whether another description may be of the same machine, with as much of it
-// to use. Kernel and Go may differ.
+// IsMachineOf reports whether another description may be of the same machine, with as many
+// resources. Kernel and Go may differ.
 func (info *Info) IsMachineOf(other *Info) bool {
 	type lasting struct {
 		os, arch, model, virtualisation string
@@ -51,7 +51,7 @@ func (info *Info) IsMachineOf(other *Info) bool {
 	of := func(i *Info) lasting {
 		return lasting{i.OS, i.Arch, i.CPUModel, i.Virtualisation, len(i.Topology.Allowed), i.Topology.QuotaCPUs}
 	}
-	const kernels = 0.05 // take some of the memory
+	const kernels = 0.05 // share of memory that kernels take for themselves
 	differs := math.Abs(float64(info.MemoryBytes - other.MemoryBytes))
 	return of(info) == of(other) && differs <= kernels*float64(info.MemoryBytes)
 }
@@ -73,7 +73,7 @@ type TCPInfo struct {
 	LastPort  int `json:"last_port,omitempty"`
 }
 
-// GoInfo holds what changes the behaviour of a Go program without its code.
+// GoInfo holds settings that change the behaviour of a Go program without its code.
 type GoInfo struct {
 	Version     string `json:"version"`
 	GOMAXPROCS  int    `json:"gomaxprocs"`
@@ -83,7 +83,7 @@ type GoInfo struct {
 	Experiment  string `json:"goexperiment,omitempty"`
 }
 
-// FileLimit is RLIMIT_NOFILE: descriptors, and so connections, a process.
+// FileLimit is RLIMIT_NOFILE: the descriptors, and so the connections, per process.
 type FileLimit struct {
 	Soft uint64 `json:"soft"`
 	Hard uint64 `json:"hard"`
@@ -103,7 +103,7 @@ func describe(root fs.FS) Info {
 		from.miss("descriptor limit", err)
 	}
 	if _, err := fs.Stat(root, "proc/self"); err != nil {
-		// Naming every absent file would say this thirty times.
+		// One note for all: naming every absent file would repeat this thirty times.
 		from.missing = append(from.missing, "everything under /proc and /sys: "+runtime.GOOS+" has no procfs here")
 		info.Topology = readTopology(&facts{root: root}, allowed)
 	} else {
@@ -174,8 +174,8 @@ func describeGo() GoInfo {
 	}
 }
 
-// cpuModel finds the processor's name. Arm kernels print numbers only (MIDR_EL1), which still tell
-// two machines apart.
+// cpuModel finds the processor's name. Arm kernels print only numbers (MIDR_EL1), which still
+// identify the model.
 func cpuModel(cpuinfo string) string {
 	if model := labelled(cpuinfo, "model name"); model != "" {
 		return model
@@ -186,8 +186,8 @@ func cpuModel(cpuinfo string) string {
 	return ""
 }
 
-// mitigations returns the processor flaws that apply here and what the kernel does about each;
-// they change the price of a system call.
+// mitigations returns the processor flaws of this machine and the kernel's countermeasures, which
+// make system calls more expensive.
 func mitigations(root fs.FS) map[string]string {
 	const folder = cpuFolder + "/vulnerabilities"
 	entries, err := fs.ReadDir(root, folder)
@@ -206,7 +206,7 @@ func mitigations(root fs.FS) map[string]string {
 	return found
 }
 
-// virtualisation returns the kind of virtual machine or container that this is, or "".
+// virtualisation returns the kind of this virtual machine or container, or "".
 func virtualisation(root fs.FS) string {
 	var maker []string
 	for _, name := range []string{"sys_vendor", "product_name"} {
@@ -218,14 +218,14 @@ func virtualisation(root fs.FS) string {
 	if kind, err := readText(root, "sys/hypervisor/type"); err == nil {
 		return strings.TrimSpace(kind + " guest " + machine)
 	}
-	cpuinfo, _ := readText(root, "proc/cpuinfo") // "" shows no sign, as it should
+	cpuinfo, _ := readText(root, "proc/cpuinfo") // "" is treated as no sign
 	if slices.Contains(strings.Fields(labelled(cpuinfo, "flags")), "hypervisor") {
 		return strings.TrimSpace("guest " + machine)
 	}
 	return ""
 }
 
-// containers lists signs that this process sees only a part of its machine.
+// containers lists signs that this process has only a part of its machine.
 func containers(root fs.FS) []string {
 	var hints []string
 	for _, marker := range []string{".dockerenv", "run/.containerenv"} {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Limits holds the machine's limits for connections, as seen from the calling thread's network
-// namespace; 0: could not be read.
+// Limits holds the machine's limits for connections in the calling thread's network namespace;
+// 0: could not be read.
 type Limits struct {
-	Files   int64 // descriptors a process
-	Ports   int64 // of one local address, for connections to one server
+	Files   int64 // descriptors per process
+	Ports   int64 // per local address, for connections to one server
 	Backlog int64 // connections that may wait for a server to accept them
 	// TimeWait is the time that a closed connection on loopback keeps its ports.
 	TimeWait time.Duration
@@ -51,7 +51,7 @@ func readLimits(root fs.FS) Limits {
 }
 
 // timeWait returns how long a closed connection keeps its ports. tcp_tw_reuse (ip-sysctl; 1:
-// everywhere, 2: on loopback) lets a new connection take them over, and needs timestamps.
+// everywhere, 2: on loopback) lets a new connection take over the ports, and needs timestamps.
 func timeWait(from *facts) time.Duration {
 	const ipv4 = "proc/sys/net/ipv4/"
 	if from.number(ipv4+"tcp_tw_reuse") > 0 && from.number(ipv4+"tcp_timestamps") > 0 {
@@ -66,12 +66,12 @@ type Drops struct {
 	UDP    int64 // datagrams that found a socket's receive buffer full
 }
 
-// Since returns the drops after an earlier count.
+// Since returns the drops since an earlier count.
 func (d Drops) Since(earlier Drops) Drops {
 	return Drops{Accept: d.Accept - earlier.Accept, UDP: d.UDP - earlier.UDP}
 }
 
-// ReadDrops reads the counts of the network namespace that a process is in.
+// ReadDrops reads the counts of a process's network namespace.
 func ReadDrops(pid int) (Drops, error) { return readDrops(os.DirFS("/"), pid) }
 
 func readDrops(root fs.FS, pid int) (Drops, error) {
@@ -84,8 +84,8 @@ func readDrops(root fs.FS, pid int) (Drops, error) {
 	return Drops{Accept: accept, UDP: udp}, err
 }
 
-// protocolCounter finds one counter of proc_pid_net(5)'s snmp and netstat: a line of names, then
-// one of values, each after the protocol's name.
+// protocolCounter reads one counter of snmp or netstat (proc_pid_net(5)): a line of names, then a
+// line of values, each after the protocol's name.
 func protocolCounter(root fs.FS, file, protocol, name string) (int64, error) {
 	text, err := readText(root, file)
 	if err != nil {

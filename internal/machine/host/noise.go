@@ -25,7 +25,7 @@ type Activity struct {
 	hasPressure bool
 }
 
-// Neighbour holds the shares of CPU time, 0 to 1, that others used during a trial.
+// A Neighbour holds the shares of CPU time, 0 to 1, that others used during a trial.
 type Neighbour struct {
 	StolenShare float64 // the hypervisor took it
 	// OthersBusyShare leaves out the caller's own time, but not interrupt work for its traffic.
@@ -42,7 +42,7 @@ func Snapshot() (Activity, error) { return snapshot(os.DirFS("/"), time.Now()) }
 func snapshot(root fs.FS, now time.Time) (Activity, error) {
 	stat, err := readText(root, "proc/stat")
 	if errors.Is(err, fs.ErrNotExist) {
-		return Activity{}, fmt.Errorf("read CPU times: %w: it takes /proc/stat, as on Linux", ErrUnsupported)
+		return Activity{}, fmt.Errorf("read CPU times: %w: it needs /proc/stat, as on Linux", ErrUnsupported)
 	}
 	if err != nil {
 		return Activity{}, fmt.Errorf("read CPU times: %w", err)
@@ -58,7 +58,7 @@ func snapshot(root fs.FS, now time.Time) (Activity, error) {
 	return activity, nil
 }
 
-// Since compares with an earlier snapshot; the caller's processes used own in between.
+// Since returns the difference to an earlier snapshot. own is the caller's CPU time in between.
 func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
 	var neighbour Neighbour
 	if whole := a.whole() - earlier.whole(); whole > 0 {
@@ -117,7 +117,7 @@ func parsePressure(pressure string) (time.Duration, bool) {
 	return time.Duration(microseconds) * time.Microsecond, true
 }
 
-// A Watch watches what other programs take of the machine's CPUs.
+// A Watch measures how much of the machine's CPU time other programs take.
 type Watch struct {
 	activity Activity
 	census   Census
@@ -131,8 +131,8 @@ func StartWatch() Watch {
 	return Watch{activity: activity, census: TakeCensus(), own: processCPU(), known: err == nil}
 }
 
-// Fill sets what others used since StartWatch; workers is the CPU time of this process's workers.
-// It returns the time of all CPUs, and the part that this process and its workers used.
+// Fill sets the CPU time of others since StartWatch; workers is the CPU time of this process's
+// workers. It returns the time of all CPUs, and the time that this process and its workers used.
 func (w Watch) Fill(h *record.HostState, workers time.Duration) (whole, own time.Duration) {
 	now, err := Snapshot()
 	if err != nil || !w.known {
@@ -145,7 +145,7 @@ func (w Watch) Fill(h *record.HostState, workers time.Duration) (whole, own time
 	return others.Whole, own
 }
 
-// mostOf returns the processes to record, of those that took CPU time, most first.
+// mostOf returns the processes to record among those that took CPU time, the largest first.
 func mostOf(took []Consumer, of time.Duration) []record.Neighbour {
 	const most, least = 5, 0.005
 	var list []record.Neighbour
@@ -161,7 +161,7 @@ func mostOf(took []Consumer, of time.Duration) []record.Neighbour {
 
 // A Noise holds the share of their CPUs that busy-looping threads lost to other programs.
 type Noise struct {
-	CPUs int // how many had such a thread
+	CPUs int // the number of CPUs with such a thread
 	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to other processes.
 	LostShare float64
 	// LargestGap is the longest time for which a thread did not run, whatever ran instead.
@@ -169,14 +169,14 @@ type Noise struct {
 	Warnings   []string
 }
 
-// Calibrate runs a busy loop for d on each of the CPUs, GOMAXPROCS at once; nil means all that the
-// process may use. The result depends on the process's priority.
+// Calibrate runs a busy loop for d on each of the CPUs, GOMAXPROCS at once; nil means all CPUs of
+// the process. The result depends on the process's priority.
 //
-// A gap does not say who ran instead: in a new process with one CPU, Go's monitor thread takes a
-// tenth of it. So the lost share is computed from CPU times.
+// A gap does not show who ran instead: in a new process with one CPU, Go's monitor thread takes a
+// tenth of the CPU. So the lost share is computed from CPU times.
 func Calibrate(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
-		cpus, _ = AllowedCPUs() // on an error there is nothing to pin to either
+		cpus, _ = AllowedCPUs() // after an error, no CPU can be pinned either
 	}
 	var noise Noise
 	var elapsed, spun time.Duration
@@ -209,8 +209,8 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 	return noise
 }
 
-// gapThreshold separates a lost CPU from a slow clock read: two reads are some 50 ns
-// apart, and a timer interrupt takes 1 to 3 µs.
+// gapThreshold is longer than a slow clock read, and shorter than most losses of a CPU: two reads
+// are some 50 ns apart, and a timer interrupt takes 1 to 3 µs.
 const gapThreshold = 2 * time.Microsecond
 
 // A busyLoop holds the measurements of a thread that only read the clock.

@@ -15,13 +15,13 @@ import (
 // Census is the CPU time of every process at one instant, by process number.
 type Census map[int]process
 
-// A process holds the fields of /proc/PID/stat that are read.
+// A process holds the needed fields of /proc/PID/stat.
 type process struct {
 	name     string
 	parent   int
 	started  string        // in ticks since the machine started; with the number it is unique
 	own      time.Duration // to 10 ms
-	children time.Duration // of those that ended and were waited for, and of theirs
+	children time.Duration // of ended children that were waited for, and of their children
 }
 
 // A Consumer is a process and the CPU time that it took.
@@ -31,7 +31,7 @@ type Consumer struct {
 	Time time.Duration
 }
 
-// TakeCensus reads all processes that this one may see (10 µs each).
+// TakeCensus reads all processes that this one may see. It costs 10 µs per process.
 func TakeCensus() Census { return takeCensus(os.DirFS("/proc")) }
 
 func takeCensus(proc fs.FS) Census {
@@ -47,7 +47,7 @@ func takeCensus(proc fs.FS) Census {
 		}
 		stat, err := readText(proc, entry.Name()+"/stat")
 		if err != nil {
-			continue // it ended since it was listed
+			continue // it has ended since it was listed
 		}
 		if p, ok := parseProcess(stat); ok {
 			census[pid] = p
@@ -60,7 +60,7 @@ func takeCensus(proc fs.FS) Census {
 func parseProcess(stat string) (process, bool) {
 	const (
 		tick       = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
-		firstField = 3                     // behind the name, which may hold any character
+		firstField = 3                     // after the name, which may hold any character
 		parent     = 4 - firstField
 		user       = 14 - firstField
 		started    = 22 - firstField
@@ -101,7 +101,7 @@ func (c Census) Family(ancestor int) []int {
 }
 
 // Since returns the processes that took CPU time since an earlier census, most first, without self
-// and its descendants. The time of a process that ended counts for the parent that waited for it.
+// and its descendants. The time of an ended process counts for the parent that waited for it.
 func (c Census) Since(earlier Census, self int) []Consumer {
 	var consumers []Consumer
 	for pid, now := range c {
@@ -122,7 +122,7 @@ func (c Census) Since(earlier Census, self int) []Consumer {
 	return consumers
 }
 
-// ended returns the earlier time of children that have ended: their parent has it now.
+// ended returns the earlier CPU time of children that have ended: their parent now includes it.
 func (c Census) ended(parent int, now Census) time.Duration {
 	var sum time.Duration
 	for pid, p := range c {
@@ -137,9 +137,9 @@ func (c Census) ended(parent int, now Census) time.Duration {
 	return sum
 }
 
-// descends reports whether a process is the ancestor or has it above itself.
+// descends reports whether a process is the ancestor or one of its descendants.
 func (c Census) descends(pid, ancestor int) bool {
-	for range c { // no line of ancestors is longer
+	for range c { // no chain of ancestors is longer
 		if pid == ancestor {
 			return true
 		}
@@ -153,7 +153,7 @@ func (c Census) descends(pid, ancestor int) bool {
 }
 
 // Listeners returns the processes that listen at a port of this machine, or at a unix socket. It
-// returns none where nothing can be seen, as of processes of other users.
+// does not find processes that this one may not inspect, such as those of other users.
 func Listeners(network, address string) []int {
 	return listeners(os.DirFS("/proc"), network, address)
 }
@@ -197,7 +197,7 @@ func listeners(proc fs.FS, network, address string) []int {
 	return holders(proc, inodes)
 }
 
-// find returns the inodes of the sockets that listen at addresses with this end.
+// find returns the inodes of listening sockets whose address ends like this.
 func (t socketTable) find(proc fs.FS, ends string) (inodes []string) {
 	file, err := proc.Open(t.file)
 	if err != nil {
@@ -226,7 +226,7 @@ func holders(proc fs.FS, inodes []string) (pids []int) {
 		}
 		open, err := fs.ReadDir(proc, p.Name()+"/fd")
 		if err != nil {
-			continue // it has ended, or is another user's
+			continue // it has ended, or belongs to another user
 		}
 		if slices.ContainsFunc(open, func(f fs.DirEntry) bool {
 			name, err := fs.ReadLink(proc, p.Name()+"/fd/"+f.Name())

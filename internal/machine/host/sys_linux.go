@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs asks for the calling thread, which stands for the process as long as only disposable
-// threads are pinned.
+// AllowedCPUs returns the calling thread's CPUs. They are the process's, as long as only
+// disposable threads are pinned.
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -30,7 +30,7 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// PinThread binds the calling thread, which is to end after its work, to CPUs.
+// PinThread binds the calling thread to CPUs. The thread must end after its work.
 func PinThread(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
@@ -143,7 +143,7 @@ func tryCounter(event counter) error {
 	return unix.Close(fd)
 }
 
-// tryBPF loads, and drops at once, a program that returns zero, as one that counts system calls.
+// tryBPF loads a program that returns zero, of the type that counts system calls, and drops it.
 func tryBPF() error {
 	// struct bpf_insn of linux/bpf.h: "r0 = 0" (BPF_ALU64|BPF_MOV|BPF_K) and
 	// "exit" (BPF_JMP|BPF_EXIT), eight bytes each.
@@ -174,8 +174,8 @@ func tryBPF() error {
 	return unix.Close(int(fd))
 }
 
-// tryUDPReceive returns the receive buffer that a socket gets which asks for it in every way that
-// it may. The kernel doubles the size for its own bookkeeping (socket(7), SO_RCVBUF).
+// tryUDPReceive returns the receive buffer of a socket that asks for it in every allowed way. The
+// kernel doubles the size for its own bookkeeping (socket(7), SO_RCVBUF).
 func tryUDPReceive(bytes int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -183,7 +183,7 @@ func tryUDPReceive(bytes int) (int, error) {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes)
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bytes) // takes CAP_NET_ADMIN
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bytes) // needs CAP_NET_ADMIN
 	got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil {
 		return 0, fmt.Errorf("read a UDP socket's receive buffer: %w", err)
@@ -191,7 +191,7 @@ func tryUDPReceive(bytes int) (int, error) {
 	return got / 2, nil
 }
 
-// tryUserNamespace asks for a child in a user and a network namespace of its own. Its program does
+// tryUserNamespace starts a child in a user and a network namespace of its own. Its program does
 // not exist, so nothing ever runs: "no such file" means that the namespaces were granted.
 func tryUserNamespace() error {
 	pid, err := syscall.ForkExec("/proc/self/no-such-program", nil, &syscall.ProcAttr{

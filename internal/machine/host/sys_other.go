@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// NeedsLinux returns an error for what takes Linux.
+// NeedsLinux returns an error for an operation that needs Linux.
 func NeedsLinux(what string) error {
-	return fmt.Errorf("%s: %w: it takes Linux, this is %s", what, ErrUnsupported, runtime.GOOS)
+	return fmt.Errorf("%s: %w: it needs Linux, this is %s", what, ErrUnsupported, runtime.GOOS)
 }
 
-// AllowedCPUs is for Linux.
+// AllowedCPUs fails: it needs Linux.
 func AllowedCPUs() ([]int, error) { return nil, NeedsLinux("read CPU affinity") }
 
-// PinThread is for Linux.
+// PinThread fails: it needs Linux.
 func PinThread([]int) error { return NeedsLinux("set CPU affinity") }
 
 func reniceThread(int) error { return NeedsLinux("set priority") }
@@ -30,14 +30,14 @@ func processCPU() time.Duration { return 0 }
 
 func reniceSession(int, int) error { return nil } // there are none
 
-// startWithParent cannot do that here: a child may outlive a parent that is killed.
+// startWithParent changes nothing here: a child may outlive a parent that is killed.
 func startWithParent(cmd *exec.Cmd) error { return cmd.Start() }
 
 func awaitExit(int) {}
 
 func fileLimit() (FileLimit, error) { return FileLimit{}, NeedsLinux("read descriptor limit") }
 
-// RaiseFileLimit is left to the Go runtime here.
+// RaiseFileLimit fails here: the Go runtime raises the limit itself.
 func RaiseFileLimit() (uint64, error) { return 0, NeedsLinux("raise descriptor limit") }
 
 func tryRealTime() error { return NeedsLinux("real-time priority") }

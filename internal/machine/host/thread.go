@@ -20,11 +20,11 @@ type Surroundings struct {
 // StartPinned starts a command in the given surroundings. If the kernel refuses the CPUs or the
 // nice value, the command runs without them and a warning says so.
 //
-// A child inherits CPUs, priority and namespaces from the thread that forks: a new one, which
-// lives until the child exits, because the kernel kills the child (PR_SET_PDEATHSIG) when that
-// thread ends: a parent killed with SIGKILL leaves no orphan. The child leads its own session:
-// Ctrl-C at the terminal does not reach it, and its priority counts against other sessions. The
-// caller must Wait for the command, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
+// A child inherits CPUs, priority and namespaces from the thread that forks it: a new thread,
+// which lives until the child exits. When that thread ends, the kernel kills the child
+// (PR_SET_PDEATHSIG): a parent killed with SIGKILL leaves no orphan. The child leads its own
+// session, so Ctrl-C at the terminal does not reach it, and its priority counts against other
+// sessions. The caller must Wait, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
 func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) {
 	started := make(chan error, 1)
 	onNewThread(func() {
@@ -45,7 +45,7 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 				warnings = append(warnings, refused.Error())
 			}
 		}
-		started <- nil // from here on, the command is the caller's
+		started <- nil // from here on, the caller owns the command
 		awaitExit(pid)
 	})
 	if err := <-started; err != nil {
@@ -77,8 +77,8 @@ func OnDisposableThread(try func() error) error {
 	return <-result
 }
 
-// onNewThread runs what changes its thread, on one that ends with it. That is never the
-// process's first: Go keeps that one, and /proc/self would show its namespaces for ever.
+// onNewThread runs a function that changes its thread, on a thread that ends with it. That is
+// never the process's first thread: Go keeps that one, and /proc/self would show its namespaces.
 func onNewThread(run func()) {
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends here
@@ -97,14 +97,14 @@ func onNewThread(run func()) {
 	}()
 }
 
-// LastingProgram returns a path by which this process can start its own program as long as it
-// lives: `go run` removes the program that it made, but the kernel keeps what runs.
+// LastingProgram returns a path with which this process can start its own program as long as it
+// lives: `go run` removes the program file, but the kernel keeps a running program.
 func LastingProgram() (string, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find wirelab's own program: %w", err)
 	}
-	const running = "/proc/self/exe" // of a child too, until it starts another
+	const running = "/proc/self/exe" // also of a child, until it starts another program
 	if _, err := os.Stat(running); err == nil && strings.HasPrefix(own, filepath.Join(os.TempDir(), "go-build")) {
 		return running, nil
 	}

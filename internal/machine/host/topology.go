@@ -17,12 +17,12 @@ type CPU struct {
 	Core    int `json:"core"`
 	// Siblings are the other CPUs of the same core.
 	Siblings []int `json:"siblings,omitempty"`
-	// Capacity is the kernel's relative speed, 1024 for the fastest CPU; 0 where it does not say.
+	// Capacity is the kernel's relative speed, 1024 for the fastest CPU; 0: unknown.
 	Capacity   int  `json:"capacity,omitempty"`
 	Efficiency bool `json:"efficiency,omitempty"`
 }
 
-// A Topology holds what [Place] needs to know: the CPUs, and those that this process may use.
+// A Topology holds the input of [Place]: the CPUs, and those that this process may use.
 type Topology struct {
 	CPUs    []CPU `json:"cpus"`
 	Allowed []int `json:"allowed"`
@@ -39,7 +39,7 @@ func (t Topology) Cores() int {
 	return len(seen)
 }
 
-// core names the physical core by its lowest CPU: the kernel's own id is not unique.
+// core returns the lowest CPU of the physical core as its name: the kernel's own id is not unique.
 func (c CPU) core() int {
 	return slices.Min(append([]int{c.ID}, c.Siblings...))
 }
@@ -72,7 +72,7 @@ func readTopology(from *facts, allowed []int) Topology {
 func readCPU(root fs.FS, id int) CPU {
 	folder := fmt.Sprintf("%s/cpu%d/", cpuFolder, id)
 	list, _ := readText(root, folder+"topology/thread_siblings_list")
-	siblings, _ := ParseCPUList(list) // one that is absent or odd reads as "no siblings"
+	siblings, _ := ParseCPUList(list) // an absent or odd list reads as "no siblings"
 	return CPU{
 		ID:       id,
 		Package:  max(0, readInt(root, folder+"topology/physical_package_id", 0)),
@@ -82,8 +82,8 @@ func readCPU(root fs.FS, id int) CPU {
 	}
 }
 
-// markEfficiency finds the slow cores of a hybrid processor. Intel lists them as a second PMU;
-// elsewhere they have under four fifths of the greatest capacity, as favoured cores have not.
+// markEfficiency finds the slow cores of a hybrid processor. Intel lists them as a second PMU; on
+// others they have less than four fifths of the greatest capacity, unlike favoured cores.
 func markEfficiency(root fs.FS, cpus []CPU) {
 	list, _ := readText(root, "sys/devices/cpu_atom/cpus")
 	slow, _ := ParseCPUList(list)
@@ -106,9 +106,9 @@ type Placement struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Place splits the allowed CPUs. The server gets one, so that it is the limit and not the load: of
-// a fast core, the highest-numbered, because CPU 0 serves most interrupts. The clients get the CPUs
-// of all other cores, of the same package and speed where that is possible.
+// Place splits the allowed CPUs. The server gets a single CPU, so that it limits the trial and not
+// the load: the highest-numbered of a fast core, because CPU 0 serves most interrupts. The clients
+// get the CPUs of all other cores, if possible of the same package and speed.
 func Place(topology Topology) Placement {
 	p := &Placement{}
 	cpus := drop(topology.CPUs, func(cpu CPU) bool { return !slices.Contains(topology.Allowed, cpu.ID) })
@@ -135,7 +135,7 @@ func (p *Placement) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 }
 
-// fast leaves the efficiency cores out while two other CPUs remain.
+// fast leaves out the efficiency cores if two other CPUs remain.
 func (p *Placement) fast(cpus []CPU) []CPU {
 	fast := drop(cpus, isSlow)
 	if len(fast) >= 2 || len(fast) == len(cpus) {

@@ -14,12 +14,12 @@ import (
 
 // Cost holds the delay that this machine adds to the links that it emulates.
 type Cost struct {
-	// Median round trips of a byte over TCP, on links that are to do nothing: a bare
-	// pair of interfaces, and the forwarder.
+	// Median round trips of a byte over TCP, on links without conditions: a bare pair of
+	// interfaces, and the forwarder.
 	DirectNS time.Duration `json:"direct_ns"`
 	FramesNS time.Duration `json:"frames_ns"`
-	// The lateness of a delay of CostDelay; zero if the kernel's netem made it, which
-	// does not measure it.
+	// The lateness of a delay of CostDelay; zero if the delay came from the kernel's netem, whose
+	// lateness is not measured.
 	LateP50NS time.Duration `json:"late_p50_ns"`
 	LateP99NS time.Duration `json:"late_p99_ns"`
 }
@@ -27,8 +27,8 @@ type Cost struct {
 // CostDelay is the delay whose lateness Cost holds.
 const CostDelay = time.Millisecond
 
-// MeasureCost takes under two seconds where the machine is idle. If this process may not
-// make networks, or the machine cannot, the error wraps host.ErrUnsupported.
+// MeasureCost takes less than two seconds on an idle machine. If this process may not make
+// networks, or the machine cannot, the error wraps host.ErrUnsupported.
 func MeasureCost(ctx context.Context) (c Cost, err error) {
 	delayed := record.Way{DelayNS: int64(CostDelay)}
 	var all []*pinged
@@ -44,7 +44,7 @@ func MeasureCost(ctx context.Context) (c Cost, err error) {
 			return c, err
 		}
 	}
-	// By turns, so that other programs disturb all alike.
+	// In turns, so that other programs disturb all networks alike.
 	const turns, inARow = 20, 10
 	for range turns {
 		for _, p := range all {
@@ -68,7 +68,7 @@ type pinged struct {
 	closers []io.Closer // the last is closed first
 }
 
-// openPinged returns one that is to be closed, even with an error.
+// openPinged returns a network that must be closed, even after an error.
 func openPinged(ctx context.Context, s Settings) (*pinged, error) {
 	p := &pinged{}
 	network, err := New(s)
@@ -96,7 +96,7 @@ func echo(listener net.Listener) {
 		return
 	}
 	_, _ = io.Copy(conn, conn)
-	_ = conn.Close() // the other end has what it wants
+	_ = conn.Close() // the other end has read its answer
 }
 
 // pingPatience limits the wait for one round trip: milliseconds, more on a busy machine.

@@ -9,10 +9,9 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A discipline decides about each frame of one direction, and when and in which
-// order frames leave. It has no clock and no socket: the caller passes the instant,
-// in nanoseconds, which must not go backwards. A frame is identified by the slot
-// that holds its bytes.
+// A discipline decides whether, when and in which order the frames of one direction leave. It has
+// no clock and no socket: the caller passes the instant, in nanoseconds, which must not go
+// backwards. A frame is identified by the slot that holds its bytes.
 //
 // A frame is first lost or not, then waits for the rate, then for its delay.
 type discipline struct {
@@ -22,15 +21,15 @@ type discipline struct {
 	seed    uint64
 	arrived uint64 // frames so far: the number of the next
 	bad     bool   // in a run of losses
-	due     int64  // of the last frame that keeps its place
+	due     int64  // due time of the last frame that keeps its place
 
-	line  []departure // those that keep their place, in order
-	first int         // of line; what is before it has left
-	aside []departure // those that let others overtake, in order
+	line  []departure // frames that keep their place, in order
+	first int         // index in line; frames before it have left
+	aside []departure // frames that let others overtake, in order
 	ahead uint64      // one more than the highest number that left
 }
 
-// A departure is a frame that is to leave.
+// A departure is a frame that will leave.
 type departure struct {
 	slot     int
 	number   uint64
@@ -59,7 +58,7 @@ const (
 	leastPatience = int64(time.Millisecond)
 )
 
-// newDiscipline makes one. The direction, 0 or 1, keeps the fates of the two ways apart.
+// newDiscipline makes a discipline. The direction, 0 or 1, separates the fates of the two ways.
 func newDiscipline(p record.Way, seed uint64, direction int) *discipline {
 	return &discipline{path: p, wire: newWire(p), seed: mix(seed) + uint64(direction)}
 }
@@ -94,14 +93,14 @@ func (d *discipline) admit(now int64, sizeBytes, slot int) verdict {
 	return held
 }
 
-// overrun counts a frame for which the caller has no room. It gets a number like any other.
+// overrun counts a frame that the caller has no room for. It gets a number like any other frame.
 func (d *discipline) overrun(sizeBytes int) {
 	draws := d.arrive(sizeBytes)
 	draws.lost(d)
 	d.counts.Overrun++
 }
 
-// arrive counts a frame and draws its lots.
+// arrive counts a frame and draws its random numbers.
 func (d *discipline) arrive(sizeBytes int) lots {
 	draws := drawLots(d.seed, d.arrived)
 	d.arrived++
@@ -110,7 +109,7 @@ func (d *discipline) arrive(sizeBytes int) lots {
 	return draws
 }
 
-// keepInLine appends a frame, and behind it those aside that it is the last to overtake.
+// keepInLine appends a frame, and after it the frames in aside that it is the last to overtake.
 func (d *discipline) keepInLine(frame departure) {
 	if len(d.line) == cap(d.line) && d.first > len(d.line)/2 {
 		d.line = slices.Delete(d.line, 0, d.first)
@@ -219,15 +218,15 @@ func mix(z uint64) uint64 {
 type wire struct {
 	rate  uint64 // bits per second
 	free  int64  // when it has sent all that it took
-	part  uint64 // of a nanosecond that free is late: part/rate
-	limit int64  // nanoseconds of work that it takes at most
+	part  uint64 // the fraction of a nanosecond that free is late: part/rate
+	limit int64  // the most work that it accepts, in nanoseconds
 }
 
 func newWire(p record.Way) wire {
 	w := wire{rate: uint64(p.Rate)}
 	if w.rate > 0 {
 		w.limit, _ = w.nanos(queueBytes(p), 0)
-		w.limit++ // what nanos leaves out
+		w.limit++ // for the part that nanos leaves out
 	}
 	return w
 }
@@ -249,8 +248,8 @@ func (w *wire) take(now int64, sizeBytes int) (sent int64, ok bool) {
 	return w.free, true
 }
 
-// nanos returns how long a frame takes, in whole nanoseconds, and the rest. It adds the
-// rest of the frame before, so that a rate is exact in the long run.
+// nanos returns how long a frame takes, in whole nanoseconds, and the rest. It adds the rest of
+// the frame before, so that the rate is exact in the long run.
 func (w *wire) nanos(sizeBytes int, part uint64) (whole int64, rest uint64) {
 	const bitNanos = 8 * 1_000_000_000
 	high, low := bits.Mul64(uint64(sizeBytes), bitNanos)
@@ -266,23 +265,23 @@ func (w *wire) nanos(sizeBytes int, part uint64) (whole int64, rest uint64) {
 // wakes it late. It learns from each delay.
 type wake struct {
 	delay int64 // of the path
-	late  int64 // what one wake in ten exceeds
+	late  int64 // a lateness that one wake in ten exceeds
 }
 
 const (
-	// firstLate is assumed until something is known.
+	// firstLate is assumed before the first measurement.
 	firstLate = int64(60 * time.Microsecond)
 	// mostSpin limits the CPU time that a frame may cost: a machine that is later
 	// than this is busy, and spinning would take even more of its CPUs.
 	mostSpin = int64(200 * time.Microsecond)
-	// spinShare limits the lateness without a spin: the delay divided by it. A trial
+	// spinShare limits the lateness that needs no spin: the delay divided by it. A trial
 	// is invalid at a tenth of the delay, at P99.
 	spinShare = 100
 )
 
 func newWake(delay time.Duration) wake { return wake{delay: int64(delay), late: firstLate} }
 
-// slept learns from a sleep that ended so much later than asked.
+// slept learns from a sleep that ended this much later than asked.
 func (w *wake) slept(late int64) {
 	// Up by nine for each that is later, down by one otherwise: at rest one in ten is later.
 	const step = int64(500 * time.Nanosecond)
@@ -294,9 +293,9 @@ func (w *wake) slept(late int64) {
 	w.late = min(max(w.late, 0), mostSpin)
 }
 
-// early returns how long before due a frame's thread is to wake, and then to spin.
-// Spinning costs a CPU that the trial may need, so it is for delays that a late wake
-// would falsify. Where a rate alone makes frames wait, a late one catches up.
+// early returns how long before due a frame's thread wakes, and then spins. Spinning costs a CPU
+// that the trial may need, so it is used only for delays that a late wake would falsify. If only
+// a rate makes frames wait, a late wake is made up for.
 func (w *wake) early() int64 {
 	if w.delay == 0 || w.late*spinShare < w.delay {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// newLink makes a namespace for each end, and joins them by the engine that suits.
+// newLink makes a namespace for each end, and joins them with the engine for the settings.
 func newLink(s Settings) (n *Network, err error) {
 	n = &Network{engine: s.choose(kernelHas), seed: s.Seed}
 	defer func() {
@@ -58,7 +58,7 @@ func kernelHas(engine Engine) bool {
 	return true
 }
 
-// The kernel's engines are tried once a process.
+// The kernel's engines are tried once per process.
 var (
 	tryTBF   = sync.OnceValue(func() error { return tryQueue(TBF, record.Way{Rate: 1_000_000}) })
 	tryNetem = sync.OnceValue(func() error { return tryQueue(Netem, record.Way{DelayNS: int64(time.Millisecond)}) })
@@ -77,14 +77,14 @@ func tryQueue(engine Engine, p record.Way) error {
 			return fmt.Errorf("find the loopback: %w", err)
 		}
 		if err := netlink.QdiscAdd(queueOf(engine, p, DefaultMTU, loopback)); err != nil {
-			return fmt.Errorf("add %s: %w (%w): it takes a kernel with CONFIG_NET_SCH_%s", engine, err, host.ErrUnsupported, strings.ToUpper(string(engine)))
+			return fmt.Errorf("add %s: %w (%w): it needs a kernel with CONFIG_NET_SCH_%s", engine, err, host.ErrUnsupported, strings.ToUpper(string(engine)))
 		}
 		return nil
 	})
 	return errors.Join(err, try.close())
 }
 
-// queueOf returns the queueing discipline that does what a path asks for.
+// queueOf returns the queueing discipline for a path.
 func queueOf(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdisc {
 	attributes := netlink.QdiscAttrs{LinkIndex: at.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
 	if engine == Netem {
@@ -93,7 +93,7 @@ func queueOf(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdis
 		})
 	}
 	bytesPerSecond := uint64(p.Rate) / 8
-	// The bucket limits the bytes that may go at once: two frames, or at high rates the bytes
+	// The bucket limits the bytes that may leave at once: two frames, or, at high rates, the bytes
 	// of a millisecond, since the kernel counts in microseconds.
 	bucket := max(2*uint32(mtu+headerBytes), uint32(bytesPerSecond/1000))
 	return &netlink.Tbf{
@@ -133,10 +133,10 @@ func (b *barePair) stop() (up, down record.LinkWay, err error) {
 	return up, down, err
 }
 
-func (*barePair) close() error { return nil } // it goes with its namespaces
+func (*barePair) close() error { return nil } // the pair ends with its namespaces
 
-// readPort reads an interface's counts: what came in arrived by one path, what went out
-// is to leave by the other. Whoever is on the far side of it counts the other way round.
+// readPort reads an interface's counts: frames that came in arrived by one path, frames that went
+// out leave by the other. From the far side, the two are exchanged.
 func readPort(name string, in, out *record.LinkWay) error {
 	at, err := netlink.LinkByName(name)
 	if err != nil {
@@ -148,8 +148,8 @@ func readPort(name string, in, out *record.LinkWay) error {
 	return nil
 }
 
-// queues is a link by the kernel's queueing disciplines, in a namespace between the ends: at the
-// ends, TCP would wait with its packets instead of losing some (TCP small queues).
+// queues is a link made of the kernel's queueing disciplines, in a namespace between the ends: at
+// an end, TCP would hold back its packets instead of losing some (TCP small queues).
 type queues struct {
 	between *namespace
 	ends    [2]end
@@ -163,7 +163,7 @@ func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (ca
 				return err
 			}
 		}
-		// What leaves for the client is on its way down.
+		// Frames that leave for the client are on their way down.
 		for i, path := range [2]record.Way{s.Down, s.Up} {
 			if err := two[i].queue(engine, path, s.mtu()); err != nil {
 				return err
@@ -185,7 +185,7 @@ func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (ca
 	return q, nil
 }
 
-// queue makes the end's interfaces, the route to it, and the queue before it.
+// queue makes the end's interfaces, the route to the end, and the queue before it.
 func (e end) queue(engine Engine, p record.Way, mtu int) error {
 	outer, err := e.createVeth(mtu)
 	if err != nil {
@@ -207,7 +207,7 @@ func (e end) queue(engine Engine, p record.Way, mtu int) error {
 	return nil
 }
 
-// stop reads the counts. The link goes on until its namespaces end.
+// stop reads the counts. The link works until its namespaces end.
 func (q *queues) stop() (up, down record.LinkWay, err error) {
 	err = q.between.do(func() error {
 		return errors.Join(q.ends[0].readQueue(&up, &down), q.ends[1].readQueue(&down, &up))
@@ -215,7 +215,7 @@ func (q *queues) stop() (up, down record.LinkWay, err error) {
 	return up, down, err
 }
 
-// readQueue reads what came from the end, and what left for it or was dropped.
+// readQueue reads the counts of frames that came from the end, left for it, or were dropped.
 func (e end) readQueue(from, to *record.LinkWay) error {
 	outer, err := netlink.LinkByName(e.outer.name)
 	if err != nil {
@@ -226,7 +226,7 @@ func (e end) readQueue(from, to *record.LinkWay) error {
 	to.Sent = int64(statistics.TxPackets)
 	all, err := netlink.QdiscList(outer)
 	if err != nil {
-		return fmt.Errorf("count what the queue of %s dropped: %w", e.outer.name, err)
+		return fmt.Errorf("count the drops of the queue of %s: %w", e.outer.name, err)
 	}
 	for _, qdisc := range all {
 		if s := qdisc.Attrs().Statistics; s != nil && s.Queue != nil && qdisc.Attrs().Parent == netlink.HANDLE_ROOT {

@@ -19,14 +19,14 @@ const (
 	// maxHeldFrames limits the frames that a direction holds: at 10 ms, some 10 Gbit/s.
 	// Further frames are overruns.
 	maxHeldFrames = 8192
-	// maxTaken bounds what a direction takes in before it looks whether a frame is due.
+	// maxTaken bounds the frames that a direction takes in before it checks for due frames.
 	maxTaken = 64
-	// maxWait bounds how long a direction does not look whether it is to end.
+	// maxWait bounds the time between two checks of whether a direction is to end.
 	maxWait = 20 * time.Millisecond
 )
 
-// forwarder carries frames between two rings: what comes to the first goes out where
-// the second listens, and the other way.
+// forwarder carries frames between two rings: a frame that comes to one ring leaves at the
+// interface of the other.
 type forwarder struct {
 	rings      [2]*ring
 	directions [2]*direction
@@ -34,10 +34,10 @@ type forwarder struct {
 	running    sync.WaitGroup
 }
 
-// forward starts a forwarder, which closes the rings. close ends it.
+// forward starts a forwarder. close ends it, and closes the rings.
 //
-// It raises GOMAXPROCS by two: a thread that returns from a system call needs a
-// free Go processor, and others may be held by threads that wait for a CPU.
+// It raises GOMAXPROCS by two: a thread that returns from a system call needs a free Go
+// processor, and threads that wait for a CPU may hold the others.
 func forward(rings [2]*ring, s Settings) *forwarder {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(rings))
 	f := &forwarder{rings: rings}
@@ -113,22 +113,22 @@ func (f *forwarder) stop() (up, down record.LinkWay, _ error) {
 	return f.directions[0].count(), f.directions[1].count(), nil
 }
 
-// A direction is one way of a link. Only its own thread touches it while it runs.
+// A direction is one way of a link. While it runs, only its own thread uses it.
 type direction struct {
 	from       *ring
-	to         int // the socket that frames are sent by
+	to         int // the socket that sends the frames
 	discipline *discipline
 	wake       wake
 	slots      []byte // the frames that are held, slotBytes each
 	slotBytes  int
-	sizes      []int // of the frame in each slot
+	sizes      []int // size of the frame in each slot
 	spare      []int // slots without a frame
 	held, late *latency.Recorder
 	refused    int64 // frames that could not be sent
 	dropped    int64 // frames that found no room in the ring
 }
 
-// count returns what the direction did.
+// count returns the direction's counts.
 func (d *direction) count() record.LinkWay {
 	d.dropped += d.from.drops()
 	c := d.discipline.counts
@@ -210,7 +210,7 @@ func (d *direction) wait() {
 			d.wake.slept(clock.Now() - until)
 		}
 	}
-	// Spin for what is due within the wake's margin.
+	// Spin for frames that are due within the wake's margin.
 	for due, ok := d.discipline.next(); ok; {
 		now := clock.Now()
 		if due <= now || due-now > d.wake.early() {
@@ -219,8 +219,8 @@ func (d *direction) wait() {
 	}
 }
 
-// ringBytes is the memory for frames that come while the forwarder does not run.
-// Unlike a socket's buffer, it is not bounded by net.core.rmem_max.
+// ringBytes is the memory for frames that come while the forwarder does not run. Unlike a
+// socket's buffer, net.core.rmem_max does not bound it.
 const ringBytes = 8 << 20
 
 // A ring is a packet(7) socket whose frames the kernel writes into shared memory (PACKET_RX_RING,
@@ -230,11 +230,11 @@ type ring struct {
 	memory    []byte
 	slotBytes int
 	next      int   // the slot that the kernel fills next
-	offset    int64 // of the wall clock, by which the kernel stamps frames
-	latest    int64 // instant at which a frame came
+	offset    int64 // offset of the wall clock, with which the kernel stamps frames
+	latest    int64 // instant of the latest frame
 }
 
-// openRing opens a ring that sees what comes in at an interface, and not what goes out.
+// openRing opens a ring for the frames that come in at an interface, without those that go out.
 func openRing(index, mtu int) (r *ring, err error) {
 	protocol := uint16(unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8) // in network byte order
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -242,8 +242,8 @@ func openRing(index, mtu int) (r *ring, err error) {
 		return nil, explainRefusal("open a packet socket", err)
 	}
 	r = &ring{socket: socket, slotBytes: 2048}
-	// What the kernel writes before a frame: its header and the sender's address, and
-	// up to 16 bytes to align what follows (tpacket_rcv of net/packet/af_packet.c).
+	// The kernel writes, before a frame, its header and the sender's address, and up to 16
+	// bytes for alignment (tpacket_rcv of net/packet/af_packet.c).
 	const before = unix.SizeofTpacket2Hdr + unix.SizeofSockaddrLinklayer + 2*16
 	for r.slotBytes < before+headerBytes+mtu {
 		r.slotBytes *= 2
@@ -278,8 +278,8 @@ func (r *ring) close() error {
 	return errors.Join(err, unix.Close(r.socket))
 }
 
-// take passes the frames that have come, up to a number, to use, each with the instant at
-// which it came, which never goes backwards. The bytes are valid until use returns.
+// take passes up to most frames to use, each with the instant at which it came, which never goes
+// backwards. The bytes are valid until use returns.
 func (r *ring) take(most int, use func(frame []byte, arrived int64)) {
 	now := r.compareClocks()
 	for range most {
@@ -299,8 +299,8 @@ func (r *ring) take(most int, use func(frame []byte, arrived int64)) {
 	}
 }
 
-// compareClocks returns the present instant and learns the wall clock's offset, unless
-// the thread was interrupted meanwhile.
+// compareClocks returns the present instant and updates the wall clock's offset, unless the
+// thread was interrupted meanwhile.
 func (r *ring) compareClocks() int64 {
 	const narrow = int64(5 * time.Microsecond)
 	before := clock.Now()
@@ -312,7 +312,7 @@ func (r *ring) compareClocks() int64 {
 	return after
 }
 
-// drops returns how many frames found no room since it was last asked.
+// drops returns the number of frames without room since its last call.
 func (r *ring) drops() int64 {
 	statistics, err := unix.GetsockoptTpacketStats(r.socket, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {

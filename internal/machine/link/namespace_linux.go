@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A namespace is a network namespace. It lives as long as this, or a process in it, does.
+// A namespace is a network namespace. It lives as long as its file, or a process in it.
 type namespace struct{ file *os.File }
 
 // newNamespace makes one, with its loopback up and its sysctls set.
@@ -44,7 +44,7 @@ func newNamespace(s Settings) (*namespace, error) {
 // firstPort is the first port of Linux's own range of local ports.
 const firstPort = 32768
 
-// apply sets up the calling thread's namespace, the one that /proc/sys/net shows.
+// apply sets up the calling thread's namespace, whose sysctls are in /proc/sys/net.
 func (s Settings) apply() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err == nil {
@@ -66,7 +66,7 @@ func (s Settings) apply() error {
 			return err
 		}
 	}
-	// Interfaces have no IPv6: its neighbour discovery would be frames that nobody sent.
+	// Interfaces have no IPv6: its neighbour discovery would add frames.
 	err = os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return explainRefusal("set net.ipv6.conf.default.disable_ipv6 to 1", err)
@@ -74,7 +74,7 @@ func (s Settings) apply() error {
 	return nil
 }
 
-// setIPv4 sets one of the calling thread's net.ipv4.
+// setIPv4 sets a sysctl of net.ipv4 in the calling thread's namespace.
 func setIPv4(name, value string) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
 		return explainRefusal("set net.ipv4."+strings.ReplaceAll(name, "/", ".")+" to "+value, err)
@@ -106,7 +106,7 @@ func (n *namespace) close() error {
 	return n.file.Close()
 }
 
-// explainRefusal adds to a refusal what would allow the operation.
+// explainRefusal adds to an error what would allow the operation.
 func explainRefusal(what string, err error) error {
 	if errors.Is(err, unix.EROFS) {
 		return fmt.Errorf("%s: %w (%w): containers have /proc/sys read-only: make it writable, as `docker run --security-opt systempaths=unconfined` does", what, err, host.ErrUnsupported)
@@ -118,10 +118,10 @@ func explainRefusal(what string, err error) error {
 }
 
 // InUserNamespace makes a command start in a user namespace of its own, where an ordinary user may
-// make networks. The user, the group and the files stay the same; priorities, perf events and
-// control groups stay as the user is allowed them.
+// make networks. User, group and files stay the same; so do the limits on priorities, perf events
+// and control groups.
 //
-// This process cannot move there itself: the kernel takes no process of several threads.
+// This process cannot move there itself: the kernel refuses processes with several threads.
 func InUserNamespace(command *exec.Cmd) {
 	same := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
@@ -129,7 +129,7 @@ func InUserNamespace(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: same(os.Geteuid()), GidMappings: same(os.Getegid()),
-		// They pass to the workers. Those of a user other than root would go with execve.
+		// Workers inherit them. Without this, execve would drop them for users other than root.
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW},
 	}
 }
@@ -138,7 +138,7 @@ func InUserNamespace(command *exec.Cmd) {
 func ExplainUserNamespace(err error) error {
 	var refusal syscall.Errno
 	if errors.As(err, &refusal) {
-		err = refusal // and not how it was tried
+		err = refusal // without the syscall that was tried
 	}
 	return fmt.Errorf("make a user namespace: %w (%w): %s", err, host.ErrUnsupported, whatForbids(os.DirFS("/")))
 }
@@ -209,7 +209,7 @@ func (e end) setUp(other net.IP, at net.HardwareAddr) error {
 	})
 }
 
-// awaitOuter waits until both ends' outer interfaces send.
+// awaitOuter waits until both ends' outer interfaces can send.
 func (n *namespace) awaitOuter(two [2]end) error {
 	return n.do(func() error {
 		return errors.Join(awaitUp(two[0].outer.name, upPatience), awaitUp(two[1].outer.name, upPatience))
@@ -218,8 +218,8 @@ func (n *namespace) awaitOuter(two [2]end) error {
 
 const upPatience = 30 * time.Second
 
-// awaitUp waits until an interface of the calling thread's namespace sends: until the kernel has
-// noticed its peer (net/core/link_watch.c), every frame is dropped.
+// awaitUp waits until an interface of the calling thread's namespace can send. Until the kernel
+// has noticed its peer (net/core/link_watch.c), it drops every frame.
 func awaitUp(name string, patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		at, err := netlink.LinkByName(name)
@@ -243,8 +243,8 @@ func addNeighbour(via netlink.Link, ip net.IP, at net.HardwareAddr) error {
 	})
 }
 
-// disableOffloads makes the interface send frames of its MTU with checksums, which it would leave
-// to hardware that does not exist (linux/ethtool.h).
+// disableOffloads makes the interface send frames of its MTU, with checksums. By default it leaves
+// both to hardware that does not exist (linux/ethtool.h).
 func disableOffloads(name string) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -23,7 +23,7 @@ func newLink(s Settings) (*Network, error) {
 	return nil, err
 }
 
-// InUserNamespace and ExplainUserNamespace are for Linux.
+// InUserNamespace and ExplainUserNamespace do nothing on this system.
 func InUserNamespace(*exec.Cmd) {}
 
 func ExplainUserNamespace(err error) error { return err }

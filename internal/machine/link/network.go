@@ -7,9 +7,9 @@
 //	one namespace               two, joined by an engine
 //	server ── lo ── client      server ── veth ── engine ── veth ── client
 //
-// The engine is the first of these that does exactly what is asked for: nothing (a bare
-// pair of interfaces), the kernel's tbf or netem in a namespace between that routes, or
-// a forwarder of frames that is part of this package. Counts name it.
+// The engine is the first of these that can do exactly what is asked for: nothing (a bare pair
+// of interfaces), the kernel's tbf or netem in a routing namespace between the ends, or a
+// forwarder of frames in this package. The link's counts name the engine.
 //
 // The forwarder handles a frame in three steps: the kernel writes it into a ring; a thread
 // asks the discipline about it and copies it into a slot; the thread sends it when the
@@ -53,7 +53,7 @@ type Network struct {
 	carrier        carrier    // nil without a link
 	engine         Engine
 	seed           uint64
-	uncounted      error // why Stop had no counts to return
+	uncounted      error // why Stop returned no counts
 }
 
 // A carrier is the engine of a link.
@@ -88,8 +88,8 @@ func (n *Network) InClient(do func()) error {
 	})
 }
 
-// Stop ends the link, once, and returns what it did; nil without a link or a network. What keeps the kernel
-// from telling, Close returns.
+// Stop ends the link, once, and returns its counts; nil without a link or a network. If the kernel cannot
+// report them, Close returns the error.
 func (n *Network) Stop() *record.Link {
 	if n == nil || n.carrier == nil {
 		return nil
@@ -108,7 +108,7 @@ func (n *Network) Stop() *record.Link {
 	return did
 }
 
-// Close closes the network, unless it is nil. It goes on until the processes in it have ended.
+// Close closes the network; nil is fine. The namespaces last until their processes have ended.
 func (n *Network) Close() error {
 	if n == nil {
 		return nil
@@ -135,10 +135,10 @@ const (
 	Frames Engine = "frames" // this package's forwarder
 )
 
-// choose returns the engine for the settings, of those that the kernel has.
+// choose returns the engine for the settings, among those that the kernel has.
 //
-// The kernel's engines are closer to a real network's timing, and cost the trial no CPU time. They
-// are used if they do exactly what was asked for: tbf for a rate alone, netem for a delay alone.
+// The kernel's engines are closer to a real network's timing, and take no CPU time from the trial.
+// They are used if they do exactly what is asked for: tbf a rate alone, netem a delay alone.
 // netem's losses follow no seed before Linux 6.6, its jitter changes the order, its queue counts
 // packets, and it does not separate losses from drops of a full queue.
 func (s Settings) choose(has func(Engine) bool) Engine {
@@ -169,15 +169,15 @@ func Check() error {
 	return network.Close()
 }
 
-// switches are the sysctls, with their values, that keep ordinary users from user namespaces.
+// switches lists sysctls, with the values that deny user namespaces to ordinary users.
 var switches = []struct{ file, value, remedy string }{
 	{"user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
 	{"kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
 	{"kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for wirelab with `userns,`"},
 }
 
-// whatForbids returns what keeps an ordinary user from the rights that networks need, as far
-// as the root folder shows, and how to allow it.
+// whatForbids returns why an ordinary user lacks the rights that networks need, as far as the
+// root folder shows it, and how to get them.
 func whatForbids(root fs.FS) string {
 	for _, s := range switches {
 		text, err := fs.ReadFile(root, "proc/sys/"+s.file)
@@ -188,10 +188,10 @@ func whatForbids(root fs.FS) string {
 	}
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n") {
-		return "a filter of system calls (seccomp) is in force, as containers have it: give the container the capabilities SYS_ADMIN and NET_ADMIN, or a seccomp profile that allows user namespaces"
+		return "a filter of system calls (seccomp) is active, as in containers: give the container the capabilities SYS_ADMIN and NET_ADMIN, or a seccomp profile that allows user namespaces"
 	}
 	if err == nil && strings.Contains(string(status), "\nUid:\t0\t") {
-		return "this root has not all rights, as in a container: grant it CAP_SYS_ADMIN and CAP_NET_ADMIN, or run as an ordinary user, who may have user namespaces"
+		return "root lacks rights here, as in a container: grant it CAP_SYS_ADMIN and CAP_NET_ADMIN, or run as an ordinary user, who may have user namespaces"
 	}
 	return "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN, or use a kernel with CONFIG_USER_NS"
 }
@@ -220,13 +220,13 @@ type Settings struct {
 	Seed uint64
 }
 
-// Bounds of the queue of a path that names none. An emulator could not hold more.
+// Bounds of the queue of a path without a queue size. An emulator could not hold more.
 const (
 	leastDefaultQueue = 32 << 10
 	mostDefaultQueue  = 8 << 20
 )
 
-// queueBytes returns the queue of a path: if it names none, what the rate carries in 100 ms.
+// queueBytes returns the queue of a path. Its default is the data that the rate carries in 100 ms.
 func queueBytes(p record.Way) int {
 	if p.QueueBytes > 0 {
 		return p.QueueBytes

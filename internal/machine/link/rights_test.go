@@ -12,7 +12,7 @@ func TestWhatForbidsIsNamed(t *testing.T) {
 		{"sys/kernel/unprivileged_userns_clone", "0\n", "sysctl kernel.unprivileged_userns_clone=1"},
 		{"sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", "kernel.apparmor_restrict_unprivileged_userns is 1"},
 		{"self/status", "Name:\tx\nSeccomp:\t2\nThreads:\t1\n", "seccomp"},
-		{"self/status", "Name:\tx\nUid:\t0\t0\t0\t0\nSeccomp:\t0\n", "this root has not all rights"},
+		{"self/status", "Name:\tx\nUid:\t0\t0\t0\t0\nSeccomp:\t0\n", "root lacks rights here"},
 		{"self/status", "Name:\tx\nUid:\t1000\t0\t0\t0\nSeccomp:\t0\n", "CONFIG_USER_NS"},
 		{"sys/user/max_user_namespaces", "9000\n", "CAP_SYS_ADMIN"},
 	} {

@@ -69,8 +69,8 @@ func OfTracepoint(path string) (Event, error) {
 	return Event{}, fmt.Errorf("%w: %w; %s", host.ErrUnsupported, problem, cure)
 }
 
-// InUserSpace returns the event of a processor without the kernel's part, which takes fewer
-// rights. The kernel's own events would not fail so, but count nothing.
+// InUserSpace returns a processor's event without the kernel's share, which needs fewer rights.
+// Events of the kernel would not be refused in this form, but would count nothing.
 func (e Event) InUserSpace() Event {
 	e.Name, e.bits = e.Name+":u", unix.PerfBitExcludeKernel|unix.PerfBitExcludeHv
 	return e
@@ -79,23 +79,23 @@ func (e Event) InUserSpace() Event {
 // IsProcessors reports whether the event needs the processor's counter unit.
 func (e Event) IsProcessors() bool { return e.kind == unix.PERF_TYPE_HARDWARE }
 
-// What lets a process count others' events.
+// Remedies: how a process is allowed to count the events of others.
 const (
 	cure       = "sysctl kernel.perf_event_paranoid=1, or grant CAP_PERFMON"
 	filterCure = "a container refuses it: --cap-add=PERFMON, or a seccomp profile that has perf_event_open"
 )
 
-// unsupported returns an error for what the kernel refused.
+// unsupported returns the error for a refusal of the kernel.
 func unsupported(err error) error {
 	switch {
-	case errors.Is(err, unix.EPERM): // not EACCES, as for want of rights
+	case errors.Is(err, unix.EPERM): // a missing right gives EACCES instead
 		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, filterCure)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, cure)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
 		return fmt.Errorf("%w: the machine has no counter unit for it (%w); a physical machine has, and some virtual ones", host.ErrUnsupported, err)
 	case errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("%w: %w; it takes a kernel with CONFIG_PERF_EVENTS", host.ErrUnsupported, err)
+		return fmt.Errorf("%w: %w; it needs a kernel with CONFIG_PERF_EVENTS", host.ErrUnsupported, err)
 	}
 	return err
 }
@@ -135,8 +135,8 @@ func Open(event Event, pid int) (*Counter, error) {
 	return c, nil
 }
 
-// eachThread calls a function once for each thread of a process, until there is no new one: a
-// thread may start another before it is seen. A thread that has ended meanwhile is no error.
+// eachThread calls a function once for each thread of a process, until it finds no new thread: a
+// thread may start another meanwhile. A thread that has ended meanwhile is no error.
 func eachThread(pid int, call func(thread int) error) error {
 	called := map[int]bool{}
 	for before := -1; before < len(called); {
@@ -159,7 +159,7 @@ func eachThread(pid int, call func(thread int) error) error {
 	return nil
 }
 
-// Read returns what it has counted so far.
+// Read returns the count so far.
 func (c *Counter) Read() (sum Count, _ error) {
 	var values [24]byte // value, enabled, running
 	for _, fd := range c.threads {
@@ -173,7 +173,7 @@ func (c *Counter) Read() (sum Count, _ error) {
 	return sum, nil
 }
 
-// Close stops it.
+// Close stops the counter.
 func (c *Counter) Close() (err error) {
 	for _, fd := range c.threads {
 		err = errors.Join(err, unix.Close(fd))

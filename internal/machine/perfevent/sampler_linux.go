@@ -18,10 +18,10 @@ type Sample struct {
 	User, Kernel []uint64 // program counters, the innermost first
 }
 
-// Sampler takes call stacks at a steady rate of CPU time.
+// A Sampler takes call stacks at a steady rate of CPU time.
 //
-// It samples CPUs and not threads, as the kernel starts the clock of a thread's event anew
-// at each switch: at 500 per second and many switches that alone takes most of the time.
+// It samples CPUs and not threads: the kernel starts the clock of a thread's event anew at each
+// switch. At 500 samples per second and many switches, that alone takes most of the time.
 type Sampler struct {
 	rings []*ring
 	lost  int64
@@ -43,8 +43,8 @@ func StartSampler(perSecond int, cpus int) (*Sampler, error) {
 	return s, nil
 }
 
-// StartThreadSampler samples the threads that a process has, and those that they start, in
-// user space only, which takes fewer rights.
+// StartThreadSampler samples the threads of a process, and those that they start, in user space
+// only, which needs fewer rights.
 func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 	s := &Sampler{}
 	byCPU := make([]*ring, cpus)
@@ -66,7 +66,7 @@ func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
 		} else if r, err = openRing(event, thread, cpu); err == nil {
 			byCPU[cpu], s.rings = r, append(s.rings, r)
 		}
-		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ESRCH) { // offline, or it has ended
+		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ESRCH) { // the CPU is offline, or the thread has ended
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func samplingEvent(perSecond int) *unix.PerfEventAttr {
 	}
 }
 
-// Drain hands over the samples that have come since the last time.
+// Drain passes on the samples since the last call.
 func (s *Sampler) Drain(to func(Sample)) error {
 	for _, r := range s.rings {
 		if err := r.drain(to, &s.lost); err != nil {
@@ -94,10 +94,10 @@ func (s *Sampler) Drain(to func(Sample)) error {
 	return nil
 }
 
-// Lost returns the number of samples for which there was no room.
+// Lost returns the number of samples that found no room.
 func (s *Sampler) Lost() int64 { return s.lost }
 
-// Close stops it.
+// Close stops the sampler.
 func (s *Sampler) Close() (err error) {
 	for _, r := range s.rings {
 		err = errors.Join(err, r.close())
@@ -110,11 +110,11 @@ type ring struct {
 	fd     int
 	shared []int // other events that write into it
 	memory []byte
-	spare  []byte // for an event that goes over the end
+	spare  []byte // for an event that wraps around the end
 }
 
-// ringPages is the room for events: a power of two. A CPU's samples of a second, of 1 KiB
-// each, have room at 500 per second.
+// ringPages is the room for events: a power of two. It holds a CPU's samples of one second, at
+// 500 per second and 1 KiB each.
 const ringPages = 128
 
 func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
@@ -133,7 +133,7 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	return &ring{fd: fd, memory: memory}, nil
 }
 
-// share has another event of the CPU write into the ring.
+// share makes another event of the CPU write into the ring.
 func (r *ring) share(event *unix.PerfEventAttr, thread, cpu int) error {
 	fd, err := unix.PerfEventOpen(event, thread, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
@@ -203,7 +203,7 @@ func parseSample(body []byte) (Sample, error) {
 		case unix.PERF_CONTEXT_USER:
 			into = &s.User
 		default:
-			const contexts = -4095 // PERF_CONTEXT_MAX: others are of guests
+			const contexts = -4095 // PERF_CONTEXT_MAX; others belong to guests
 			if int64(pc) < 0 && int64(pc) >= contexts {
 				into = nil
 			} else if into != nil {

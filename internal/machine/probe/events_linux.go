@@ -73,7 +73,7 @@ func (e *Events) read(into []uint64) error {
 // Counted returns the number of events that are counted.
 func (e *Events) Counted() int { return len(e.counters) }
 
-// Mark separates what is counted before from what is counted after.
+// Mark separates the counts before this call from the counts after it.
 func (e *Events) Mark() { e.readings.Mark() }
 
 // Stop returns the counts of the window.
@@ -89,7 +89,7 @@ func (e *Events) Stop(window Span) ([]record.Counter, error) {
 		counted := record.Counter{Name: counter.Event.Name, Count: value}
 		switch {
 		case running <= 0:
-			e.Missing = append(e.Missing, counter.Event.Name+": it never had a counter, as others had them all")
+			e.Missing = append(e.Missing, counter.Event.Name+": other events had all counters")
 			continue
 		case running < enabled:
 			counted.Count, counted.Share = value*enabled/running, running/enabled

@@ -14,8 +14,8 @@
 //
 // Glossary
 //
-//	counter  a figure that only grows: a difference of two readings means something
-//	gauge    a figure that stands for itself, such as the number of goroutines
+//	counter  a figure that only grows, so that the difference of two readings has a meaning
+//	gauge    a figure with a meaning of its own, such as the number of goroutines
 //	fault    a page that the process touched and the kernel had to provide;
 //	         minor if without reading it from a disk
 //	switch   a thread giving up its CPU: voluntary to wait, involuntary when
@@ -33,18 +33,18 @@ const (
 	Client
 )
 
-// A Watch observes more of a trial's two processes than their own counters show, at a cost: the
-// times of a watched trial do not count. It begins before the processes do.
+// A Watch observes more of a trial's two processes than their own counters show, and slows them
+// down: the times of a watched trial do not count. It begins before the processes do.
 type Watch interface {
 	// Process sets the process at an end, in place of an earlier one.
 	Process(end End, pid int) error
-	// Coverage returns how it works here, and what it misses.
+	// Coverage returns how the probe works here, and what it misses.
 	Coverage() Coverage
 	// Stop ends the watch, and returns its findings in the window.
 	Stop(Measured) (Findings, error)
 }
 
-// A PortWatch is a Watch that knows the ends' sockets by the server's port, too.
+// A PortWatch is a Watch that also recognises the ends' sockets by the server's port.
 type PortWatch interface {
 	Watch
 	// Listens sets the port of the server.
@@ -60,8 +60,8 @@ type Coverage struct {
 // Measured holds the measured window, and the notes of the processes in it.
 type Measured struct {
 	Span
-	// Calls holds the begin and the duration of each call, and Handled those of its handler.
-	// Only the probe of a call's life has them.
+	// Calls holds the begin and the duration of each call, and Handled the begin and the
+	// duration of each handler. Only the probe of a call's life has them.
 	Calls, Handled [][2]int64
 	Port           int // of the server
 }
@@ -72,10 +72,10 @@ type Span struct{ BeginNS, EndNS int64 }
 // Findings holds the results of a watch.
 type Findings struct {
 	Server, Client record.Seen
-	Life           *record.Life // nil: it was not looked for
+	Life           *record.Life // nil: not measured
 }
 
-// Of returns the part of one end.
+// Of returns the findings about one end.
 func (s *Findings) Of(end End) *record.Seen {
 	if end == Server {
 		return &s.Server

@@ -39,10 +39,10 @@ func TakeReadings(columns int, period time.Duration, read func(into []uint64) er
 	return r
 }
 
-// mostReadings limits the readings. Then every second one goes, and the period doubles.
+// mostReadings limits the readings. At the limit every second one is dropped; the period doubles.
 const mostReadings = 256
 
-// thin keeps the memory of what it drops. It returns the time to the next reading.
+// thin reuses the memory of the readings that it drops. It returns the time to the next reading.
 func (r *Readings) thin() time.Duration {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -56,7 +56,7 @@ func (r *Readings) thin() time.Duration {
 	return r.period
 }
 
-// Mark takes a reading now, which separates exactly the counts before and after it.
+// Mark takes a reading now, so that counts before and after it are separated exactly.
 func (r *Readings) Mark() {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -64,7 +64,7 @@ func (r *Readings) Mark() {
 		return
 	}
 	next := reading{atNS: clock.Now()}
-	if len(r.taken) < cap(r.taken) { // that of a reading that went
+	if len(r.taken) < cap(r.taken) { // the memory of a dropped reading
 		next.values = r.taken[:len(r.taken)+1][len(r.taken)].values
 	}
 	if next.values == nil {
@@ -81,8 +81,8 @@ func (r *Readings) Stop() {
 	r.Mark()
 }
 
-// Between returns by how much each counter grew, after Stop. At an edge it takes the
-// counters to have grown steadily between the readings around it.
+// Between returns the growth of each counter, after Stop. At an edge it assumes that the counters
+// grew steadily between the readings around it.
 func (r *Readings) Between(window Span) ([]float64, error) {
 	if r.failed != nil {
 		return nil, r.failed
@@ -113,7 +113,7 @@ func (r *Readings) at(instant int64) []float64 {
 	}
 	values := make([]float64, r.columns)
 	for i := range values {
-		// The difference is small and exact where the counters are large.
+		// The subtraction is exact also where the counters are large.
 		values[i] = float64(a.values[i]) + share*float64(b.values[i]-a.values[i])
 	}
 	return values
@@ -144,7 +144,7 @@ func tick(period time.Duration, call func() (next time.Duration)) ticker {
 	return t
 }
 
-// stop returns when no call runs any more.
+// stop returns when the last call has ended.
 func (t ticker) stop() {
 	close(t.stopping)
 	<-t.stopped
@@ -162,7 +162,7 @@ type Collector struct {
 	failed   error
 }
 
-// Collect starts a collector. It calls empty once at a time, and no more after it failed.
+// Collect starts a collector. Calls of empty do not overlap, and end at its first error.
 func Collect(period time.Duration, empty func(pids [2]int) error) *Collector {
 	c := &Collector{empty: empty}
 	c.ticks = tick(period, func() time.Duration {
@@ -204,5 +204,5 @@ func (c *Collector) Stop() ([2]*symbol.Process, error) {
 	return c.programs, c.failed
 }
 
-// ErrTooMuch means that a trial had more to see than is kept.
+// ErrTooMuch means that a trial had more events than are kept.
 var ErrTooMuch = errors.New("more than is kept: give the load a shorter duration or fewer requests")

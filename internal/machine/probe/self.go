@@ -25,8 +25,8 @@ type Source func() (Usage, error)
 // Self reads the calling process. It allocates nothing and may be called
 // concurrently.
 //
-// Processor time is exact for threads that are off their CPU, and up to one
-// timer tick (1 to 10 ms) old for those running on another.
+// Processor time is exact for threads that are off their CPU, and up to one timer tick (1 to
+// 10 ms) old for threads that run on another CPU.
 func Self() (Usage, error) {
 	usage, err := resourceUsage()
 	if err != nil {
@@ -45,8 +45,8 @@ var own = newSelfReader()
 type selfReader struct {
 	mu      sync.Mutex
 	samples []metrics.Sample
-	sampled []func(*Usage) *int64 // the figures of the samples from ofColumns on
-	reading Usage                 // a caller's own would escape to the heap
+	sampled []func(*Usage) *int64 // sampled figures from ofColumns on
+	reading Usage                 // in the caller it would escape to the heap
 	// bucketOf maps the runtime's buckets of waiting time to the buckets of Waits.
 	bucketOf []int
 	// status stays open: reading it again costs 9 µs, opening it 30 more.
@@ -59,7 +59,7 @@ type selfReader struct {
 	others int64
 }
 
-// The samples whose values are no column's; those of the columns with a metric follow.
+// The samples whose values fill no column. The samples of the columns with a metric follow.
 const (
 	gcPercent = iota
 	runWait
@@ -143,12 +143,12 @@ func (r *selfReader) readRuntime() {
 	}
 }
 
-// recountEvery is the number of readings that share one count of the descriptors that are no
+// recountEvery is the number of readings that share one count of the descriptors that are not
 // sockets: looking at each costs 0.4 µs, and their number hardly changes.
 const recountEvery = 64
 
-// readSockets counts all descriptors, whose number the kernel gives as the size of /proc/self/fd
-// (proc_pid_fd(5), since Linux 6.2), without those that are no sockets.
+// readSockets counts all descriptors without those that are not sockets. The kernel gives the
+// number of all as the size of /proc/self/fd (proc_pid_fd(5), since Linux 6.2).
 func (r *selfReader) readSockets(usage *Usage) error {
 	if r.descriptors == nil {
 		folder, err := os.Open("/proc/self/fd")
@@ -169,8 +169,8 @@ func (r *selfReader) readSockets(usage *Usage) error {
 	return nil
 }
 
-// Writes returns how many system calls of the write family this process has made; 0 if the kernel
-// does not say (Documentation/filesystems/proc.rst, syscw).
+// Writes returns the number of this process's system calls of the write family; 0 if the kernel
+// does not count them (Documentation/filesystems/proc.rst, syscw).
 func Writes() int64 {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -180,9 +180,8 @@ func Writes() int64 {
 	return writes
 }
 
-// WithStops adds for how long the control groups or the machine were stopped: by a used-up CPU
-// quota, or by suspension. It costs 1 µs per reading, and 2 µs for each group that can have a
-// quota.
+// WithStops adds the time for which control groups (a used-up CPU quota) or a suspension stopped
+// the process. It costs 1 µs per reading, and 2 µs more per group that can have a quota.
 func WithStops(source Source) Source {
 	throttle := host.OpenThrottle(os.Getpid())
 	return func() (Usage, error) {
@@ -201,7 +200,7 @@ func WithStops(source Source) Source {
 }
 
 // OfProcess reads another process of this machine, in any language. The sum of UserNS and SystemNS
-// is exact, each of them to 10 ms; switches are of threads that still run. It costs 0.1 ms, and 20
+// is exact, each of them to 10 ms; switches count running threads only. It costs 0.1 ms, and 20
 // µs more per thread: sample such a process ten times per second rather than a hundred.
 func OfProcess(pid int) (Usage, error) {
 	usage, err := readProcess(os.DirFS("/proc"), pid)
@@ -241,7 +240,7 @@ func readProcess(proc fs.FS, pid int) (Usage, error) {
 	for _, thread := range threads {
 		status, err := fs.ReadFile(proc, folder+"/task/"+thread.Name()+"/status")
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it ended since it was listed
+			continue // it has ended since it was listed
 		}
 		if err != nil {
 			return Usage{}, err
@@ -282,7 +281,7 @@ func parseStat(stat string) (Usage, error) {
 	return usage, nil
 }
 
-// readMemory reads memory and threads. A process that was not reaped yet has no memory.
+// readMemory reads memory and threads. A process that has ended but was not reaped has no memory.
 func (u *Usage) readMemory(status []byte) {
 	const kibibyte = 1024
 	resident, _ := Figure(status, "\nVmRSS")
@@ -292,7 +291,7 @@ func (u *Usage) readMemory(status []byte) {
 	u.Threads, _ = Figure(status, "\nThreads")
 }
 
-// Figure finds the number behind a label of procfs, which begins with a line feed.
+// Figure returns the number after a label of procfs. The label begins with a line feed.
 func Figure(status []byte, label string) (figure int64, found bool) {
 	at := bytes.Index(status, []byte(label))
 	if at < 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // A sentinel is a thread on a CPU that sleeps for a moment and measures how late it wakes up. It
-// has the workers' priority, so delays meet both alike. The CPU was not ours for the time of the
+// has the workers' priority, so delays meet both alike. The CPU was taken for the time of the
 // delay, less the time that our own processes ran meanwhile.
 //
 // It sleeps for a random time: the share of its wakings that met a gap equals the share of
@@ -32,7 +32,7 @@ const (
 // A SentinelCPU is a CPU to watch.
 type SentinelCPU struct {
 	CPU int `json:"cpu"`
-	// PIDs are the processes whose work on it is our own, CPUs how many CPUs they have.
+	// PIDs are the processes whose work on the CPU is ours; CPUs is the number of CPUs they have.
 	PIDs []int `json:"pids"`
 	CPUs int   `json:"cpus"`
 }
@@ -54,7 +54,7 @@ type Watched struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Shift moves all instants by so much, as to the clock of another machine.
+// Shift adds this many nanoseconds to all instants, as for the clock of another machine.
 func (w *Watched) Shift(by int64) {
 	w.FromNS += by
 	w.ToNS += by
@@ -63,8 +63,8 @@ func (w *Watched) Shift(by int64) {
 	}
 }
 
-// RunSentinels watches the CPUs until stop is closed, for one waking at least. The process
-// should have nothing else to do: a thread that sleeps here keeps one of Go's processors.
+// RunSentinels watches the CPUs until stop is closed, for at least one waking. The process should
+// do nothing else: a thread that sleeps here occupies one of Go's processors.
 func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []Watched {
 	runtime.GOMAXPROCS(len(cpus) + 1)
 	watched := make([]Watched, len(cpus))
@@ -90,7 +90,7 @@ func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []Watched {
 type sentinel struct {
 	of      SentinelCPU
 	watched Watched
-	// leastLate is the least lateness seen, the timer's own.
+	// leastLate is the smallest lateness so far: the timer's own.
 	leastLate time.Duration
 	floor     time.Duration
 }
@@ -125,7 +125,7 @@ func (s *sentinel) run(stopped *atomic.Bool) error {
 	return nil
 }
 
-// ownTime returns the processor time of our processes there. One that has ended ends the watch.
+// ownTime returns the processor time of our processes. If one of them has ended, it fails.
 func (s *sentinel) ownTime() (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range s.of.PIDs {
@@ -158,9 +158,9 @@ func (s *sentinel) observe(w waking) {
 	}
 }
 
-// ownWithin limits the time that our processes ran here after the sentinel was due. Their time
-// during its sleep is included, so a gap is a lower bound. If they have several CPUs, no more is
-// subtracted than the scheduler lets a few threads run before one that waits.
+// ownWithin limits the time that our processes ran here after the sentinel was due. The time
+// includes their time during its sleep, so a gap is a lower bound. If they have several CPUs, it
+// subtracts at most the time that the scheduler gives a few threads before a waiting one.
 func (s *sentinel) ownWithin(own time.Duration) time.Duration {
 	const turns = 10 * time.Millisecond // three of its slices, of 3 ms at most
 	if s.of.CPUs > 1 {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Series is the readings of one process, in order of time. As JSON it is a list of differences for
-// each figure that is not always zero: 150 KB for a full series of a busy process.
+// A Series holds the readings of one process, in order of time. Its JSON is a list of differences
+// for each figure that is not always zero: 150 KB for a full series of a busy process.
 type Series struct {
 	samples []Usage
 	// problem says why sampling ended early.
 	problem string
 }
 
-// Between returns what happened between two instants: counters by interpolation at the edges,
-// gauges as in the last reading, and the maximum of each gauge. It fails where readings lack.
+// Between returns the differences between two instants: counters by interpolation at the edges,
+// gauges from the last reading, and the maximum of each gauge. It fails if readings are missing.
 func (s Series) Between(startNS, endNS int64) (Window, error) {
 	if endNS < startNS {
 		return Window{}, fmt.Errorf("usage of the window: it ends %d ns before it starts", startNS-endNS)
@@ -83,7 +83,7 @@ func (s Series) most(startNS, endNS int64) Held {
 }
 
 // stopped returns the longest time between two readings that touch the window, less the usual time
-// and the CPU time that the process used in it: a busy process may be late, too.
+// and less the CPU time that the process used in it: a busy process may also be late.
 func (s Series) stopped(startNS, endNS int64) int64 {
 	if len(s.samples) < 3 {
 		return 0 // no usual time
@@ -135,7 +135,7 @@ type wireSeries struct {
 	Problem string             `json:"problem,omitempty"`
 }
 
-// MarshalJSON writes, of each figure, the first value and the differences.
+// MarshalJSON writes, for each figure, the first value and the differences.
 func (s Series) MarshalJSON() ([]byte, error) {
 	instant := func(u *Usage) *int64 { return &u.AtNS }
 	wire := wireSeries{AtNS: s.differences(instant), Figures: map[string][]int64{}, Problem: s.problem}
@@ -197,7 +197,7 @@ func (s *Series) accumulate(differences []int64, of func(*Usage) *int64) {
 	}
 }
 
-// Shift moves all readings by so much, as to the clock of another machine.
+// Shift adds this many nanoseconds to all instants, as for the clock of another machine.
 func (s *Series) Shift(by int64) {
 	for i := range s.samples {
 		s.samples[i].AtNS += by

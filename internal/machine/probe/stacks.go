@@ -24,15 +24,15 @@ type Stacks struct {
 	frames map[record.Frame]int
 	stacks map[string]int
 	own    *symbol.Process
-	kernel *symbol.Kernel // nil: its functions have no names
+	kernel *symbol.Kernel // nil: the kernel's functions have no names
 }
 
 func newStacks() *Stacks {
 	return &Stacks{Record: record.Stacks{Unit: "ns"}, frames: map[record.Frame]int{}, stacks: map[string]int{}}
 }
 
-// Gather returns the stacks of the ends whose programs were found, as add adds them, with how they
-// were seen. Where symbol.OfKernel is unsupported, the kernel's functions have no names.
+// Gather returns the stacks that add adds for the ends whose programs were found, and how they
+// were found. If symbol.OfKernel is unsupported, the kernel's functions have no names.
 func Gather(programs [2]*symbol.Process, how Coverage, lost int64, add func(end int, to *Stacks) error) (findings Findings, err error) {
 	for end, program := range programs {
 		if program == nil {
@@ -114,11 +114,11 @@ func (s *Stacks) done() *record.Stacks {
 // ProfilesPerSecond is the rate of Go's own profile; pprof.StartCPUProfile knows no other.
 const ProfilesPerSecond = 100
 
-// CPUProfile samples the calling process's stacks on a CPU as the Go runtime can, which
-// sees nothing of the kernel, but works where the kernel refuses to tell.
+// A CPUProfile samples the calling process's stacks on a CPU with the Go runtime. It misses the
+// kernel's part, but works where the kernel refuses perf events.
 type CPUProfile struct{ text bytes.Buffer }
 
-// StartCPUProfile starts it. There can be one at a time.
+// StartCPUProfile starts a profile. Only one can run at a time.
 func StartCPUProfile() (*CPUProfile, error) {
 	p := &CPUProfile{}
 	if err := pprof.StartCPUProfile(&p.text); err != nil {
@@ -133,7 +133,7 @@ func (p *CPUProfile) Stop() (*record.Stacks, error) {
 	return parseProfile(p.text.Bytes())
 }
 
-// parseProfile reads a profile of CPU time: a sample has its number and its nanoseconds.
+// parseProfile reads a profile of CPU time, whose samples have a number and nanoseconds.
 func parseProfile(text []byte) (*record.Stacks, error) {
 	parsed, err := profile.ParseData(text)
 	if err != nil {
@@ -161,8 +161,8 @@ func parseProfile(text []byte) (*record.Stacks, error) {
 // few kilobytes gives one or two samples, so a thousand calls are enough.
 const samplingBytes = 4 << 10
 
-// SampleAllocations turns sampling on or off, once, when the process starts. It slows the process
-// down, so that its times mean nothing.
+// SampleAllocations turns sampling on or off, once, when the process starts. Sampling slows the
+// process down, so that its times mean nothing.
 func SampleAllocations(on bool) {
 	runtime.MemProfileRate = 0
 	if on {
@@ -225,10 +225,10 @@ const leastShare = 1e-3
 
 // allocations returns all samples so far.
 func allocations() map[site]sampled {
-	runtime.GC() // the profile is as of the last collection
+	runtime.GC() // the profile shows the state of the last collection
 	var records []runtime.MemProfileRecord
 	for n, ok := runtime.MemProfile(nil, true); !ok; {
-		records = make([]runtime.MemProfileRecord, n+n/8+16) // some more may come meanwhile
+		records = make([]runtime.MemProfileRecord, n+n/8+16) // more records may come meanwhile
 		n, ok = runtime.MemProfile(records, true)
 		if ok {
 			records = records[:n]
@@ -236,7 +236,7 @@ func allocations() map[site]sampled {
 	}
 	all := make(map[site]sampled, len(records))
 	for i := range records {
-		if r := &records[i]; r.AllocObjects > 0 { // a record is of one size
+		if r := &records[i]; r.AllocObjects > 0 { // a record holds objects of one size
 			all[site{r.Stack0, r.AllocBytes / r.AllocObjects}] = sampled{r.AllocBytes, r.AllocObjects}
 		}
 	}
@@ -255,7 +255,7 @@ func unsample(s sampled) (bytes, objects int64) {
 }
 
 // functionsOf returns the names of a stack's functions, the outermost first, without the runtime's
-// at the inner end, which show how memory is allocated; if there are no others, "runtime".
+// allocating functions at the inner end; if no others are left, it returns "runtime".
 func functionsOf(stack callers) []string {
 	depth := slices.Index(stack[:], 0)
 	if depth < 0 {

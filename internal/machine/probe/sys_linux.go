@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// resourceUsage reads all but the memory: see selfReader.readMemory.
+// resourceUsage reads all figures except the memory: see selfReader.readMemory.
 func resourceUsage() (Usage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -39,15 +39,15 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(now.Nano()), nil
 }
 
-// HugePagesDenied reports whether this process may use no transparent huge pages because
-// of what started it: prctl(2), PR_SET_THP_DISABLE.
+// HugePagesDenied reports whether this process may use no transparent huge pages, because the
+// program that started it set PR_SET_THP_DISABLE (prctl(2)).
 func HugePagesDenied() bool {
 	denied, err := unix.PrctlRetInt(unix.PR_GET_THP_DISABLE, 0, 0, 0, 0)
 	return err == nil && denied != 0
 }
 
 // suspended returns how long the machine has slept since it started, to a millisecond:
-// CLOCK_BOOTTIME goes on meanwhile and CLOCK_MONOTONIC does not, clock_gettime(2).
+// CLOCK_BOOTTIME goes on while the machine sleeps, CLOCK_MONOTONIC stops (clock_gettime(2)).
 func suspended() (int64, error) {
 	const tries, quick = 4, 10 * time.Microsecond
 	var slept time.Duration
@@ -70,8 +70,8 @@ func suspended() (int64, error) {
 	return int64(max(0, slept).Round(time.Millisecond)), nil
 }
 
-// becomeSentinel pins the calling thread, which is not used afterwards, and asks for
-// timers that are not put off to save wakings (PR_SET_TIMERSLACK).
+// becomeSentinel pins the calling thread, which is not used afterwards. It asks for timers that
+// the kernel does not delay to save wakings (PR_SET_TIMERSLACK).
 func becomeSentinel(cpu int) error {
 	if err := host.PinThread([]int{cpu}); err != nil {
 		return err
@@ -79,8 +79,8 @@ func becomeSentinel(cpu int) error {
 	return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 }
 
-// sleepUntil sleeps in the kernel without telling Go's scheduler, which would not let the thread
-// go on at once. A signal, as Go sends them, does not end the sleep.
+// sleepUntil sleeps in the kernel without Go's scheduler, which would delay the thread after the
+// sleep. A signal, such as Go's own, does not end the sleep.
 func sleepUntil(instantNS int64) {
 	until := unix.NsecToTimespec(instantNS)
 	for {
@@ -102,9 +102,9 @@ func descriptorCount(folder int) (int64, error) {
 	return stat.Size, nil
 }
 
-// otherDescriptors counts those of a number of open descriptors that are no sockets. The kernel
-// gives out the lowest free number, so they lie close together; the search is bounded all the
-// same.
+// otherDescriptors counts the open descriptors that are not sockets. open is the number of all.
+// The kernel gives out the lowest free number, so they lie close together; the search is still
+// bounded.
 func otherDescriptors(open int64) int64 {
 	var stat unix.Stat_t
 	var found, others int64

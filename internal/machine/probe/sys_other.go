@@ -24,7 +24,7 @@ func becomeSentinel(int) error { return host.NeedsLinux("watch a CPU") }
 
 func sleepUntil(int64) {}
 
-// descriptorCount returns 0: the number is not known here.
+// descriptorCount returns 0: the number is unknown here.
 func descriptorCount(int) (int64, error) { return 0, nil }
 
 func otherDescriptors(int64) int64 { return 0 }

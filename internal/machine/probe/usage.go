@@ -31,7 +31,7 @@ type Usage struct {
 	InvoluntarySwitches int64 `json:"involuntary_switches"`
 	MinorFaults         int64 `json:"minor_faults"`
 	MajorFaults         int64 `json:"major_faults"`
-	// ThrottledNS and ThrottledPeriods are for how long and how often the process's
+	// ThrottledNS and ThrottledPeriods count for how long and how often the process's
 	// control groups were stopped because their quota was used up, on each CPU.
 	ThrottledNS      int64 `json:"throttled_ns,omitempty"`
 	ThrottledPeriods int64 `json:"throttled_periods,omitempty"`
@@ -61,7 +61,7 @@ type Held struct {
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
 }
 
-// GoUsage holds the Go runtime's own figures, which other processes lack.
+// GoUsage holds the Go runtime's own figures, which exist only for the process itself.
 type GoUsage struct {
 	// HeapLiveBytes, a gauge, is the memory that the last collection found in use.
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
@@ -94,8 +94,8 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
-// Plus returns what two processes used together, as if they were one: all figures are sums,
-// except those of a machine and those of each process by itself.
+// Plus returns the usage of two processes, as if they were one: figures are sums, except figures
+// of the machine and figures that each process has by itself.
 func (u Usage) Plus(other Usage) Usage {
 	sum := u
 	for _, column := range columns {
@@ -109,7 +109,7 @@ func (u Usage) Plus(other Usage) Usage {
 	return sum
 }
 
-// Plus returns what two processes used together, like that of their Usage.
+// Plus returns the usage of two processes, in the way of Usage.Plus.
 func (w Window) Plus(other Window) Window {
 	return Window{Usage: w.Usage.Plus(other.Usage), Most: w.Most.Plus(other.Most), StoppedNS: max(w.StoppedNS, other.StoppedNS)}
 }
@@ -167,9 +167,9 @@ var columns = append([]column{
 	{name: "gc_percent", gauge: true, of: func(u *Usage) *int64 { return &u.Go.GCPercent }},
 }, waitColumns()...)
 
-// Waits is a histogram of waiting times: bucket 0 holds those under 256 ns,
-// then two buckets an octave, the last for 4.3 s and more. A quantile of it is
-// right to a quarter of its value.
+// Waits is a histogram of waiting times: bucket 0 holds those under 256 ns, then two buckets per
+// octave follow, the last for 4.3 s and more. A quantile of it is right to a quarter of its
+// value.
 type Waits [waitBuckets]int64
 
 const waitBuckets = 50
@@ -203,8 +203,8 @@ func (w Waits) Total() int64 {
 	return total
 }
 
-// Quantile returns the wait that a share q, 0 to 1, of all waits is below, assuming
-// that they spread evenly within a bucket; false if there are none.
+// Quantile returns the wait that a share q, 0 to 1, of all waits is below, assuming an even spread
+// within a bucket; false if there are no waits.
 func (w Waits) Quantile(q float64) (time.Duration, bool) {
 	total := w.Total()
 	if total <= 0 {

@@ -1,11 +1,10 @@
-// Package rebuild builds wirelab's own program with another Go runtime: one whose allocator
-// takes objects up to another size for small ones. The toolchain stays as it is: of the
-// runtime one file differs, the table of size classes, which the go command takes from an
-// overlay.
+// Package rebuild builds wirelab's own program with another Go runtime, whose allocator treats
+// objects up to another size as small. The toolchain stays the same: only one file of the
+// runtime differs, the table of size classes, which the go command takes from an overlay.
 //
-// The table is made here by the rules of the toolchain's own generator. That they are its
-// rules is tried first: for the usual limit they must give the toolchain's own table. A
-// toolchain for which they do not is refused.
+// The table follows the rules of the toolchain's own generator. This is checked first: for the
+// usual limit, the rules must produce the toolchain's own table. Otherwise the toolchain is
+// refused.
 package rebuild
 
 import (
@@ -30,7 +29,7 @@ import (
 const program = "wirelab.dev/cmd/wirelab"
 
 // Build builds wirelab's program with a runtime that has the limit, in bytes, and prints its
-// progress. It takes a Go toolchain of this program's version, and must be called in a clone.
+// progress. It needs a Go toolchain of this program's version, and a clone as working directory.
 func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ error) {
 	golang, err := exec.LookPath("go")
 	if err != nil {
@@ -42,7 +41,7 @@ func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ e
 	}
 	root, version, _ := strings.Cut(toolchain, "\n")
 	if version != runtime.Version() {
-		return "", fmt.Errorf("the go command is %s, and this wirelab was built by %s: the runtimes would differ in more than the limit; build wirelab with the one, or install the other", version, runtime.Version())
+		return "", fmt.Errorf("the go command is %s, and this wirelab was built by %s: the runtimes would differ in more than the limit; build wirelab with the former, or install the latter", version, runtime.Version())
 	}
 	stock := filepath.Join(root, "src", "internal", "runtime", "gc", "sizeclasses.go")
 	theirs, err := os.ReadFile(stock)
@@ -50,7 +49,7 @@ func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ e
 		return "", fmt.Errorf("the runtime of %s has another table of size classes than wirelab can make (known are go1.26's)", version)
 	}
 	if folder, err := ask(ctx, golang, "list", "-f", "{{.Dir}}", program); err != nil || folder == "" {
-		return "", errors.Join(fmt.Errorf("%s is not to be found from here: run wirelab in a clone of its repository", program), err)
+		return "", errors.Join(fmt.Errorf("%s cannot be found from here: run wirelab in a clone of its repository", program), err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -68,12 +67,12 @@ func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ e
 		return "", err
 	}
 	if text, err := ask(ctx, path, "small-object"); err != nil || text != fmt.Sprint(limit) {
-		return "", errors.Join(fmt.Errorf("what was built has a limit of %s bytes, not %d", text, limit), err)
+		return "", errors.Join(fmt.Errorf("the new program has a limit of %s bytes, want %d", text, limit), err)
 	}
 	return path, nil
 }
 
-// writeOverlay writes the table, and the file that tells the go command to take it.
+// writeOverlay writes the table, and the overlay file for the go command.
 func writeOverlay(folder, stock string, limit int) (string, error) {
 	text, err := table(limit)
 	if err != nil {
@@ -90,7 +89,7 @@ func writeOverlay(folder, stock string, limit int) (string, error) {
 	return overlay, errors.Join(os.WriteFile(changed, text, 0o644), os.WriteFile(overlay, replace, 0o644))
 }
 
-// usualFlags returns the flags with which this program was built, as far as it knows.
+// usualFlags returns the flags that this program was built with, as far as they are known.
 func usualFlags() []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -119,8 +118,8 @@ func ask(ctx context.Context, name string, arguments ...string) (string, error) 
 	return strings.TrimSpace(string(text)), nil
 }
 
-// SmallObject returns the limit of the runtime that this program has, found by allocating: a
-// small object gets the room of its class, a large one whole pages.
+// SmallObject returns the limit of this program's runtime. It finds it by allocating: a small
+// object gets the room of its class, a large one whole pages.
 func SmallObject() int {
 	// Room for 36,864 bytes is 4.5 pages, and for 18,432 2.25: only a class has it.
 	switch {
@@ -134,7 +133,7 @@ func SmallObject() int {
 
 // Constants of the runtime's table, runtime/_mkmalloc/constants.go.
 const (
-	usualLimit = 32 << 10 // of small objects
+	usualLimit = 32 << 10 // for small objects
 	leastAlign = 8
 	smallStep  = 8
 	smallMost  = 1024
@@ -147,8 +146,8 @@ const (
 // A class is a size of small objects, and the pages that are cut into such objects.
 type class struct{ size, pages int }
 
-// classesUpTo returns the size classes for a limit, the empty one first: sizes far enough apart,
-// with at most an eighth of a page lost.
+// classesUpTo returns the size classes for a limit, the empty one first: their sizes lie far
+// enough apart, and at most an eighth of a page is lost.
 func classesUpTo(limit int) []class {
 	classes := []class{{}}
 	align := leastAlign
@@ -169,12 +168,12 @@ func classesUpTo(limit int) []class {
 		}
 		last := &classes[len(classes)-1]
 		if last.size > 0 && span/pageBytes == last.pages && span/size == span/last.size {
-			last.size = size // as many of them fit
+			last.size = size // as many objects of this size fit
 			continue
 		}
 		classes = append(classes, class{size, span / pageBytes})
 	}
-	for i := range classes[1:] { // as large as still fits as often
+	for i := range classes[1:] { // the largest size that still fits as often
 		c := &classes[i+1]
 		span := c.pages * pageBytes
 		c.size = max(c.size, span/(span/c.size)&^(largeStep-1))
@@ -184,7 +183,7 @@ func classesUpTo(limit int) []class {
 
 func isPowerOfTwo(n int) bool { return n > 0 && n&(n-1) == 0 }
 
-// divides reports whether the runtime's multiplication finds every object's number.
+// divides reports whether the runtime's multiplication finds every object's number in a page run.
 func (c class) divides() bool {
 	magic := ^uint32(0)/uint32(c.size) + 1
 	for place := range c.pages*pageBytes + 1 {
@@ -240,7 +239,7 @@ func table(limit int) ([]byte, error) {
 	return format.Source(code.Bytes())
 }
 
-// isUsual reports whether a toolchain's table is ours for the usual limit, but for comments.
+// isUsual reports whether a toolchain's table equals ours for the usual limit, without comments.
 func isUsual(theirs []byte) bool {
 	ours, err := table(usualLimit)
 	if err != nil {

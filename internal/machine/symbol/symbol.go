@@ -1,9 +1,9 @@
-// Package symbol names the functions that program counters of other processes and of the
-// kernel lie in.
+// Package symbol names the functions that contain program counters of other processes and of the
+// kernel.
 //
-// For processes that run this very program the Go runtime is asked, which also knows inlined
-// functions. For other programs the symbols of their files are used: Go's own table, or ELF's.
-// A counter without a known function is named after its file.
+// For processes of this very program it asks the Go runtime, which also knows inlined functions.
+// For other programs it uses the symbols of their files: Go's own table, or ELF's. A counter
+// without a known function is named after its file.
 package symbol
 
 import (
@@ -32,11 +32,11 @@ import (
 // Process names the program counters of a process, which may have ended meanwhile.
 type Process struct {
 	mappings []mapping
-	objects  map[string]object // of files that were asked for
+	objects  map[string]object // by file; filled on demand
 	named    map[uint64][]record.Frame
 }
 
-// A mapping is a part of a file that a process may run.
+// A mapping is an executable part of a file in a process.
 type mapping struct {
 	start, end, offset uint64
 	path               string
@@ -69,7 +69,7 @@ func Of(pid int) (*Process, error) {
 	return p, nil
 }
 
-// parseMappings reads /proc/PID/maps, proc_pid_maps(5), for what may be run.
+// parseMappings reads the executable mappings in /proc/PID/maps, proc_pid_maps(5).
 func parseMappings(text []byte) (all []mapping, _ error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
@@ -90,8 +90,8 @@ func parseMappings(text []byte) (all []mapping, _ error) {
 	return all, lines.Err()
 }
 
-// Frames names the functions at a program counter, the innermost first: one, and those
-// that it was inlined into. A counter that is not the innermost of a stack is behind a
+// Frames names the functions at a program counter, the innermost first: one, and the functions
+// that it was inlined into. Except for a stack's innermost counter, a counter points after a
 // call, which may be the last instruction of its function.
 func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 	if !innermost {
@@ -108,7 +108,7 @@ func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 func (p *Process) find(pc uint64) []record.Frame {
 	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
 	if at == len(p.mappings) || pc < p.mappings[at].start {
-		return nil // a frame pointer that was none
+		return nil // not a real frame pointer
 	}
 	m := &p.mappings[at]
 	in := ""
@@ -135,10 +135,10 @@ func (p *Process) object(m *mapping) object {
 	return found
 }
 
-// An object returns the functions at a place of a file.
+// An object returns the functions at an offset in a file.
 type object func(offset uint64) []string
 
-// ownProgram asks the Go runtime of the program that runs here.
+// ownProgram asks the Go runtime of this program.
 func ownProgram() object {
 	text, _ := os.ReadFile("/proc/self/maps")
 	mappings, _ := parseMappings(text)
@@ -147,8 +147,8 @@ func ownProgram() object {
 			if offset < m.offset || offset-m.offset >= m.end-m.start {
 				continue
 			}
-			// CallersFrames takes its counters for return addresses. For the last one it does not
-			// name the function that it was inlined into, so a counter of no function follows.
+			// CallersFrames takes its counters for return addresses. For the last counter it does not
+			// name the function that it was inlined into, so a counter without a function follows.
 			const nowhere = 1
 			frames := runtime.CallersFrames([]uintptr{uintptr(offset - m.offset + m.start + 1), nowhere})
 			for more := true; more; {
@@ -163,7 +163,7 @@ func ownProgram() object {
 	}
 }
 
-// open reads a file's symbols. Without any it returns an object that knows none.
+// open reads a file's symbols. If there are none, it returns an object without names.
 func open(path string) object {
 	unknown := func(uint64) []string { return nil }
 	info, err := os.Stat(path)
@@ -199,7 +199,7 @@ func open(path string) object {
 	}
 }
 
-// goNames looks functions up in the table of a Go program; nil if it is none.
+// goNames looks functions up in the table of a Go program; nil if the file has none.
 func goNames(file *elf.File) func(uint64) string {
 	table := file.Section(".gopclntab")
 	text := file.Section(".text")
@@ -254,7 +254,7 @@ type kernelFunction struct {
 	name  string
 }
 
-// OfKernel reads them once.
+// OfKernel reads the functions once.
 var OfKernel = sync.OnceValues(func() (*Kernel, error) {
 	file, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -292,7 +292,7 @@ func parseKernel(lines *bufio.Scanner) (*Kernel, error) {
 	return k, nil
 }
 
-// Name returns the function that a program counter lies in.
+// Name returns the function that contains a program counter.
 func (k *Kernel) Name(pc uint64) string {
 	if k == nil {
 		return "" // hidden

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/machine/probe/syscalls"
 )
 
-// starts are the probes. Each takes the best way that the machine allows.
+// starts maps probes to their start functions. Each takes the best way that the machine allows.
 var starts = map[string]func() (probe.Watch, error){
 	record.ProbeCounters: counters.Start,
 	record.ProbeSyscalls: syscalls.Start,

@@ -11,7 +11,7 @@ import (
 
 // start starts a probe that needs no kernel support.
 func start(name string) (probe.Watch, error) {
-	err := host.NeedsLinux("look on from outside")
+	err := host.NeedsLinux("observe from outside")
 	if name == record.ProbeLife {
 		return life.StartCoarse(err), nil
 	}

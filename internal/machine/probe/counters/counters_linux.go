@@ -1,6 +1,6 @@
 // Package counters counts events of a server and its client while they run: events of the
 // processor, if the machine has counters, and kernel events that no other probe counts.
-// Switches, faults and CPU time are not among them: every trial has those without a probe.
+// Switches, faults and CPU time are left out: every trial has them without a probe.
 //
 // An event that cannot be counted is left out, with the reason: a zero is a count.
 package counters
@@ -32,13 +32,13 @@ type Watch struct {
 	ends     [2]end
 }
 
-// An end is the process of an end.
+// An end counts the events of one end's process.
 type end struct {
 	events     *probe.Events
-	migrations *migrations // nil: they are among the events, or cannot be had
+	migrations *migrations // nil: counted as an event, or not available
 }
 
-// Start fails with host.ErrUnsupported where nothing can be counted.
+// Start fails with host.ErrUnsupported if no event can be counted.
 func Start() (probe.Watch, error) {
 	own, err := watchEnd(os.Getpid())
 	if err != nil {
@@ -57,8 +57,8 @@ func Start() (probe.Watch, error) {
 // watchEnd counts the events of a process that can be counted.
 func watchEnd(pid int) (e end, err error) {
 	wanted := slices.Clone(events)
-	// The scheduler counts migrations anyway. And the clock of events only says how fast the
-	// processor's are: every trial has the CPU time.
+	// The scheduler counts migrations anyway. A clock event would only show whether the processor's
+	// events work: every trial has the CPU time.
 	if e.migrations = countMigrations(pid); e.migrations == nil {
 		wanted = append(wanted, perfevent.Migrations)
 	}
@@ -135,11 +135,11 @@ func (e *end) discard() (err error) {
 	return err
 }
 
-// migrations holds the migrations that the scheduler itself counts, which everyone may read in
-// a kernel with CONFIG_SCHED_DEBUG.
+// migrations reads the scheduler's own count of migrations, which everyone may read in a kernel
+// with CONFIG_SCHED_DEBUG.
 type migrations struct {
 	pid      int
-	threads  map[string]uint64 // by file: threads may end, and their counts with them
+	threads  map[string]uint64 // by thread's file: a thread that ends takes its count with it
 	readings *probe.Readings
 }
 
@@ -147,10 +147,10 @@ type migrations struct {
 // kernel/sched/debug.c.
 const schedMigrations = "\nse.nr_migrations"
 
-// migrationsPeriod is long, since the kernel writes a page of text a thread.
+// migrationsPeriod is long, since the kernel writes a page of text per thread.
 const migrationsPeriod = 200 * time.Millisecond
 
-// countMigrations returns nil if the kernel does not count.
+// countMigrations returns nil if the kernel does not count migrations.
 func countMigrations(pid int) *migrations {
 	m := &migrations{pid: pid, threads: map[string]uint64{}}
 	var values [1]uint64
@@ -169,7 +169,7 @@ func (m *migrations) read(into []uint64) error {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it ended meanwhile
+			continue // it has ended meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("count migrations: %w", err)

@@ -1,9 +1,9 @@
-// Package cpusamples takes the call stacks of a server and its client that are on a CPU,
-// in user space and in the kernel in one stack, at a steady rate. It has two ways:
+// Package cpusamples takes the call stacks of a server and its client while they are on a CPU, in
+// user space and in the kernel in one stack, at a steady rate. It has two ways:
 //
-//  1. of the CPUs, whatever runs on them, with the kernel's functions: as root, or with
+//  1. sample the CPUs, whatever runs on them, with the kernel's functions: as root, or with
 //     CAP_PERFMON;
-//  2. of the processes' threads, in user space only, which an ordinary user may do.
+//  2. sample the processes' threads, in user space only, which an ordinary user may do.
 package cpusamples
 
 import (
@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// perSecond of each CPU. It is no multiple of a timer's 100, 250 or 1000 Hz, whose work
-	// would be in each sample or in none.
+	// perSecond is the rate per CPU. It is no multiple of a timer's 100, 250 or 1000 Hz:
+	// the timer's work would be in each sample or in none.
 	perSecond = 997
 	// threadsPerSecond is the rate of sampling threads: see perfevent.Sampler.
 	threadsPerSecond = 99
-	// drainEach is short enough for a CPU's samples to have room until then.
+	// drainEach is short enough that a CPU's samples have room until then.
 	drainEach = 100 * time.Millisecond
 	// mostSamples limits the samples that are kept per end: minutes of a CPU. At the limit every
 	// second sample is dropped, and then only every second one is taken.
@@ -35,9 +35,9 @@ const (
 
 // Watch samples both ends.
 type Watch struct {
-	of      *perfevent.Sampler // of all CPUs; nil: threads has the samplers
+	of      *perfevent.Sampler // all CPUs; nil: threads has the samplers
 	threads [2]*perfevent.Sampler
-	why     error // there is none of all CPUs
+	why     error // why CPUs cannot be sampled
 	kept    [2]samples
 	*probe.Collector
 }
@@ -64,7 +64,7 @@ func (s *samples) add(one perfevent.Sample) {
 	}
 }
 
-// Start samples all CPUs, or where that is refused the threads of the processes.
+// Start samples all CPUs, or, if that is refused, the threads of the processes.
 func Start() (probe.Watch, error) {
 	w := &Watch{}
 	var err error
@@ -110,11 +110,11 @@ func (w *Watch) samplers() []*perfevent.Sampler {
 func (w *Watch) Coverage() probe.Coverage {
 	if w.of == nil {
 		return probe.Coverage{
-			Method:  fmt.Sprintf("perf events on the threads, in user space, %d a second", threadsPerSecond),
+			Method:  fmt.Sprintf("perf events on the threads, in user space, %d times per second", threadsPerSecond),
 			Missing: []string{fmt.Sprintf("the kernel's part: %v", w.why)},
 		}
 	}
-	a := probe.Coverage{Method: fmt.Sprintf("perf events on the CPUs, %d a second", perSecond)}
+	a := probe.Coverage{Method: fmt.Sprintf("perf events on the CPUs, %d times per second", perSecond)}
 	if _, err := symbol.OfKernel(); err != nil {
 		a.Missing = []string{err.Error()}
 	}

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// turn is the shortest time for which the programs run, and the time between.
+	// turn is the shortest time for which the programs run, and the time between two turns.
 	turn = 100 * time.Millisecond
-	// An event is its instant, then the thread (4 bytes), the end, the kind, and for
-	// arriving data the local port (host order) and the remote one (network order); for a
-	// read that returns, when it entered. Most reads find nothing, and have no event.
+	// An event has its instant, then the thread (4 bytes), the end and the kind. Arriving data
+	// adds the local port (host order) and the remote port (network order); a read that returns
+	// adds when it entered. Most reads find nothing, and have no event.
 	eventBytes = 24
 	ringBytes  = 16 << 20
 	// busyBytes is the size of the events of some dozens of calls, with at least ten events each.
 	busyBytes = 16 << 10
-	// mostEvents limits the events that are kept of a long trial: those of some hundred thousand calls.
+	// mostEvents limits the events that are kept: those of some hundred thousand calls.
 	mostEvents = 4 << 20
 )
 
 const (
-	// threadBytes is the place of a thread: its number, its end, whether the system call that it
-	// is in reads, and since when.
+	// threadBytes is the size of a thread's place: its number, its end, whether its current
+	// system call reads, and since when.
 	threadBytes = 24
 	ports       = 1 << 16
 	portBytes   = 4
@@ -41,7 +41,7 @@ const (
 
 var _ probe.PortWatch = (*Watch)(nil)
 
-// Watch looks on at both ends.
+// A Watch observes both ends.
 type Watch struct {
 	session bpf.Session
 	ends    *bpf.Ends
@@ -59,7 +59,7 @@ type Watch struct {
 	done   chan struct{}
 }
 
-// An arrival is data that came to a socket: its place among the events, and the ports.
+// An arrival is data that came to a socket: the number of its event, and the ports.
 type arrival struct {
 	event         int
 	local, remote int
@@ -77,7 +77,7 @@ func Start() (probe.Watch, error) {
 	return watch, nil
 }
 
-// start starts to look on.
+// start prepares and starts the programs.
 func start() (*Watch, error) {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
 	w.ends, w.events, w.table = w.session.Ends(), w.session.Events(ringBytes), w.session.Table("threads", threadBytes)
@@ -90,7 +90,7 @@ func start() (*Watch, error) {
 	return w, nil
 }
 
-// load has the kernel check the programs, and starts their first turn, so that they are known to work.
+// load makes the kernel check the programs, and starts their first turn, to test that they run.
 func (w *Watch) load() (bpf.Running, error) {
 	if err := w.session.Err(); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ const (
 
 const onStack = 32 // an event, below the end of a program's stack
 
-// emit writes an event of a kind and of the thread and end in the registers.
+// emit writes an event of a kind, with the thread and the end in the registers.
 func (w *Watch) emit(what kind) asm.Instructions {
 	return slices.Concat(asm.Instructions{
 		asm.FnKtimeGetNs.Call(),
@@ -139,7 +139,7 @@ func (w *Watch) emit(what kind) asm.Instructions {
 	}, w.events.Emit(onStack, eventBytes))
 }
 
-// none fills the part of an event that only arriving data has.
+// none fills the fields of an event that only arriving data uses.
 var none = asm.Instructions{
 	asm.StoreImm(asm.RFP, -onStack+16, 0, asm.Word),
 	asm.StoreImm(asm.RFP, -onStack+20, 0, asm.Word),
@@ -168,12 +168,12 @@ func (w *Watch) enter() asm.Instructions {
 	}, w.emit(writeEnters))
 }
 
-// exit notes system calls that have received something.
+// exit notes system calls that have received data.
 func (w *Watch) exit() asm.Instructions {
 	return slices.Concat(w.ends.Filter(), w.table.Find(bpf.Spare), asm.Instructions{
 		asm.LoadMem(asm.R1, bpf.Spare, 8, asm.Word),
 		asm.JNE.Imm(asm.R1, receives, bpf.Out),
-		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // what it returns, the second argument of sys_exit
+		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // its result, the second argument of sys_exit
 		asm.JSLE.Imm(asm.R1, 0, bpf.Out),
 		asm.LoadMem(asm.R1, bpf.Spare, 16, asm.DWord),
 		asm.StoreMem(asm.RFP, -onStack+16, asm.R1, asm.DWord),
@@ -183,8 +183,8 @@ func (w *Watch) exit() asm.Instructions {
 // stranger replaces the number of the end if another process is running.
 const stranger = 2
 
-// arrive notes data at a socket. The kernel also delivers in the time of other threads than the
-// sender's, when a timer sends or much is to be done. Then the ports identify the socket.
+// arrive notes data at a socket. The kernel may deliver data while another thread than the sender
+// runs: on a timer, or under much load. Then the ports identify the socket.
 func (w *Watch) arrive(local, remote int32) asm.Instructions {
 	return slices.Concat(w.ends.FilterOr("stranger"), asm.Instructions{
 		asm.Ja.Label("read"),
@@ -207,7 +207,7 @@ func (w *Watch) arrive(local, remote int32) asm.Instructions {
 	}, w.emit(dataArrives))
 }
 
-// port loads the address of a port's word in the table of ports.
+// port loads the address of a port's word in the table of known ports.
 func (w *Watch) port(into, port asm.Register) asm.Instructions {
 	return asm.Instructions{
 		asm.Mul.Imm(port, portBytes),
@@ -219,14 +219,14 @@ func (w *Watch) port(into, port asm.Register) asm.Instructions {
 // Listens sets the port of the server. All data to and from it is watched.
 func (w *Watch) Listens(port int) error { return w.known.Put32(portBytes*port, 1) }
 
-// runs notes that a thread gets a CPU, if it is one that made system calls.
+// runs notes that a thread gets a CPU, if the thread has made system calls.
 func (w *Watch) runs(pid int32) asm.Instructions {
 	return slices.Concat(bpf.NextThread(pid), w.table.Find(bpf.Spare), asm.Instructions{
 		asm.LoadMem(bpf.End, bpf.Spare, 4, asm.Word),
 	}, none, w.emit(threadRuns))
 }
 
-// turns runs the programs by turns until Stop.
+// turns starts and stops the programs in turn, until Stop.
 func (w *Watch) turns(running bpf.Running) {
 	defer close(w.done)
 	for w.failed == nil {
@@ -236,7 +236,7 @@ func (w *Watch) turns(running bpf.Running) {
 		w.failed = running.Close()
 		lost, err := w.drain()
 		w.failed = errors.Join(w.failed, err)
-		if !lost { // otherwise nobody knows when
+		if !lost { // the times of lost events are unknown
 			w.on = append(w.on, probe.Span{BeginNS: began, EndNS: ended})
 		}
 		if stopped || w.wait() || w.failed != nil {
@@ -246,8 +246,8 @@ func (w *Watch) turns(running bpf.Running) {
 	}
 }
 
-// look lets the programs run for a turn, and continues while calls are so slow that few or none lie
-// in one: watching then hardly adds to their time.
+// look lets the programs run for a turn. The turn goes on while calls are so slow that few or none
+// lie within it: watching then adds little to their time.
 func (w *Watch) look() (stopped bool) {
 	for waiting := w.events.Waiting(); ; {
 		stopped = w.wait()
@@ -313,7 +313,7 @@ func (w *Watch) Stop(m probe.Measured) (probe.Findings, error) {
 	close(w.stop)
 	<-w.done
 	if err := errors.Join(w.failed, w.session.Close()); err != nil {
-		return probe.Findings{}, fmt.Errorf("look on at calls: %w", err)
+		return probe.Findings{}, fmt.Errorf("observe calls: %w", err)
 	}
 	w.settle(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
@@ -321,7 +321,7 @@ func (w *Watch) Stop(m probe.Measured) (probe.Findings, error) {
 }
 
 // settle finds the socket at which data arrived: by the server's port, or, for a client's socket
-// without a remote port, as the other end of the sender.
+// without a remote port, as the other end of the sender's.
 func (w *Watch) settle(port int) {
 	for _, a := range w.came {
 		e := &w.seen[a.event]

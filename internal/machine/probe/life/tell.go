@@ -11,8 +11,8 @@
 // CLOCK_MONOTONIC. The programs run by turns, so that the calls in between show their cost;
 // if calls are slow, they run all the time.
 //
-// tell combines the instants. It is arithmetic alone, and also works without the kernel's
-// instants, with three stages in place of thirteen.
+// tell combines the instants. It only calculates, and also works without the kernel's
+// instants, with three stages instead of thirteen.
 package life
 
 import (
@@ -30,7 +30,7 @@ type kind uint8
 const (
 	writeEnters kind = iota + 1 // a system call that sends
 	readEnters
-	readReturns // with something
+	readReturns // with data
 	dataArrives // at a socket of the end
 	threadRuns  // got a CPU
 )
@@ -50,7 +50,7 @@ var Stages = []string{
 	"server: encode", "send answer", "wake client", "client: schedule", "receive answer", "client: decode",
 }
 
-// coarse names the stages that processes note without the kernel.
+// coarse names the stages that the processes' notes show without the kernel.
 var coarse = []string{"request", "handler", "answer"}
 
 // tell divides calls into their stages, which add up to each call's time. The events and the
@@ -83,7 +83,7 @@ func tell(calls, handled [][2]int64, events []event, on []probe.Span) *record.Li
 	return life
 }
 
-// tellCoarsely divides calls by the notes of the processes alone.
+// tellCoarsely divides calls by the notes of the processes alone, into the stages in coarse.
 func tellCoarsely(calls, handled [][2]int64) *record.Life {
 	life := &record.Life{Stages: coarse}
 	for _, call := range calls {
@@ -113,9 +113,9 @@ func trace(begin, end int64, handler [2]int64, events []event) (instants []int64
 	return instants, slices.IsSorted(instants)
 }
 
-// way finds the five instants of a message on its way between two instants: written, at
-// the other end's socket, that end running, reading, having read. A message may take
-// several writes and reads: the first write counts, and the last of the rest.
+// way finds the five instants of a message between two instants: written, arrived at the other
+// end's socket, that end running, reading, having read. A message may take several writes and
+// reads: the first write counts, and the last of each other instant.
 func way(begin, end int64, events []event, from, to probe.End) ([]int64, bool) {
 	events = between(events, begin, end)
 	written := slices.IndexFunc(events, func(e event) bool { return e.kind == writeEnters && e.end == from })
@@ -139,8 +139,8 @@ func way(begin, end int64, events []event, from, to probe.End) ([]int64, bool) {
 		return nil, false
 	}
 	arrival := events[arrived].atNS
-	// A thread that already waited in its read, or that needed no waking, has no separate
-	// instant for the stage: the stage takes no time.
+	// A thread that already waited in its read, or that needed no waking, has no instant of
+	// its own for the stage: the stage then takes no time.
 	runs, reads := arrival, arrival
 	if i := slices.IndexFunc(events[arrived:read], func(e event) bool { return e.kind == threadRuns && e.end == to }); i >= 0 {
 		runs = events[arrived+i].atNS
@@ -154,7 +154,7 @@ func way(begin, end int64, events []event, from, to probe.End) ([]int64, bool) {
 
 func byAnyThread(event) bool { return true }
 
-// only returns the handler that ran within a call, if there is exactly one.
+// only returns the handler that ran within a call, if exactly one did.
 func only(handled [][2]int64, begin, end int64) (handler [2]int64, found bool) {
 	at := sort.Search(len(handled), func(i int) bool { return handled[i][0] >= begin })
 	if at == len(handled) || handled[at][0]+handled[at][1] > end {
@@ -201,7 +201,7 @@ func mean(values []int64) *float64 {
 }
 
 // Coarse measures three stages of a call from the notes of the processes themselves. It works on
-// every machine, and costs nothing.
+// every machine, without extra cost.
 type Coarse struct{ coverage probe.Coverage }
 
 // StartCoarse returns a Coarse; why is the reason for measuring no more stages.
@@ -223,11 +223,11 @@ func (c *Coarse) Stop(m probe.Measured) (probe.Findings, error) {
 	return found(tellCoarsely(m.Calls, m.Handled), c.coverage, m), nil
 }
 
-// found adds to calls how they were divided, and why none could be.
+// found adds to life how calls were divided, and why, if none was.
 func found(life *record.Life, how probe.Coverage, m probe.Measured) probe.Findings {
 	life.Method, life.Missing = how.Method, how.Missing
 	if len(m.Calls) > 0 && len(m.Handled) == 0 {
-		life.Missing = append(life.Missing, "every call: the server notes no handlers; wirelab's own workers do")
+		life.Missing = append(life.Missing, "every call: the server does not note its handlers; wirelab's own workers do")
 	}
 	return probe.Findings{Life: life}
 }

@@ -1,9 +1,9 @@
-// Package offcpu takes the call stacks of a server and its client that are off the CPU,
-// and for how long: programs in the kernel look on as threads are switched.
+// Package offcpu takes the call stacks of a server and its client while they are off the CPU, and
+// for how long: programs in the kernel observe the switches of threads.
 //
-// A thread that is off its CPU sleeps, waits for something, or was put aside for others. It
-// is the kernel's threads that are seen: a goroutine that waits for another is not among
-// them, since its thread goes on with a third, or sleeps for want of one.
+// A thread that is off its CPU sleeps, waits for something, or lost the CPU to others. The probe
+// sees threads of the kernel, not goroutines: if a goroutine waits for another one, its thread
+// goes on with a third one, or sleeps if none is ready.
 package offcpu
 
 import (
@@ -30,11 +30,11 @@ const (
 	mostWaits = 1 << 21
 )
 
-// threadBytes is the place of a thread that is off its CPU: its number, its end, since when, and
-// its stacks. Of two threads that share a place only the later one is seen.
+// threadBytes is the size of a place for a thread that is off its CPU: its number, its end, since
+// when, and its stacks. If two threads share a place, only the later one counts.
 const threadBytes = 32
 
-// Watch looks on at both ends.
+// A Watch observes both ends.
 type Watch struct {
 	session bpf.Session
 	ends    *bpf.Ends
@@ -73,7 +73,7 @@ func Start() (probe.Watch, error) {
 	return w, nil
 }
 
-// leave notes that the thread that runs is about to leave its CPU.
+// leave notes that the running thread is about to leave its CPU.
 func (w *Watch) leave() asm.Instructions {
 	const place = bpf.Spare
 	return slices.Concat(w.ends.Filter(), w.off.Place(place), asm.Instructions{
@@ -157,7 +157,7 @@ func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error)
 		})
 	}
 	if closing := w.session.Close(); closing != nil {
-		err = errors.Join(err, fmt.Errorf("stop looking on at switches: %w", closing))
+		err = errors.Join(err, fmt.Errorf("stop observing switches: %w", closing))
 	}
 	return findings, err
 }

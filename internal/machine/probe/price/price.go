@@ -6,7 +6,7 @@
 // times with it.
 package price
 
-// Prices holds the shortest times that were seen.
+// Prices holds the shortest measured times.
 type Prices struct {
 	Syscall RoundTrip `json:"syscall"` // getppid
 	// Switch sends a byte to another thread and back: two switches and four system calls.
@@ -19,5 +19,5 @@ type RoundTrip struct {
 	WatchedNS float64 `json:"watched_ns"`
 }
 
-// AddedNS returns the time that the probe adds. A tiny one may come out negative.
+// AddedNS returns the time that the probe adds. Chance can make a small one negative.
 func (r RoundTrip) AddedNS() float64 { return r.WatchedNS - r.BareNS }

@@ -16,13 +16,13 @@ import (
 const (
 	turns     = 3 // with the probe and without
 	batches   = 2
-	calls     = 10_000 // in a batch: some ms
-	exchanges = 300    // in a batch: some ms
+	calls     = 10_000 // per batch: some ms
+	exchanges = 300    // per batch: some ms
 )
 
-// Measure measures a probe, in a tenth of a second or two.
+// Measure measures a probe, in 0.1 to 0.2 seconds.
 func Measure(start func() (probe.Watch, error)) (p Prices, err error) {
-	// The thread ends with it, and so does its being pinned.
+	// The thread ends after the measurement, and its pinning with it.
 	err = host.OnDisposableThread(func() error {
 		p, err = measure(start)
 		return err
@@ -35,7 +35,7 @@ func measure(start func() (probe.Watch, error)) (p Prices, err error) {
 	if err != nil {
 		return p, err
 	}
-	last := cpus[len(cpus)-1:] // the first ones have more interrupts
+	last := cpus[len(cpus)-1:] // the first CPUs have more interrupts
 	if err := host.PinThread(last); err != nil {
 		return p, err
 	}
@@ -59,7 +59,7 @@ type times [2]float64
 
 var unknown = times{math.Inf(1), math.Inf(1)}
 
-// watched shortens times while the probe looks on.
+// watched shortens times, measured under the probe, to the shortest so far.
 func (e *echo) watched(start func() (probe.Watch, error), shortest *times) error {
 	watch, err := start()
 	if err != nil {
@@ -69,7 +69,7 @@ func (e *echo) watched(start func() (probe.Watch, error), shortest *times) error
 	if err == nil {
 		err = e.shorten(shortest)
 	}
-	_, _ = watch.Stop(probe.Measured{}) // what it saw is of no interest
+	_, _ = watch.Stop(probe.Measured{}) // its findings are not used
 	return err
 }
 
@@ -86,7 +86,7 @@ func startEcho(cpus []int) (*echo, error) {
 			return nil, fmt.Errorf("make a pipe: %w", err)
 		}
 	}
-	go func() { // ends when its pipe does
+	go func() { // ends when the pipe is closed
 		e.ended <- host.OnDisposableThread(func() error {
 			if err := host.PinThread(cpus); err != nil {
 				return errors.Join(err, unix.Close(e.back[1]))
@@ -105,7 +105,7 @@ func startEcho(cpus []int) (*echo, error) {
 	return e, nil
 }
 
-// shorten takes times that are shorter than those that were seen.
+// shorten measures, and keeps each time that is shorter than the shortest so far.
 func (e *echo) shorten(shortest *times) error {
 	for range batches {
 		begin := clock.Now()

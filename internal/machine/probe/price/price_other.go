@@ -9,5 +9,5 @@ import (
 
 // Measure fails.
 func Measure(func() (probe.Watch, error)) (Prices, error) {
-	return Prices{}, host.NeedsLinux("measure what a probe costs")
+	return Prices{}, host.NeedsLinux("measure the cost of a probe")
 }

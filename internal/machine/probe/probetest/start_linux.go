@@ -1,4 +1,4 @@
-// Package probetest starts processes with few rights, in which probes see less.
+// Package probetest starts processes with few rights, in which probes can do less.
 package probetest
 
 import (
@@ -12,12 +12,12 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// StartWithoutCapabilities starts a process that may be root's and still has no rights.
+// StartWithoutCapabilities starts a process without rights, even if it runs as root.
 func StartWithoutCapabilities(c *exec.Cmd) error {
-	return host.OnDisposableThread(func() error { // what is taken from a thread, it passes on
+	return host.OnDisposableThread(func() error { // what a thread lost, its children lack too
 		for capability := range uintptr(64) {
 			err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-			if err != nil && !errors.Is(err, unix.EINVAL) { // there are no more
+			if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: there are no more capabilities
 				return fmt.Errorf("drop a capability: %w", err)
 			}
 		}
@@ -25,7 +25,7 @@ func StartWithoutCapabilities(c *exec.Cmd) error {
 	})
 }
 
-// StartWithoutPerfEvents starts a process to which perf events are refused, as in containers.
+// StartWithoutPerfEvents starts a process that may not use perf events, as in containers.
 func StartWithoutPerfEvents(c *exec.Cmd) error {
 	const firstWord, errorIs, permitted = 0, unix.SECCOMP_RET_ERRNO, unix.SECCOMP_RET_ALLOW
 	filter := []unix.SockFilter{

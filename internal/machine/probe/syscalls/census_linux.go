@@ -24,8 +24,8 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// Shared memory: for each end a table of numbers and nanoseconds by system call. Another table has
-// the calls that are under way, by thread.
+// Shared memory: one table per end, of numbers and nanoseconds by system call. Another table has
+// the calls in progress, by thread.
 const (
 	kinds        = 512 // system calls have smaller numbers on all architectures
 	kindBytes    = 16  // number, nanoseconds
@@ -45,7 +45,7 @@ type Census struct {
 	readings *probe.Readings
 }
 
-// startCensus starts the programs, or wraps host.ErrUnsupported.
+// startCensus starts the programs. Its error wraps host.ErrUnsupported if the kernel refuses them.
 func startCensus() (*Census, error) {
 	c := &Census{}
 	c.ends, c.counted, c.underWay = c.session.Ends(), c.session.Shared("counted", tableBytes), c.session.Table("under_way", threadBytes)
@@ -140,7 +140,7 @@ func (c *Census) Stop(window probe.Measured) (probe.Findings, error) {
 	return findings, nil
 }
 
-// addCalls adds calls of a name if there were any. The most frequent come first.
+// addCalls adds the calls of a name if there were any. It keeps the most frequent first.
 func addCalls(seen *record.Seen, calls record.Syscall, count float64) {
 	if calls.Count = int64(math.Round(count)); calls.Count <= 0 {
 		return

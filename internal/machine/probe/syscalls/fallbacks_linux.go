@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// A fallback counts less than Census, and says so.
+// A fallback counts less than Census, and reports what it misses.
 type fallback struct{ coverage probe.Coverage }
 
 // Coverage returns how it counts.
@@ -26,7 +26,7 @@ func (f *fallback) lacks(what string, why error) {
 	f.coverage.Missing = append(f.coverage.Missing, fmt.Sprintf("%s: %v", what, why))
 }
 
-// traced are the calls that matter most. Each costs something at every switch of a thread.
+// traced lists the calls that matter most. Each makes every switch of a thread more expensive.
 var traced = []string{
 	"read", "write", "writev", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg",
 	"futex", "epoll_pwait", "epoll_wait", "ppoll", "nanosleep", "sched_yield",
@@ -41,13 +41,13 @@ type Tracepoints struct {
 	ends   [2]*probe.Events
 }
 
-// startTracepoints fails with host.ErrUnsupported where the kernel refuses.
+// startTracepoints fails with host.ErrUnsupported if the kernel refuses.
 func startTracepoints() (*Tracepoints, error) {
 	t := &Tracepoints{fallback: fallback{probe.Coverage{Method: "perf events on the tracepoints of " + strings.Join(traced, ", ")}}}
 	var problem error
 	for _, name := range traced {
 		event, err := perfevent.OfTracepoint(enter + name)
-		if err != nil { // some architectures do not have all
+		if err != nil { // some architectures lack some calls
 			problem = err
 			continue
 		}
@@ -95,14 +95,14 @@ func (t *Tracepoints) Stop(window probe.Measured) (findings probe.Findings, all 
 	return findings, all
 }
 
-// Procfs takes the sums that the kernel keeps of each process.
+// Procfs reads the sums that the kernel keeps for each process.
 type Procfs struct {
 	fallback
 	ends [2]*probe.Readings
 }
 
-// sums lists the lines of /proc/PID/io and the calls that they count: proc_pid_io(5). Calls that
-// only sockets have, such as sendto, are in neither.
+// sums lists the lines of /proc/PID/io, and the calls that each counts: proc_pid_io(5). Calls on
+// sockets alone, such as sendto, are in neither line.
 var sums = []struct{ label, name string }{
 	{"\nsyscr", "reads (read, readv, pread64 …)"},
 	{"\nsyscw", "writes (write, writev, pwrite64 …)"},
@@ -113,9 +113,9 @@ const sumsPeriod = 50 * time.Millisecond
 // startProcfs fails with host.ErrUnsupported if the kernel does not count.
 func startProcfs() (*Procfs, error) {
 	if _, err := readSums(os.Getpid()); err != nil {
-		return nil, fmt.Errorf("%w: %w; it takes a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
+		return nil, fmt.Errorf("%w: %w; it needs a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
 	}
-	return &Procfs{fallback: fallback{probe.Coverage{Method: "/proc/PID/io: reads and writes in all, sendto and recvmsg not among them"}}}, nil
+	return &Procfs{fallback: fallback{probe.Coverage{Method: "/proc/PID/io: sums of reads and writes, without sendto and recvmsg"}}}, nil
 }
 
 // Process sets the process at an end.
@@ -123,7 +123,7 @@ func (p *Procfs) Process(end probe.End, pid int) error {
 	if p.ends[end] != nil {
 		p.ends[end].Stop()
 	}
-	last := make([]uint64, len(sums)) // when the process has ended
+	last := make([]uint64, len(sums)) // the last figures, for a process that has ended
 	p.ends[end] = probe.TakeReadings(len(sums), sumsPeriod, func(into []uint64) error {
 		switch now, err := readSums(pid); {
 		case err == nil:
