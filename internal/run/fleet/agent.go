@@ -32,10 +32,10 @@ type AgentOptions struct {
 	CPUs     []int          // for workers; none: all
 	Nice     int
 	Spool    string    // directory for samples until they are fetched
-	Log      io.Writer // a line for each thing that is refused, or that matters
+	Log      io.Writer // one line for each refusal and each event that matters
 	Version  string
 
-	// start starts a worker; nil: worker.Start does. A test simulates a thousand agents by it.
+	// start starts a worker; nil: worker.Start. A test simulates a thousand agents with it.
 	start func(worker.Launch) (process, error)
 }
 
@@ -51,8 +51,8 @@ func (o *AgentOptions) launch(l worker.Launch) (process, error) {
 }
 
 const (
-	// cardEvery is the time between two renewals of the card: two within its life, since each
-	// takes a kilobyte.
+	// cardEvery is the time between two renewals of the card: two renewals within its life,
+	// since each renewal takes a kilobyte.
 	cardEvery = 4 * time.Second
 	// longestLease bounds what a controller may ask for.
 	longestLease = time.Minute
@@ -71,9 +71,9 @@ type agent struct {
 	door        *doorkeeper // used by one goroutine, that of the orders
 	spool       string      // the agent's own folder in Spool
 
-	guard   sync.Mutex // of what follows
-	holder  string     // the run that it belongs to; empty: none
-	leaves  bool       // it belongs to no other run any more
+	guard   sync.Mutex // guards the fields below
+	holder  string     // the run that has the agent; empty: none
+	leaves  bool       // it takes no other run any more
 	expiry  *time.Timer
 	terms   int // leases given, renewed ones too
 	workers map[string]*hosted
@@ -141,8 +141,8 @@ func (a *agent) prepare() error {
 	return nil
 }
 
-// clearSpool makes the agent's spool, and removes what an agent of its name left there that was
-// killed.
+// clearSpool makes the agent's spool, and removes files that a killed agent of the same name
+// left there.
 func (a *agent) clearSpool() error {
 	a.spool = filepath.Join(a.Spool, a.credentials.Project+"."+a.Name)
 	if err := errors.Join(os.RemoveAll(a.spool), os.MkdirAll(a.spool, 0o700)); err != nil {
@@ -151,26 +151,26 @@ func (a *agent) clearSpool() error {
 	return nil
 }
 
-// leave ends all workers, and takes no others. What they had to tell is told for a moment yet:
-// an agent that is to end does so without its hub, too.
+// leave ends all workers, and takes no others. Their last messages are sent for a moment more, but
+// without its hub the agent ends, too.
 func (a *agent) leave() {
 	a.guard.Lock()
 	a.leaves = true
 	a.guard.Unlock()
 	a.letGo("", "the agent ends")
 	a.running.Wait()
-	_ = os.Remove(a.spool) // nothing is left in it
+	_ = os.Remove(a.spool) // it is empty now
 }
 
-// errNameTaken is wrapped by the error of an agent whose name another one has.
+// errNameTaken is wrapped by the error of an agent whose name another agent has.
 var errNameTaken = errors.New("another agent has this name")
 
-// introduce puts the agent's card into the list, if no other agent of its name is in it. One
-// that is not renewed was left behind by an agent that was killed.
+// introduce puts the agent's card into the list, if no other agent of its name is there. A card
+// that is not renewed was left by an agent that was killed.
 func (a *agent) introduce(ctx context.Context, cards jetstream.KeyValue) error {
 	other, err := cards.Get(ctx, a.Name)
 	if err == nil {
-		a.report("there is a card of this name: waiting to see whether it is renewed")
+		a.report("another agent's card has this name: waiting to see whether that agent still runs")
 		select {
 		case <-time.After(cardEvery + cardEvery/2):
 		case <-ctx.Done():
@@ -179,7 +179,7 @@ func (a *agent) introduce(ctx context.Context, cards jetstream.KeyValue) error {
 		now, err := cards.Get(ctx, a.Name)
 		if err == nil && now.Revision() != other.Revision() {
 			var card protocol.Card
-			_ = json.Unmarshal(now.Value(), &card) // it is there, whatever it says
+			_ = json.Unmarshal(now.Value(), &card) // the card is there, whatever its content
 			return fmt.Errorf("%w: %s, on %s: give it another by --name", errNameTaken, a.Name, card.Machine)
 		}
 	}
@@ -206,7 +206,7 @@ func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
 	}
 }
 
-// subscribe lets the agent be asked for its clock, and be given orders.
+// subscribe starts to answer questions for the clock, and to take orders.
 func (a *agent) subscribe() error {
 	if _, err := a.conn.Subscribe(a.credentials.ClockSubject(a.Name), tellClock); err != nil {
 		return err
@@ -217,23 +217,23 @@ func (a *agent) subscribe() error {
 	return a.conn.Flush()
 }
 
-// tellClock answers to an exchange of instants.
+// tellClock answers one exchange of instants.
 func tellClock(m *nats.Msg) {
 	came := clock.Now()
 	reply, err := json.Marshal(instants{CameNS: came, WentNS: clock.Now(), WallNS: time.Now().UnixNano()})
 	if err == nil {
-		_ = m.Respond(reply) // who asked will ask again
+		_ = m.Respond(reply) // the controller will ask again
 	}
 }
 
-// takeOrder obeys an order, or says why not.
+// takeOrder obeys an order, or answers why not.
 func (a *agent) takeOrder(m *nats.Msg) {
 	o, err := a.door.open(m.Data)
 	if err != nil {
 		a.refuse(m, "an order was refused: "+err.Error())
 		return
 	}
-	if o.Do == stop || o.Do == kill { // which takes a while, and others must not wait for
+	if o.Do == stop || o.Do == kill { // takes a while, and must not delay other orders
 		go func() { a.answer(m, a.obey(o)) }()
 		return
 	}
@@ -251,7 +251,7 @@ func (a *agent) answer(m *nats.Msg, with answer) {
 	}
 	reply, err := json.Marshal(with)
 	if err == nil {
-		_ = m.Respond(reply) // the lease ends what nobody hears of
+		_ = m.Respond(reply) // without an answer, the lease ends the run's workers
 	}
 }
 
@@ -264,7 +264,7 @@ func (a *agent) obey(o *order) answer {
 	holds := a.holder == o.Run
 	a.guard.Unlock()
 	if !holds {
-		return answer{Refused: fmt.Sprintf("%s does not belong to this run: its lease is over, or was never given", a.Name)}
+		return answer{Refused: fmt.Sprintf("%s does not belong to this run: its lease has ended, or was never given", a.Name)}
 	}
 	var err error
 	switch o.Do {
@@ -287,7 +287,7 @@ func (a *agent) obey(o *order) answer {
 	return answer{}
 }
 
-// takeLease gives the agent to a run, or leaves it with it, for a time.
+// takeLease leases the agent to a run for a time, or extends the run's lease.
 func (a *agent) takeLease(o *order) answer {
 	lease := time.Duration(o.LeaseNS)
 	if lease <= 0 || lease > longestLease {
@@ -297,7 +297,7 @@ func (a *agent) takeLease(o *order) answer {
 	defer a.guard.Unlock()
 	switch {
 	case a.leaves:
-		return answer{Refused: fmt.Sprintf("%s ends", a.Name)}
+		return answer{Refused: fmt.Sprintf("%s is about to end", a.Name)}
 	case a.holder == ending:
 		return answer{Busy: true, Refused: fmt.Sprintf("%s is still ending the workers of an earlier run", a.Name)}
 	case a.holder != "" && a.holder != o.Run:
@@ -313,22 +313,22 @@ func (a *agent) takeLease(o *order) answer {
 	return answer{}
 }
 
-// expire ends what runs for a run that has not been heard of, unless the lease was renewed at
+// expire ends the workers of a run whose controller is silent, unless the lease was renewed at
 // the last moment.
 func (a *agent) expire(run string, term int, lease time.Duration) {
 	a.guard.Lock()
 	renewed := a.terms != term
 	a.guard.Unlock()
 	if !renewed {
-		a.letGo(run, fmt.Sprintf("nothing was heard of the controller for %v", lease))
+		a.letGo(run, fmt.Sprintf("the controller was silent for %v", lease))
 	}
 }
 
 // ending holds an agent whose workers are being killed.
 const ending = "-"
 
-// letGo kills all workers of a run, and then makes the agent nobody's. Of the empty run it does
-// so whoever has it.
+// letGo kills all workers of a run, and then frees the agent. An empty run stands for the run that
+// has the agent.
 func (a *agent) letGo(run, why string) {
 	a.guard.Lock()
 	if a.holder == "" || a.holder == ending || run != "" && a.holder != run {
@@ -370,7 +370,7 @@ func (a *agent) find(name string) (*hosted, error) {
 	return nil, fmt.Errorf("%s has no worker %q", a.Name, name)
 }
 
-// direct tells a worker something, or ends it.
+// direct sends a control to a worker, or ends the worker.
 func (a *agent) direct(o *order) error {
 	w, err := a.find(o.Worker)
 	if err != nil {
@@ -379,12 +379,12 @@ func (a *agent) direct(o *order) error {
 	switch o.Do {
 	case tell:
 		if o.Tell == nil {
-			return errors.New("it says nothing to tell")
+			return errors.New("the order has no control for the worker")
 		}
 		return w.process.Tell(*o.Tell)
 	case stop:
-		w.seen()             // while it is there
-		_ = w.process.Stop() // what was wrong is told when it has ended
+		w.cost()             // reads the cost while the process exists
+		_ = w.process.Stop() // its failure is reported when it has ended
 	default:
 		w.kill()
 	}

@@ -26,7 +26,7 @@ type Program struct {
 	Command []string
 }
 
-// hashes caches the hashes of files, by the facts that show whether a file has changed.
+// hashes caches the hashes of files, by properties that show whether a file has changed.
 var hashes sync.Map
 
 type fileState struct {
@@ -70,7 +70,7 @@ type allowance struct {
 func (a *allowance) program(hash string) (Program, error) {
 	p, known := a.programs[hash]
 	if !known {
-		return p, fmt.Errorf("it is for a program that is not allowed here: its hash is %.12s…, and this agent starts %s", hash, a.known())
+		return p, fmt.Errorf("it is for a program that is not allowed here, with the hash %.12s…: this agent starts %s", hash, a.known())
 	}
 	return p, nil
 }
@@ -84,11 +84,11 @@ func (a *allowance) known() string {
 	return strings.Join(list, ", ")
 }
 
-// check says why a spec is refused. A worker that is let through reads no file that the spec
-// names, and dials nothing outside the ranges.
+// check returns why a spec is refused, or nil. A worker with an allowed spec reads no file that
+// the spec names, and dials nothing outside the ranges.
 func (a *allowance) check(s *worker.Spec) error {
 	if s == nil {
-		return errors.New("there is no spec")
+		return errors.New("the order has no spec")
 	}
 	if s.Contract != worker.Contract {
 		return fmt.Errorf("its spec has version %d of the worker contract: this agent has %d", s.Contract, worker.Contract)
@@ -112,7 +112,7 @@ func (a *allowance) check(s *worker.Spec) error {
 	}
 }
 
-// checkVariant refuses stacks that there are not, and those that start programs of others.
+// checkVariant refuses unknown stacks, and stacks that start other projects' programs.
 func (a *allowance) checkVariant(s *worker.Spec) error {
 	variant, err := scenario.ParseVariant(s.Stack)
 	if err != nil {
@@ -126,23 +126,23 @@ func (a *allowance) checkVariant(s *worker.Spec) error {
 		return err
 	}
 	if program, foreign := stack.ForeignClient(variant); foreign {
-		return fmt.Errorf("variant %s: agents start no programs of others, as %s", variant, program.Name)
+		return fmt.Errorf("variant %s: agents do not start other projects' programs, such as %s", variant, program.Name)
 	}
 	server, err := carried.NewServer(catalog.OwnOptions(variant))
 	if err != nil {
-		return nil // the worker will say so, by its error
+		return nil // the worker's error will say so
 	}
 	defer server.Close() // it has not listened
 	if external, is := server.(stack.ExternalServer); is {
-		return fmt.Errorf("variant %s: agents start no programs of others, as %s", variant, external.Program())
+		return fmt.Errorf("variant %s: agents do not start other projects' programs, such as %s", variant, external.Program())
 	}
 	return nil
 }
 
-// The most that a client may be asked for: what goes with it is memory of its machine.
+// The most that a client may be asked for. These figures determine the memory that it takes.
 const (
 	mostClients = 100_000
-	longestLoad = 24 * time.Hour // warm-up included; a result that is longer is not merged
+	longestLoad = 24 * time.Hour // warm-up included; Merge refuses a longer result
 )
 
 func checkSize(c *worker.ClientSpec) error {
@@ -167,8 +167,8 @@ func (a *allowance) checkListen(address string) error {
 	return nil
 }
 
-// checkDial refuses what a client would dial outside the ranges: names, too, which may mean
-// another address when the worker looks them up.
+// checkDial refuses addresses outside the ranges, and names: a name may mean another address when
+// the worker looks it up.
 func (a *allowance) checkDial(s *worker.Spec) error {
 	addresses := []string{s.Address}
 	if variant, err := scenario.ParseVariant(s.Stack); err == nil && variant.Stack == service.Stack {

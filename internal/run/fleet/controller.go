@@ -40,7 +40,7 @@ type Plan struct {
 	// Lease is the time that an agent goes on without a message of its controller, and the time
 	// that the controller waits for a silent agent. 0: the usual lease.
 	Lease time.Duration
-	// Report, if not nil, gets one line for each event that a person should know about.
+	// Report, if not nil, gets one line for each event that matters to a person.
 	Report func(line string)
 }
 
@@ -58,11 +58,11 @@ type Controller struct {
 	stopRenew   context.CancelFunc
 	renewing    sync.WaitGroup
 
-	guard sync.Mutex // of what follows
+	guard sync.Mutex // guards the fields below
 	held  map[string]*leasedAgent
 	lines map[string]*line   // by sessions
 	ends  map[string]*remote // by agent and worker
-	names int                // given to workers
+	names int                // the number of worker names given
 }
 
 // A leasedAgent is an agent that belongs to this controller.
@@ -81,9 +81,9 @@ func (h *leasedAgent) silent() time.Duration {
 	return time.Since(h.heard)
 }
 
-// A line carries orders to an agent's session, also after the agent was lost for a while.
+// A line carries orders to one session of an agent, even if the agent was lost for a while.
 type line struct {
-	guard  sync.Mutex // one order at a time, so that they arrive in order
+	guard  sync.Mutex // one order at a time, so that orders arrive in order
 	number uint64
 }
 
@@ -93,7 +93,7 @@ func (h *leasedAgent) hear() {
 	h.heard = time.Now()
 }
 
-// NewController joins the fleet as its controller.
+// NewController connects to the fleet as its controller.
 func NewController(ctx context.Context, credentials *protocol.Credentials, plan Plan) (*Controller, error) {
 	if len(credentials.OrdersSeed) == 0 {
 		return nil, errors.New("these are an agent's credentials, which give no orders: use the controller's token (`wirelab fleet token --role controller`)")
@@ -145,7 +145,7 @@ func (c *Controller) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// hear passes on an agent's message about a worker.
+// hear passes on a message that may be lost, from an agent about a worker.
 func (c *Controller) hear(subject string, data []byte) {
 	end := c.endOf(subject)
 	if end == nil {
@@ -156,8 +156,8 @@ func (c *Controller) hear(subject string, data []byte) {
 	}
 }
 
-// hearKept passes on what must not be lost. What cannot be read is told to nobody else, so it
-// ends the worker for the controller.
+// hearKept passes on a message that must not be lost. A message that cannot be read fails its
+// worker for the controller.
 func (c *Controller) hearKept(subject, part string, data []byte) {
 	end := c.endOf(subject)
 	if end == nil {
@@ -172,14 +172,14 @@ func (c *Controller) hearKept(subject, part string, data []byte) {
 		t, err = decodeWorkerEvent(whole)
 	}
 	if err != nil {
-		end.fail(fmt.Errorf("%s: what it tells of its worker cannot be read: %w", end.on.Name, err))
+		end.fail(fmt.Errorf("%s: its message about a worker cannot be read: %w", end.on.Name, err))
 		return
 	}
 	end.take(t)
 }
 
-// endOf returns the end that a subject is about, or nil if none waits for it. It notes that the
-// agent was heard.
+// endOf returns the end that a subject is about, or nil if there is none. It notes that the agent
+// was heard.
 func (c *Controller) endOf(subject string) *remote {
 	agent, name := workerOf(subject)
 	c.guard.Lock()
@@ -191,7 +191,7 @@ func (c *Controller) endOf(subject string) *remote {
 	return end
 }
 
-// Close lets go of all agents.
+// Close releases all agents.
 func (c *Controller) Close() {
 	c.stopRenew()
 	c.renewing.Wait()
@@ -231,19 +231,19 @@ func (c *Controller) send(ctx context.Context, to *leasedAgent, o order) (answer
 	err = c.conn.PublishRequest(c.credentials.OrderSubject(to.Name), reply.inbox, message)
 	to.line.guard.Unlock()
 	if err != nil {
-		return answer{}, fmt.Errorf("%s: send it an order: %w", to.Name, err)
+		return answer{}, fmt.Errorf("%s: send an order: %w", to.Name, err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, c.plan.Lease+stopTakes(o.Do))
 	defer cancel()
 	data, err := reply.await(waiting)
 	if err != nil {
 		c.notice(to, err)
-		return answer{}, fmt.Errorf("%s did not answer to %q: %w", to.Name, o.Do, sayNoAnswer(err))
+		return answer{}, fmt.Errorf("%s did not answer the order %q: %w", to.Name, o.Do, sayNoAnswer(err))
 	}
 	to.hear()
 	var a answer
 	if err := json.Unmarshal(data, &a); err != nil {
-		return a, fmt.Errorf("%s: its answer is not understood: %w", to.Name, err)
+		return a, fmt.Errorf("%s: its answer cannot be read: %w", to.Name, err)
 	}
 	if a.Refused != "" {
 		return a, &refusal{fmt.Sprintf("%s refuses: %s", to.Name, a.Refused), a.Busy}
@@ -251,10 +251,10 @@ func (c *Controller) send(ctx context.Context, to *leasedAgent, o order) (answer
 	return a, nil
 }
 
-// errBusy matches a refusal because of another run.
+// errBusy matches a refusal by an agent that another run has.
 var errBusy = errors.New("it works for another run")
 
-// A refusal is an agent's answer that it does not obey.
+// A refusal is an agent's answer that it does not obey an order.
 type refusal struct {
 	text string
 	busy bool
@@ -273,7 +273,7 @@ func stopTakes(do verb) time.Duration {
 	return 0
 }
 
-// renewAll keeps the leases, and notices who is lost.
+// renewAll keeps the leases, and finds lost agents.
 func (c *Controller) renewAll(ctx context.Context) {
 	ticker := time.NewTicker(noticeEvery)
 	defer ticker.Stop()
@@ -292,7 +292,7 @@ func (c *Controller) renewAll(ctx context.Context) {
 		}
 		for _, h := range all {
 			if silent := h.silent(); silent >= c.plan.Lease {
-				c.lose(h, fmt.Errorf("%s: nothing was heard of it for %v", h.Name, silent.Round(100*time.Millisecond)))
+				c.lose(h, fmt.Errorf("%s was silent for %v", h.Name, silent.Round(100*time.Millisecond)))
 			} else if renews {
 				c.renewing.Go(func() { c.renewOne(ctx, h) })
 			}
@@ -300,8 +300,8 @@ func (c *Controller) renewAll(ctx context.Context) {
 	}
 }
 
-// renewOne renews an agent's lease. An agent that refuses, or says nothing for as long as its
-// lease, is lost: its workers end by themselves. A late answer counts as any.
+// renewOne renews an agent's lease. An agent that refuses, or is silent for as long as its lease,
+// is lost, and its workers end by themselves. A late answer counts, too.
 func (c *Controller) renewOne(ctx context.Context, h *leasedAgent) {
 	asking, cancel := context.WithTimeout(ctx, c.plan.Lease)
 	defer cancel()
@@ -310,7 +310,7 @@ func (c *Controller) renewOne(ctx context.Context, h *leasedAgent) {
 	}
 }
 
-// notice notices an agent that the hub knows to be gone.
+// notice gives up an agent if the error says that the hub has no such agent.
 func (c *Controller) notice(h *leasedAgent, err error) {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errGone) {
 		c.lose(h, fmt.Errorf("%s: %w", h.Name, errGone))
@@ -326,7 +326,7 @@ func workerOf(subject string) (agent, name string) {
 	return parts[3], parts[6]
 }
 
-// lose gives an agent up, and ends the workers that ran on it.
+// lose gives up an agent, and fails the workers that ran on it.
 func (c *Controller) lose(h *leasedAgent, why error) {
 	c.guard.Lock()
 	if c.held[h.Name] != h {
@@ -347,7 +347,7 @@ func (c *Controller) lose(h *leasedAgent, why error) {
 	}
 }
 
-// compareClock compares an agent's clock with this machine's, and notices one that is gone.
+// compareClock compares an agent's clock with this machine's, and gives up an agent that is gone.
 func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (comparison, error) {
 	found, err := compareWith(ctx, c.conn, c.credentials, h.Name)
 	if err != nil {

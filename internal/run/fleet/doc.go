@@ -1,20 +1,20 @@
 // Package fleet runs the ends of trials on other machines. It and its packages are the only ones
-// that know NATS: protocol has the names, tokens and cards, and hub what brings machines together.
+// that know NATS: protocol has the names, tokens and cards; hub starts and finds the NATS servers.
 //
 //		lab ── Controller ──── orders, signed ────> Agent ── worker processes
 //		            ▲                                 │
 //		            └── live, and what must be kept ──┘
 //
-//	 1. An agent (RunAgent) says in the bucket who it is, and obeys orders: it starts the same
-//	    worker processes as the lab does, of programs that it knows by their hashes, with specs
-//	    that dial no address outside its ranges. It holds to a lease: when nobody renews it, its
+//	 1. An agent (RunAgent) describes itself in the bucket of cards, and obeys orders: it starts
+//	    the same worker processes as the lab, from programs whose hashes it knows, with specs
+//	    that dial no address outside its ranges. It has a lease: if nobody renews the lease, its
 //	    workers end.
 //	 2. A controller (Controller) takes agents for a trial, compares their clocks with its own,
-//	    has them start their ends, and makes one client of several. To the lab it is lab.Fleet.
+//	    makes them start their ends, and merges several clients into one. It is the lab.Fleet.
 //
-// An agent does not obey whatever it hears. An order is signed with the controller's key, names
-// the agent and its session, and has a number that only grows. So the agent refuses the orders of
-// a stranger, of another project, and those that are sent again.
+// An order is signed with the controller's key, names the agent and its session, and has a number
+// that only grows. So the agent refuses the orders of a stranger or of another project, and an
+// order that is sent again.
 //
 // This package must not know plans or cells, nor what records mean.
 package fleet

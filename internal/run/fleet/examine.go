@@ -34,11 +34,11 @@ type ExaminedAgent struct {
 	Notice  string `json:"notice,omitempty"`
 }
 
-// farWall is the error of an agent's time of day from which on it is mentioned.
+// farWall is the smallest error of an agent's time of day that is mentioned.
 const farWall = time.Second
 
-// Examine asks all agents for their clocks, and says of each whether this program could measure
-// with it.
+// Examine asks all agents for their clocks, and reports for each agent whether this program could
+// measure with it.
 func Examine(ctx context.Context, v *protocol.Visit) (Examined, error) {
 	found := Examined{HubRoundTripNS: v.RoundTrip.Nanoseconds(), Agents: []ExaminedAgent{}}
 	program, err := os.Executable()
@@ -57,18 +57,18 @@ func Examine(ctx context.Context, v *protocol.Visit) (Examined, error) {
 		case !checked.Has(own):
 			one.Problem = "it has another build of wirelab than this one: copy this program there"
 		case wall.Abs() > farWall:
-			one.Notice = fmt.Sprintf("its time of day is %v off, which no figure depends on", wall.Round(time.Millisecond))
+			one.Notice = fmt.Sprintf("its time of day is %v off, which changes no figure", wall.Round(time.Millisecond))
 		}
 		found.Agents = append(found.Agents, one)
 	}
 	return found, nil
 }
 
-// askedAtOnce bounds the agents whose clocks are compared at the same time: more would wait for one
-// another, which their clocks would seem to be off by.
+// askedAtOnce bounds the agents whose clocks are compared at the same time. More would wait for
+// one another, and the waits would look like an error of their clocks.
 const askedAtOnce = 16
 
-// A Checked is an agent that was asked for its clock.
+// A Checked is an agent whose clock was asked for.
 type Checked struct {
 	protocol.Card
 
@@ -82,41 +82,41 @@ func Check(ctx context.Context, v *protocol.Visit) []Checked {
 	forEach(v.Cards, askedAtOnce, func(i int, card protocol.Card) {
 		c, err := compareWith(ctx, v.Conn, v.Credentials, card.Name)
 		if errors.Is(err, errGone) {
-			err = errors.New("its card is there, but it hears nothing: it has just ended, or is connected to another hub")
+			err = errors.New("it has a card and does not answer: it has just ended, or is connected to another hub")
 		}
 		found[i] = Checked{Card: card, Clock: clockBetween(c, c), Err: err}
 	})
 	return found
 }
 
-// instants is an agent's answer in an exchange: when the question came, and when the
-// answer went, on its monotonic clock; and its time of day.
+// instants is an agent's answer in an exchange: the instants at which the question came and the
+// answer went, on its monotonic clock, and its time of day.
 type instants struct {
 	CameNS int64 `json:"came_ns"`
 	WentNS int64 `json:"went_ns"`
 	WallNS int64 `json:"wall_ns"`
 }
 
-// An exchange is one exchange of instants as the controller saw it.
+// An exchange is one exchange of instants from the controller's side.
 type exchange struct {
 	sentNS, backNS int64 // on the controller's monotonic clock
 	wallNS         int64 // its time of day when the answer came
 	there          instants
 }
 
-// exchanges is the number of exchanges in a comparison. Only the shortest counts: a delay of the
-// others may have been on one way only.
+// exchanges is the number of exchanges in a comparison. Only the shortest counts: a longer one may
+// have been delayed in one direction only.
 const exchanges = 24
 
 // A comparison says how an agent's clock differed from the controller's at one moment.
 type comparison struct {
-	offsetNS int64 // the agent's less the controller's
-	errorNS  int64 // at most, whichever way was the longer one
-	wallNS   int64 // the same of the time of day
-	atNS     int64 // when, on the controller's clock
+	offsetNS int64 // the agent's clock less the controller's
+	errorNS  int64 // the bound of the error, for any split of the round trip
+	wallNS   int64 // the difference of the times of day
+	atNS     int64 // instant of the comparison, on the controller's clock
 }
 
-// roundTrip returns the time that an exchange spent on the way.
+// roundTrip returns the time that the messages of an exchange took on the way.
 func (e exchange) roundTrip() int64 { return e.backNS - e.sentNS - (e.there.WentNS - e.there.CameNS) }
 
 func parseInstants(data []byte) (instants, error) {
@@ -125,7 +125,7 @@ func parseInstants(data []byte) (instants, error) {
 		return there, fmt.Errorf("read its instants: %w", err)
 	}
 	if there.WentNS < there.CameNS {
-		return there, errors.New("its answer went before the question came")
+		return there, errors.New("its answer was sent before the question came")
 	}
 	return there, nil
 }
@@ -141,7 +141,7 @@ func compare(made []exchange) comparison {
 	}
 }
 
-// clockBetween describes, for the record, an agent's clock that was compared twice.
+// clockBetween describes an agent's clock in the form of records, from two comparisons.
 func clockBetween(before, after comparison) record.Clock {
 	drift := after.offsetNS - before.offsetNS
 	return record.Clock{
@@ -165,7 +165,7 @@ func compareWith(ctx context.Context, conn *nats.Conn, credentials *protocol.Cre
 		back, wall := clock.Now(), time.Now().UnixNano()
 		cancel()
 		if err != nil {
-			return comparison{}, fmt.Errorf("%s did not answer when its clock was asked for: %w", agent, sayNoAnswer(err))
+			return comparison{}, fmt.Errorf("%s did not answer a question for its clock: %w", agent, sayNoAnswer(err))
 		}
 		there, err := parseInstants(reply.Data)
 		if err != nil {
@@ -176,8 +176,8 @@ func compareWith(ctx context.Context, conn *nats.Conn, credentials *protocol.Cre
 	return compare(made), nil
 }
 
-// errGone is the error of an agent that the hub knows to be gone.
-var errGone = errors.New("it is not in the fleet any more")
+// errGone is the error of an agent that the hub no longer has.
+var errGone = errors.New("it is no longer in the fleet")
 
 func sayNoAnswer(err error) error {
 	switch {
@@ -189,7 +189,7 @@ func sayNoAnswer(err error) error {
 	return err
 }
 
-// forEach calls do for all of a list, for most of them at the same time, and waits for the last.
+// forEach calls do for each item of a list, for at most most of them at a time, and waits for all.
 func forEach[T any](list []T, most int, do func(i int, one T)) {
 	var doing sync.WaitGroup
 	turns := make(chan struct{}, max(1, most))

@@ -15,10 +15,10 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A group is several clients on as many agents. To the lab they are one client.
+// A group is several clients on as many agents, which the lab treats as one client.
 type group struct {
 	members []*remote
-	clients []int // of each
+	clients []int // callers per member
 	atMost  time.Duration
 	stop    context.CancelCauseFunc
 	over    chan struct{} // closed when merged or failed is set
@@ -32,8 +32,8 @@ type group struct {
 var _ worker.End = (*group)(nil)
 
 const (
-	// ahead is the time between the announcement of an instant to all and the instant;
-	// aheadEach is added to it for each of them.
+	// ahead is the time between the announcement of an instant to all members and the instant;
+	// aheadEach is added for each member.
 	ahead     = 150 * time.Millisecond
 	aheadEach = time.Millisecond
 	// settlePatience is the wait, after the longest warm-up, for all clients to settle.
@@ -79,7 +79,7 @@ func (s *stage) startGroup(ctx context.Context, hash string, l worker.Launch) (w
 // lead takes the members through their trial together.
 func (g *group) lead(ctx context.Context) {
 	defer close(g.over)
-	defer g.unwatch() // nothing is told of a trial that is over
+	defer g.unwatch() // after the trial, nothing more is reported
 	if err := g.through(ctx); err != nil {
 		g.failed = err
 		g.killAll()
@@ -135,13 +135,13 @@ func (g *group) awaitSettled(ctx context.Context) error {
 		for _, i := range g.watch.Unsettled() {
 			names = append(names, g.members[i].on.Name)
 		}
-		return fmt.Errorf("%s: no word within %v that its warm-up may end", inShort(names), g.atMost+settlePatience)
+		return fmt.Errorf("%s did not report within %v that its warm-up may end", inShort(names), g.atMost+settlePatience)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// each does something with every member at once, and returns the first error.
+// each calls do for every member at once, and returns the first error.
 func (g *group) each(do func(*remote) error) error {
 	errs := make(chan error, len(g.members))
 	for _, m := range g.members {
@@ -155,7 +155,7 @@ func (g *group) each(do func(*remote) error) error {
 	return nil
 }
 
-// tellAll tells all to do something at one instant.
+// tellAll sends all members a control for one instant.
 func (g *group) tellAll(c worker.Control) error {
 	at := clock.Now() + int64(ahead+time.Duration(len(g.members))*aheadEach)
 	if c == worker.OpenControl {
@@ -164,7 +164,7 @@ func (g *group) tellAll(c worker.Control) error {
 	return g.each(func(m *remote) error { return m.Tell(worker.Order{Control: c, AtNS: at}) })
 }
 
-// merge makes one result of the members'.
+// merge merges the members' results into one.
 func (g *group) merge(ctx context.Context) error {
 	var intervals [][]worker.Interval
 	for i, m := range g.members {
@@ -228,7 +228,7 @@ func (g *group) CPU() time.Duration { return 0 }
 func (g *group) Warnings() []string { return nil }
 
 // An alone is a client on one agent. Its result has one part, itself, so that it is judged and
-// described as those of a group are.
+// described like the clients of a group.
 type alone struct {
 	*remote
 	unwatch func()
@@ -264,7 +264,7 @@ func (a *alone) Kill() {
 // Result waits for the result, and ends the worker: the readings of its machine come then.
 func (a *alone) Result(ctx context.Context) (worker.Result, error) {
 	_, err := a.remote.Result(ctx)
-	a.unwatch() // nothing is told of a trial that is over
+	a.unwatch() // after the trial, nothing more is reported
 	if err != nil {
 		return worker.Result{}, err
 	}

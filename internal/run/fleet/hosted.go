@@ -59,23 +59,23 @@ type hosted struct {
 	run, name string
 	process   process
 	watch     *machineWatch
-	outside   *worker.Outsider // nil: it is wirelab's own, and says what it costs
-	samples   string           // where it writes them; empty: nowhere
-	files     []string         // in the spool, that are removed when it has ended
+	outside   *worker.Outsider // nil: wirelab's own worker, which reports its cost
+	samples   string           // where the worker writes them; empty: nowhere
+	files     []string         // in the spool; removed when it has ended
 	done      chan struct{}
 	quiet     *budget
-	abandon   context.CancelFunc // gives up what is still to be handed over
+	abandon   context.CancelFunc // gives up handing over the remaining messages
 
 	looked sync.Once
-	costs  worker.Costs // what was seen from outside, once it was looked back
+	costs  worker.Costs // read from outside, once looked is done
 
-	guard     sync.Mutex // of what follows
+	guard     sync.Mutex // guards the fields below
 	intervals crowd.History
-	last      *live.Progress // nil: it has told of none yet
+	last      *live.Progress // nil: it has reported none yet
 }
 
-// seen returns the worker's cost when it was first asked for.
-func (w *hosted) seen() worker.Costs {
+// cost reads the worker's cost at the first call, and returns it.
+func (w *hosted) cost() worker.Costs {
 	w.looked.Do(func() { w.costs = w.outside.LookBack() })
 	return w.costs
 }
@@ -93,7 +93,7 @@ func (a *agent) start(o *order) error {
 	case err != nil:
 		return fmt.Errorf("program %s: %w", program.Name, err)
 	case now != o.Program:
-		return fmt.Errorf("the program %s was replaced after this agent had begun: start the agent again", program.Name)
+		return fmt.Errorf("the program %s was replaced after this agent had started: start the agent again", program.Name)
 	}
 	if err := a.allowed.check(o.Spec); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a *agent) start(o *order) error {
 	a.guard.Lock()
 	defer a.guard.Unlock()
 	if a.holder != o.Run {
-		return errors.New("its lease is over")
+		return errors.New("its lease has ended")
 	}
 	for name, one := range a.workers {
 		if one.hasEnded() {
@@ -109,7 +109,7 @@ func (a *agent) start(o *order) error {
 		}
 	}
 	if a.workers[o.Worker] != nil || len(a.workers) >= mostWorkers {
-		return fmt.Errorf("worker %s: there is one of that name, or there are %d already", o.Worker, len(a.workers))
+		return fmt.Errorf("worker %s: the name is taken, or this agent has %d workers already", o.Worker, len(a.workers))
 	}
 	w := &hosted{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget()}
 	spec := *o.Spec
@@ -142,7 +142,7 @@ func (a *agent) start(o *order) error {
 	return nil
 }
 
-// withoutProxies keeps workers from dialling a proxy that the agent's environment names, which
+// withoutProxies returns the environment without proxies: a worker must not dial a proxy, which
 // may be outside the ranges.
 func withoutProxies() (environment []string) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
@@ -154,7 +154,7 @@ func withoutProxies() (environment []string) {
 // clientSilence limits the time between two events of a client.
 const clientSilence = 30 * time.Second
 
-// place puts the agent's own places into a spec: files in its spool, its server's port.
+// place fills in the agent's own values of a spec: files in its spool, its server's port.
 func (w *hosted) place(spec *worker.Spec) error {
 	if spec.Role == worker.ServerRole && w.agent.Port != 0 {
 		spec.Address = fmt.Sprintf("%s:%d", w.agent.Listen, w.agent.Port)
@@ -189,14 +189,14 @@ func (w *hosted) hasEnded() bool {
 // lastWords limits the time to report the end of a killed worker.
 const lastWords = 2 * time.Second
 
-// kill ends the worker at once. Nobody waits for what it had to hand over.
+// kill ends the worker at once. Its remaining messages are dropped.
 func (w *hosted) kill() {
 	time.AfterFunc(lastWords, w.abandon)
 	w.process.Kill()
 }
 
-// follow tells what becomes of the worker, until it has ended, and hands over what it left
-// while ctx lasts. The process ends by orders, or with the agent.
+// follow reports the worker's events until it has ended, and hands over its results while ctx
+// lasts. The process ends by orders, or with the agent.
 func (w *hosted) follow(ctx context.Context) {
 	defer close(w.done)
 	defer w.abandon()
@@ -204,7 +204,7 @@ func (w *hosted) follow(ctx context.Context) {
 		w.keep(ctx, "ready", workerEvent{Ready: &ready})
 	}
 	result, err := w.process.Result(context.Background())
-	costs := w.seen()
+	costs := w.cost()
 	if err == nil {
 		switch {
 		case result.Client != nil:
@@ -228,7 +228,7 @@ func (w *hosted) follow(ctx context.Context) {
 		}
 	}
 	for _, path := range w.files {
-		_ = os.Remove(path) // mostly it is not there
+		_ = os.Remove(path) // mostly there is no such file
 	}
 	w.keep(ctx, "ended", workerEvent{Ended: last})
 }
@@ -236,7 +236,7 @@ func (w *hosted) follow(ctx context.Context) {
 // progress reports how far the worker has come. A change is sent at once, other progress only when
 // nothing else is sent.
 func (w *hosted) progress(p live.Progress) {
-	p.Live = nil // intervals say it
+	p.Live = nil // intervals have these figures
 	w.guard.Lock()
 	last := w.last
 	turns := last == nil || p.Warming != last.Warming || p.Settled != last.Settled || p.Paused != last.Paused
@@ -247,8 +247,8 @@ func (w *hosted) progress(p live.Progress) {
 	}
 }
 
-// interval keeps an interval, and tells it if that does not disturb; and again how far the
-// worker has come, which may have been lost when it was told.
+// interval keeps an interval, and sends it if the budget allows. The message repeats the last
+// progress, since the first message with it may be lost.
 func (w *hosted) interval(i worker.Interval) {
 	w.guard.Lock()
 	w.intervals.Add(i)
@@ -266,8 +266,8 @@ func (w *hosted) tell(t workerEvent, must bool) {
 	}
 }
 
-// encodeLive makes a message of what may be lost: JSON, and an interval's histogram behind it,
-// which would be longer in base64 by a third.
+// encodeLive encodes a message that may be lost: JSON, followed by an interval's histogram, which
+// would be longer by a third in base64.
 func encodeLive(t workerEvent) ([]byte, error) {
 	var histogram []byte
 	if t.Interval != nil {
@@ -304,7 +304,7 @@ const (
 	partHeader    = "Wl-Part" // as in 2/3
 )
 
-// keep hands over what must not be lost, once: the stream drops what it has.
+// keep hands over a message that must not be lost. The stream drops repetitions of it.
 func (w *hosted) keep(ctx context.Context, what string, t workerEvent) {
 	whole, err := json.Marshal(t)
 	if err != nil {

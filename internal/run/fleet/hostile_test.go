@@ -186,7 +186,7 @@ func TestStrangersOrdersAreRefused(t *testing.T) {
 		t.Fatalf("there is no /bin/sh: %v", err)
 	}
 	b.expectRefusal("another project's key", b.send(signed(t, start(func(*order) {}), other)), "not signed by this fleet's controller")
-	b.expectRefusal("no order", b.send([]byte(`{"do":"start","program":"/bin/sh"}`)), "it is no order")
+	b.expectRefusal("no order", b.send([]byte(`{"do":"start","program":"/bin/sh"}`)), "it is not an order")
 	b.expectRefusal("an earlier session", b.sendOrder(start(func(o *order) { o.Session = "old" })), "an earlier session")
 	b.expectRefusal("another agent", b.sendOrder(start(func(o *order) { o.Agent = "b" })), `for the agent "b"`)
 	b.expectRefusal("a shell, by its hash", b.sendOrder(start(func(o *order) { o.Program = shell })), "a program that is not allowed here")
@@ -299,7 +299,7 @@ func TestALeaseEnds(t *testing.T) {
 	if now := children(); now > before {
 		t.Errorf("a worker outlived its lease: %d processes were there before, and %d now", before, now)
 	}
-	if !strings.Contains(b.log.String(), "nothing was heard of the controller") {
+	if !strings.Contains(b.log.String(), "the controller was silent for") {
 		t.Errorf("the log does not say it:\n%s", b.log)
 	}
 }

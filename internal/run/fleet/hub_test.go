@@ -298,7 +298,7 @@ func TestFleetTLS(t *testing.T) {
 		t.Errorf("the connection is not encrypted: %v", err)
 	}
 	c.URLs = other.URLs()
-	refused(t, c, "not of the root in the token")
+	refused(t, c, "the root in the token did not sign")
 	c.URLs = plain.URLs()
 	refused(t, c, "speaks no TLS")
 	c.URLs = []string{strings.Replace(started.URLs()[0], "127.0.0.1", "nowhere.invalid", 1)}
@@ -310,7 +310,7 @@ func TestFleetTLSName(t *testing.T) {
 	started := startHub(t, hub.HubOptions{Listen: "0.0.0.0:0", Advertise: []string{"127.0.0.1"}})
 	c := started.Credentials(protocol.RoleAgent)
 	c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "127.0.0.9", 1)
-	refused(t, c, "not for this address")
+	refused(t, c, "does not name this address")
 }
 
 // A hub on all addresses is encrypted unless it is told not to be.

@@ -97,7 +97,7 @@ func TestAnAgentThatEndsIsNotGivenAway(t *testing.T) {
 		t.Errorf("another run's: %+v", got)
 	}
 	a.leave()
-	if got := a.takeLease(&order{Run: "q", LeaseNS: int64(lease)}); !strings.Contains(got.Refused, "a ends") {
+	if got := a.takeLease(&order{Run: "q", LeaseNS: int64(lease)}); !strings.Contains(got.Refused, "a is about to end") {
 		t.Errorf("after its end: %+v", got)
 	}
 }

@@ -41,11 +41,11 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// machineWatch sees what a worker's machine does while the worker lives; nil sees nothing.
+// machineWatch observes a worker's machine while the worker lives; nil observes nothing.
 type machineWatch struct {
 	cpus     []int
 	others   host.Watch
-	sentinel *worker.Sentinel // nil: none watches
+	sentinel *worker.Sentinel // nil: the CPUs are not watched
 	pids     []int
 }
 
@@ -53,7 +53,7 @@ func watchMachine(cpus []int) *machineWatch {
 	return &machineWatch{cpus: cpus, others: host.StartWatch()}
 }
 
-// guard has a process of its own watch the worker's CPUs, where the worker has been given some.
+// guard starts a process that watches the worker's CPUs, if the worker has CPUs of its own.
 func (w *machineWatch) guard(program []string, pid, nice int) {
 	if w == nil {
 		return
@@ -71,7 +71,7 @@ func (w *machineWatch) guard(program []string, pid, nice int) {
 	w.pids = append(w.pids, w.sentinel.PIDs()...)
 }
 
-// stop ends the watch and says what it saw. took is the CPU time of the worker.
+// stop ends the watch and returns its findings. took is the CPU time of the worker.
 func (w *machineWatch) stop(took time.Duration) *worker.Machine {
 	if w == nil {
 		return nil

@@ -65,7 +65,7 @@ func TestWhatCannotBeReadEndsTheWorker(t *testing.T) {
 	for _, c := range []struct{ part, data string }{{"1/1", "{"}, {"2/2", "{}"}, {"", "{}"}, {"1/1", `{"result":{"client":{"requests":"many"}}}`}} {
 		on, r := waiting()
 		on.hearKept("wl.mine.from.a.kept.r.w1", c.part, []byte(c.data))
-		if _, err := r.Result(t.Context()); err == nil || !strings.Contains(err.Error(), "a: what it tells of its worker cannot be read") {
+		if _, err := r.Result(t.Context()); err == nil || !strings.Contains(err.Error(), "a: its message about a worker cannot be read") {
 			t.Errorf("part %q, %q: %v", c.part, c.data, err)
 		}
 	}

@@ -19,32 +19,32 @@ import (
 type verb string
 
 const (
-	claim   verb = "claim"   // be the run's, for the lease
-	renew   verb = "renew"   // and for another
-	release verb = "release" // end what runs, and be nobody's
+	claim   verb = "claim"   // lease the agent to the run
+	renew   verb = "renew"   // extend the lease
+	release verb = "release" // end the run's workers, and end the lease
 	start   verb = "start"   // start a worker
-	tell    verb = "tell"    // tell it a control
-	stop    verb = "stop"    // end its input
-	kill    verb = "kill"    // end it at once
+	tell    verb = "tell"    // send the worker a control
+	stop    verb = "stop"    // end the worker's input
+	kill    verb = "kill"    // end the worker at once
 )
 
 // An order is a controller's message to an agent.
 type order struct {
 	Agent   string `json:"agent"`
-	Session string `json:"session"` // the agent's, from its card: one that starts again has another
-	Run     string `json:"run"`     // whose order it is
+	Session string `json:"session"` // of the agent, from its card: after a restart it has another session
+	Run     string `json:"run"`     // the run that gives the order
 	Number  uint64 `json:"number"`  // grows with each order of the run to the session
 	Do      verb   `json:"do"`
 
 	LeaseNS int64  `json:"lease_ns,omitempty"` // claim and renew
-	Worker  string `json:"worker,omitempty"`   // start, tell, stop and kill: its name in the run
+	Worker  string `json:"worker,omitempty"`   // start, tell, stop and kill: the worker's name in the run
 	// start:
 	Program string        `json:"program,omitempty"` // the hash of the worker's program
 	Spec    *worker.Spec  `json:"spec,omitempty"`
 	Tell    *worker.Order `json:"tell,omitempty"`
 }
 
-// A signedOrder is an order as it is sent.
+// A signedOrder is an order in the form in which it is sent.
 type signedOrder struct {
 	Order     json.RawMessage `json:"order"`
 	Signature []byte          `json:"signature"` // of the order's bytes
@@ -52,8 +52,8 @@ type signedOrder struct {
 
 // An answer is an agent's reply to an order.
 type answer struct {
-	Refused string `json:"refused,omitempty"` // why it does not obey; empty: it does
-	// Busy: it is another run's.
+	Refused string `json:"refused,omitempty"` // why it does not obey; empty: it obeys
+	// Busy reports that another run has the agent.
 	Busy bool `json:"busy,omitempty"`
 }
 
@@ -70,15 +70,15 @@ func sign(o order, key nkeys.KeyPair) ([]byte, error) {
 	return json.Marshal(signedOrder{plain, signature})
 }
 
-// doorkeeper lets in what an agent may obey: orders that are signed with the controller's key,
-// for this agent and this session of it, each once.
+// doorkeeper accepts the orders that an agent may obey: signed with the controller's key, for this
+// agent and this session, each order once.
 type doorkeeper struct {
 	agent, session string
 	key            nkeys.KeyPair     // public
-	last           map[string]uint64 // the highest number that was let in, of each run
+	last           map[string]uint64 // the highest number accepted, by run
 }
 
-// mostRuns bounds the runs that a session remembers: it must remember every run that it let in.
+// mostRuns bounds a session's runs. A session must remember each run whose orders it accepted.
 const mostRuns = 100_000
 
 func newDoorkeeper(agent, session, publicKey string) (*doorkeeper, error) {
@@ -89,18 +89,18 @@ func newDoorkeeper(agent, session, publicKey string) (*doorkeeper, error) {
 	return &doorkeeper{agent: agent, session: session, key: key, last: map[string]uint64{}}, nil
 }
 
-// open returns the order in a message, or why it is refused.
+// open returns the order in a message, or why the order is refused.
 func (d *doorkeeper) open(message []byte) (*order, error) {
 	var signed signedOrder
 	if err := json.Unmarshal(message, &signed); err != nil || len(signed.Order) == 0 {
-		return nil, errors.New("it is no order")
+		return nil, errors.New("it is not an order")
 	}
 	if err := d.key.Verify(signed.Order, signed.Signature); err != nil {
 		return nil, errors.New("it is not signed by this fleet's controller")
 	}
 	var o order
 	if err := json.Unmarshal(signed.Order, &o); err != nil {
-		return nil, fmt.Errorf("it is signed, but not understood: %w", err)
+		return nil, fmt.Errorf("it is signed, but cannot be read: %w", err)
 	}
 	switch {
 	case o.Agent != d.agent:
@@ -110,7 +110,7 @@ func (d *doorkeeper) open(message []byte) (*order, error) {
 	case o.Run == "":
 		return nil, errors.New("it names no run")
 	case o.Number <= d.last[o.Run]:
-		return nil, fmt.Errorf("it was sent before: number %d of its run, and %d was obeyed", o.Number, d.last[o.Run])
+		return nil, fmt.Errorf("it was sent before: its number in the run is %d, and order %d was obeyed", o.Number, d.last[o.Run])
 	case len(d.last) >= mostRuns && d.last[o.Run] == 0:
 		return nil, fmt.Errorf("this session has had %d runs: start the agent again", mostRuns)
 	}
@@ -118,11 +118,11 @@ func (d *doorkeeper) open(message []byte) (*order, error) {
 	return &o, nil
 }
 
-// answers hears the answers to orders, with one subscription for all of them.
+// answers receives the answers to orders, with one subscription for all orders.
 type answers struct {
 	inbox string
 
-	guard   sync.Mutex // of what follows
+	guard   sync.Mutex // guards the fields below
 	last    uint64
 	waiting map[string]chan *nats.Msg
 }
@@ -142,7 +142,7 @@ func (a *answers) hear(m *nats.Msg) {
 	}
 	select {
 	case to <- m:
-	default: // it has come already
+	default: // an answer has already come
 	}
 }
 
@@ -154,7 +154,7 @@ type expected struct {
 	came  chan *nats.Msg
 }
 
-// expect waits for an answer from now on, until it is forgotten.
+// expect registers an answer to wait for, until forget.
 func (a *answers) expect() *expected {
 	a.guard.Lock()
 	defer a.guard.Unlock()
@@ -171,7 +171,7 @@ func (e *expected) forget() {
 	delete(e.from.waiting, e.token)
 }
 
-// noResponders is the status of the message that a server sends where nobody hears a request.
+// noResponders is the status of a server's answer to a request that nobody receives.
 const noResponders = "503"
 
 func (e *expected) await(ctx context.Context) ([]byte, error) {

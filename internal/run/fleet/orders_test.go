@@ -47,8 +47,8 @@ func TestDoorkeeper(t *testing.T) {
 		"another session": {signed(t, change(func(o *order) { o.Session = "old" }), key), "earlier session"},
 		"no run":          {signed(t, change(func(o *order) { o.Run = "" }), key), "names no run"},
 		"number 0":        {signed(t, change(func(o *order) { o.Number = 0 }), key), "sent before"},
-		"nothing":         {nil, "no order"},
-		"no JSON":         {[]byte("start /bin/sh"), "no order"},
+		"nothing":         {nil, "not an order"},
+		"no JSON":         {[]byte("start /bin/sh"), "not an order"},
 		"not signed":      {[]byte(`{"order":{"do":"start"}}`), "not signed"},
 	} {
 		door, err := newDoorkeeper("a", "s", public)

@@ -17,13 +17,13 @@ const (
 type budget struct {
 	guard  sync.Mutex
 	left   int
-	filled time.Time // when left was right
+	filled time.Time // when left was last updated
 	told   time.Time
 }
 
 func newBudget() *budget { return &budget{left: quietBytes, filled: time.Now()} }
 
-// spend takes bytes out of the budget, if it has as many.
+// spend takes bytes out of the budget, if there are enough.
 func (b *budget) spend(bytes int) bool {
 	b.guard.Lock()
 	defer b.guard.Unlock()
@@ -38,7 +38,7 @@ func (b *budget) spend(bytes int) bool {
 	return true
 }
 
-// isSilent reports whether nothing was told for a while.
+// isSilent reports whether nothing was sent for a while.
 func (b *budget) isSilent() bool {
 	b.guard.Lock()
 	defer b.guard.Unlock()

@@ -12,8 +12,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A remote is a worker on an agent's machine, as the lab sees it. All that it returns is on
-// the controller's clock.
+// A remote is a worker on an agent's machine. Its results are on the controller's clock.
 type remote struct {
 	controller *Controller
 	on         *leasedAgent
@@ -22,11 +21,11 @@ type remote struct {
 	offsetNS   int64 // of the agent's clock
 	onProgress func(live.Progress)
 	onInterval func(worker.Interval)
-	parts      assembly // of what must not be lost, used by the goroutine that hears it
+	parts      assembly // of messages that must not be lost; used by the goroutine that receives them
 
-	ready, result, ended chan struct{} // closed when it is there
+	ready, result, ended chan struct{} // closed when the message has come
 
-	guard     sync.Mutex // of what follows
+	guard     sync.Mutex // guards the fields below
 	asReady   worker.Ready
 	measured  worker.Result
 	intervals []worker.Interval
@@ -49,7 +48,7 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 	c.guard.Unlock()
 	a, err := c.send(ctx, h, order{Do: start, Worker: r.name, Program: hash, Spec: &l.Spec})
 	if err != nil && a.Refused == "" {
-		r.Kill() // it may have started, and would run on beside the next trial
+		r.Kill() // it may have started, and would still run beside the next trial
 	}
 	if err != nil {
 		r.forget()
@@ -60,15 +59,15 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 
 func (r *remote) key() string { return r.on.Name + "/" + r.name }
 
-// forget stops listening to it.
+// forget stops receiving messages about the worker.
 func (r *remote) forget() {
 	r.controller.guard.Lock()
 	defer r.controller.guard.Unlock()
 	delete(r.controller.ends, r.key())
 }
 
-// take takes a message of the agent. One goroutine calls it for messages that may be lost, and
-// another one for messages that may not.
+// take handles a message of the agent. One goroutine calls it for messages that may be lost, and
+// another one for messages that must not be lost.
 func (r *remote) take(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS
@@ -98,7 +97,7 @@ func (r *remote) take(t workerEvent) {
 	}
 }
 
-// set sets something once.
+// set calls change and closes the channel, unless it is closed already.
 func (r *remote) set(is chan struct{}, change func()) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -110,12 +109,12 @@ func (r *remote) set(is chan struct{}, change func()) {
 	}
 }
 
-// fail ends it for the controller, whatever becomes of it there.
+// fail ends the worker for the controller. The process may still run.
 func (r *remote) fail(why error) {
 	r.set(r.ended, func() { r.failure = why })
 }
 
-// await waits until something is there, or it has ended.
+// await waits until the channel is closed, or the worker has ended.
 func (r *remote) await(ctx context.Context, is chan struct{}, what string) error {
 	var err error
 	select {
@@ -136,17 +135,17 @@ func (r *remote) await(ctx context.Context, is chan struct{}, what string) error
 	}
 }
 
-// Ready waits until the worker is.
+// Ready waits until the worker is ready.
 func (r *remote) Ready(ctx context.Context) (worker.Ready, error) {
 	if err := r.await(ctx, r.ready, "ready"); err != nil {
 		return worker.Ready{}, err
 	}
 	ready := r.asReady
-	ready.PID = 0 // it is no process of this machine
+	ready.PID = 0 // the process is not on this machine
 	return ready, nil
 }
 
-// Result waits for the worker's result. What its machine saw is in it once it has ended.
+// Result waits for the worker's result. The result includes its machine's readings after the end.
 func (r *remote) Result(ctx context.Context) (worker.Result, error) {
 	if err := r.await(ctx, r.result, "result"); err != nil {
 		return worker.Result{}, err
@@ -163,8 +162,8 @@ func (r *remote) Result(ctx context.Context) (worker.Result, error) {
 	return result, nil
 }
 
-// handedOver limits the wait for the last that is told of a worker that was to end: it may
-// have samples to hand over.
+// handedOver limits the wait for the last message of a worker that was ordered to end: the worker
+// may have samples to hand over.
 const handedOver = 2 * time.Minute
 
 // Stop ends the worker's input, and waits until it has ended. It returns its failure, if any.
@@ -191,7 +190,7 @@ func (r *remote) stop(ctx context.Context) error {
 	return r.failure
 }
 
-// Kill ends the worker at once, if its agent hears of it; otherwise the lease does.
+// Kill ends the worker at once if its agent gets the order; otherwise the lease ends it.
 func (r *remote) Kill() {
 	defer r.forget()
 	select {
@@ -204,7 +203,7 @@ func (r *remote) Kill() {
 	_, _ = r.controller.send(ctx, r.on, order{Do: kill, Worker: r.name})
 }
 
-// Tell passes a control on, its instant on the agent's clock.
+// Tell sends a control, with its instant on the agent's clock.
 func (r *remote) Tell(o worker.Order) error {
 	if o.AtNS != 0 {
 		o.AtNS += r.offsetNS
@@ -219,13 +218,13 @@ func (r *remote) PID() int { return 0 }
 // CPU returns 0, since the worker took no CPU time of this machine.
 func (r *remote) CPU() time.Duration { return 0 }
 
-// Warnings returns none: the description of its machine shows what it did not get.
+// Warnings returns none: the description of the worker's machine shows missing CPUs or priority.
 func (r *remote) Warnings() []string { return nil }
 
-// assembly puts a message together that comes in parts, in their order.
+// An assembly joins the parts of a message, which come in order.
 type assembly struct {
 	have []byte
-	next int // the part that comes next, less one
+	next int // number of parts so far
 }
 
 // mostKeptBytes bounds a message with all its parts.

@@ -21,20 +21,20 @@ import (
 	"wirelab.dev/internal/wire/peer"
 )
 
-// An AgentRequest is what a person asks of an agent, as text.
+// An AgentRequest holds a person's options for an agent, as text.
 type AgentRequest struct {
 	Hub              string // "": the URLs in the token
 	Token, TokenFile string // neither: TokenVariable
 	Name             string // "": this machine's
 	Labels           string
-	Dial             []string // none: loopback, and the networks of this machine
-	Listen           string   // "": the address that the hub is reached from
+	Dial             []string // none: loopback, and this machine's networks
+	Listen           string   // "": this machine's address on the way to the hub
 	Port             int
 	CPUs             string
 	Spool            string
 }
 
-// Read checks a request, and returns what an agent of this machine needs. Errors name the flag.
+// Read checks a request, and returns the agent's credentials and options. Errors name the flag.
 func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credentials, AgentOptions, error) {
 	o := AgentOptions{Name: f.Name, Port: f.Port, Spool: f.Spool, Nice: -20, Log: log, Version: version}
 	credentials, err := f.credentials()
@@ -62,7 +62,7 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 		return nil, o, fmt.Errorf("--labels: %w", err)
 	}
 	if o.Port < 0 || o.Port > 65535 {
-		return nil, o, fmt.Errorf("--port: there is no port %d", o.Port)
+		return nil, o, fmt.Errorf("--port: want a port from 0 to 65535, found %d", o.Port)
 	}
 	if o.Dial, err = dialRanges(f.Dial); err != nil {
 		return nil, o, fmt.Errorf("--dial: %w", err)
@@ -86,7 +86,7 @@ func (f *AgentRequest) credentials() (*protocol.Credentials, error) {
 	text := f.Token
 	switch {
 	case f.Token != "" && f.TokenFile != "":
-		return nil, errors.New("--token and --token-file: give one of them")
+		return nil, errors.New("--token and --token-file: give only one of them")
 	case f.TokenFile != "":
 		c, err := protocol.ReadTokenFile(f.TokenFile)
 		if err != nil {
@@ -97,7 +97,7 @@ func (f *AgentRequest) credentials() (*protocol.Credentials, error) {
 		text = strings.TrimSpace(os.Getenv(protocol.TokenVariable))
 	}
 	if text == "" {
-		return nil, fmt.Errorf("there is no token: give --token-file, or set %s; `wirelab fleet up` prints one, and `wirelab fleet token` prints it again", protocol.TokenVariable)
+		return nil, fmt.Errorf("no token: give --token-file, or set %s; `wirelab fleet up` prints one, and `wirelab fleet token` prints it again", protocol.TokenVariable)
 	}
 	return protocol.ParseToken(text)
 }
@@ -151,7 +151,7 @@ func dialRanges(texts []string) ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// listenAddress returns the address that was asked for, or the one that the hub is reached from.
+// listenAddress returns the wanted address, or this machine's address on the way to the hub.
 func listenAddress(text string, hubs []string) (netip.Addr, error) {
 	if text != "" {
 		ip, err := netip.ParseAddr(text)
@@ -202,18 +202,18 @@ func parseCPUs(text string) ([]int, error) {
 	allowed := host.Describe().Topology.Allowed
 	for _, cpu := range cpus {
 		if len(allowed) > 0 && !slices.Contains(allowed, cpu) {
-			return nil, fmt.Errorf("there is no CPU %d for this process: it may use %v", cpu, allowed)
+			return nil, fmt.Errorf("this process may not use CPU %d: it may use %v", cpu, allowed)
 		}
 	}
 	slices.Sort(cpus)
 	return slices.Compact(cpus), nil
 }
 
-// clientAgents selects all agents that say that they are clients.
+// clientAgents selects all agents with the label role=client.
 const clientAgents = "role=client*"
 
-// Want checks which agents of a fleet a run is to be measured on, and fills in the usual ones. It
-// returns nil where no fleet is named. ServerGiven says that the server runs already. Errors
+// Want checks the selection of a fleet's agents for a run, and fills in the usual selection. It
+// returns nil if no fleet is named. serverGiven reports whether the server runs already. Errors
 // name the flag.
 func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 	if w.Hub == "" && w.TokenFile == "" {
@@ -223,7 +223,7 @@ func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 		return nil, nil
 	}
 	if serverGiven && w.Server != "" {
-		return nil, fmt.Errorf("--server %s: the server is given, and no agent has one: leave it out", w.Server)
+		return nil, fmt.Errorf("--server %s: the server already runs, so no agent starts one: leave --server out", w.Server)
 	}
 	if !serverGiven && w.Server == "" {
 		w.Server = "role=server"
@@ -246,7 +246,7 @@ func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 	return &w, nil
 }
 
-// PlanFor returns the plan of a controller of the wanted agents.
+// PlanFor returns a controller's plan for the wanted agents.
 func PlanFor(w *record.FleetWanted) (plan Plan, err error) {
 	if w.Server != "" {
 		server, err := protocol.ParseSelector(w.Server)
@@ -259,8 +259,8 @@ func PlanFor(w *record.FleetWanted) (plan Plan, err error) {
 	return plan, err
 }
 
-// CheckReach refuses servers, at targets, that the agent elsewhere would look for on its own
-// machine; "" names no agent.
+// CheckReach refuses targets on this machine's loopback if an agent on another machine, elsewhere,
+// would dial them. "" stands for no such agent.
 func CheckReach(elsewhere string, targets map[string]string) error {
 	if elsewhere == "" {
 		return nil
@@ -268,7 +268,7 @@ func CheckReach(elsewhere string, targets map[string]string) error {
 	for _, address := range targets {
 		at, err := netip.ParseAddrPort(address)
 		if err == nil && at.Addr().IsLoopback() {
-			return fmt.Errorf("the server at %s is on this machine's loopback, and the agent %s on another machine would look for it on its own: name an address that all reach", address, elsewhere)
+			return fmt.Errorf("the server at %s is on this machine's loopback, which the agent %s on another machine cannot reach: name an address that all machines reach", address, elsewhere)
 		}
 	}
 	return nil

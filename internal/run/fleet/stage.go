@@ -48,9 +48,9 @@ func (c *Controller) servers() int {
 	return 1
 }
 
-// Join takes the agents for the first time, so that what is missing is known before a run
-// begins. It waits for those that another run has no longer than the lease of one that was
-// killed.
+// Join takes the agents for the first time, so that missing agents are known before a run begins.
+// For agents that another run has, it waits at most one lease: if that run was killed, its lease
+// ends.
 func (c *Controller) Join(ctx context.Context) error {
 	until := time.Now().Add(c.plan.Lease + renewEvery)
 	for {
@@ -65,7 +65,7 @@ func (c *Controller) Join(ctx context.Context) error {
 	}
 }
 
-// Elsewhere names an agent that is taken and not on this machine, or none.
+// Elsewhere returns the name of a taken agent that is not on this machine, or "".
 func (c *Controller) Elsewhere() (agent string) {
 	c.guard.Lock()
 	defer c.guard.Unlock()
@@ -81,7 +81,7 @@ func (c *Controller) Elsewhere() (agent string) {
 // lookEvery is the time between two looks for missing agents.
 const lookEvery = 500 * time.Millisecond
 
-// Stage takes agents and compares their clocks. It waits for those that are missing.
+// Stage takes agents and compares their clocks. It waits for missing agents.
 func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) {
 	until := time.Now().Add(returnPatience)
 	for told := false; ; told = true {
@@ -114,7 +114,7 @@ func (c *Controller) stage(ctx context.Context, callers int) (*stage, error) {
 	return s, nil
 }
 
-// gather takes the agents that the plan wants: those that it has first.
+// gather takes the agents that the plan wants. It prefers agents that it already has.
 func (c *Controller) gather(ctx context.Context) (server *leasedAgent, clients []*leasedAgent, err error) {
 	listing, cancel := context.WithTimeout(ctx, protocol.HubPatience)
 	defer cancel()
@@ -170,11 +170,11 @@ func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []p
 	for _, err := range refusals {
 		refused = append(refused, err.Error())
 	}
-	why := fmt.Sprintf("%s %s: %d of %d are there", flag, want, len(taken), wanted)
+	why := fmt.Sprintf("%s %s: found %d of %d agents", flag, want, len(taken), wanted)
 	for _, list := range []struct {
 		what  string
 		names []string
-	}{{"these are", names}, {"others have other labels", others}, {"refused", refused}} {
+	}{{"these match", names}, {"others have other labels", others}, {"refused", refused}} {
 		if len(list.names) > 0 {
 			why += "; " + list.what + ": " + inShort(list.names)
 		}
@@ -182,7 +182,7 @@ func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []p
 	return nil, &tooFew{fmt.Sprintf("%v: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why), append(refusals, lab.ErrTooFewAgents)}
 }
 
-// A tooFew says which agents a selector found, and why they are too few.
+// A tooFew names the agents that a selector found, and why they are too few.
 type tooFew struct {
 	text   string
 	causes []error
@@ -191,7 +191,7 @@ type tooFew struct {
 func (e *tooFew) Error() string   { return e.text }
 func (e *tooFew) Unwrap() []error { return e.causes }
 
-// inShort names a few of many.
+// inShort lists the first of many names.
 func inShort(names []string) string {
 	const most = 5
 	if len(names) <= most {
@@ -200,7 +200,7 @@ func inShort(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// holdAll makes some agents this controller's, and says why not of the others.
+// holdAll leases some agents for this controller, and returns the refusals of the others.
 func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken []*leasedAgent, refusals []error) {
 	all, errs := make([]*leasedAgent, len(cards)), make([]error, len(cards))
 	forEach(cards, claimedAtOnce, func(i int, card protocol.Card) { all[i], errs[i] = c.hold(ctx, card) })
@@ -217,7 +217,7 @@ func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken 
 // claimedAtOnce bounds the agents that are claimed at the same time.
 const claimedAtOnce = 64
 
-// order puts the agents that are held first, and otherwise those with lesser names.
+// order sorts agents that are already leased first, and the others by name.
 func (c *Controller) order(cards []protocol.Card) []protocol.Card {
 	c.guard.Lock()
 	defer c.guard.Unlock()
@@ -234,7 +234,7 @@ func (c *Controller) order(cards []protocol.Card) []protocol.Card {
 	return sorted
 }
 
-// hold makes an agent this controller's, if it has the same wirelab.
+// hold leases an agent for this controller, if it has the same wirelab.
 func (c *Controller) hold(ctx context.Context, card protocol.Card) (*leasedAgent, error) {
 	own, err := HashOf(c.plan.Worker)
 	if err != nil {
@@ -270,7 +270,7 @@ func (s *stage) all() []*leasedAgent {
 	return append([]*leasedAgent{s.server}, s.clients...)
 }
 
-// Address returns the address that the server's agent listens on.
+// Address returns the address that servers of the server's agent listen on.
 func (s *stage) Address() string {
 	if s.server == nil {
 		return ""
@@ -320,7 +320,7 @@ func (s *stage) Start(ctx context.Context, l worker.Launch) (worker.End, error) 
 	return end, nil
 }
 
-// End compares the clocks again, and says who the agents were.
+// End compares the clocks again, and fills in the agents' descriptions.
 func (s *stage) End(ctx context.Context, r *record.Record) error {
 	after, err := s.controller.compareClocks(ctx, s.all())
 	if err != nil {
@@ -374,7 +374,7 @@ func (s *stage) fetchSamples(ctx context.Context, r *record.Record) error {
 		if i := clientOf(r.Fleet, m.on.Name); i >= 0 {
 			r.Fleet.Clients[i].SamplesFile = s.samplesOf(m)
 		}
-		_ = store.Delete(ctx, object) // it ends by itself
+		_ = store.Delete(ctx, object) // without this, it expires
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestWhatAFleetIsWantedFor(t *testing.T) {
 		"nothing":                 {record.FleetWanted{}, false, ""},
 		"a fleet":                 {record.FleetWanted{Hub: "lab"}, false, ""},
 		"no fleet":                {record.FleetWanted{Client: "role=client"}, false, "name it with --fleet"},
-		"a server that is given":  {record.FleetWanted{Hub: "lab", Server: "role=server"}, true, "the server is given"},
+		"a server that is given":  {record.FleetWanted{Hub: "lab", Server: "role=server"}, true, "the server already runs"},
 		"two servers":             {record.FleetWanted{Hub: "lab", Server: "role=server*2"}, false, "want one agent"},
 		"no selector":             {record.FleetWanted{Hub: "lab", Client: "clients"}, false, "--client: "},
 		"a given server's client": {record.FleetWanted{Hub: "lab", Client: "role=client*3"}, true, ""},

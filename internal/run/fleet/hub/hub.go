@@ -29,28 +29,28 @@ const DefaultListen = "127.0.0.1:4222"
 type HubOptions struct {
 	Project   string
 	Listen    string   // HOST:PORT, port 0 for any; none: DefaultListen
-	Advertise []string // names and addresses that others reach it by, beside those it finds itself
-	StateDir  string   // what it keeps: keys and JetStream's files
-	KeysFile  string   // none: in StateDir; hubs of a cluster have the same
+	Advertise []string // names and addresses for agents to use, besides those that the hub finds itself
+	StateDir  string   // for keys and JetStream's files
+	KeysFile  string   // none: in StateDir; hubs of a cluster have the same keys
 	Cluster   *ClusterOptions
-	// NoTLS leaves out TLS past loopback. Orders are signed all the same, but whoever is on the
-	// way can read results and make up others.
+	// NoTLS leaves out TLS beyond loopback. Orders are still signed, but anybody on the way
+	// can read results and forge others.
 	NoTLS   bool
 	Log     io.Writer // warnings and errors, such as strangers that were refused
-	Version string    // of wirelab, for who looks at the state
+	Version string    // of wirelab, for readers of the state
 }
 
-// ClusterOptions makes a hub one of three with the same keys. One of them may be lost.
+// ClusterOptions makes a hub one of three with the same keys. One of the three may be lost.
 type ClusterOptions struct {
-	Name   string   // the hub's own, which no other has, and the same when it is started again
-	Listen string   // where it hears the others: HOST:PORT, port 0 for any
-	Routes []string // where hubs of the cluster hear: HOST:PORT of one at least, it may be itself
+	Name   string   // the hub's own: no other hub has it, and it stays when the hub is started again
+	Listen string   // where it receives the other hubs: HOST:PORT, port 0 for any
+	Routes []string // where hubs of the cluster listen for hubs: at least one HOST:PORT, also its own
 }
 
 // clusterSize is the number of hubs in a cluster, and of copies of messages that must not be lost.
 const clusterSize = 3
 
-// A Hub is a nats-server in this process, with what a fleet needs. Close must be called.
+// A Hub is a nats-server in this process, prepared for a fleet. Close must be called.
 type Hub struct {
 	options HubOptions
 	server  *server.Server
@@ -60,8 +60,8 @@ type Hub struct {
 	urls    []string
 }
 
-// StartHub starts a hub and returns when agents can connect. One of a cluster is of use only
-// after Join. The context bounds the start.
+// StartHub starts a hub and returns when agents can connect. A hub of a cluster works only after
+// Join. The context bounds the start.
 func StartHub(ctx context.Context, o HubOptions) (*Hub, error) {
 	o.Listen = cmp.Or(o.Listen, DefaultListen)
 	if err := protocol.CheckProject(o.Project); err != nil {
@@ -108,13 +108,13 @@ func (h *Hub) start(ctx context.Context) error {
 	return h.state.write(h)
 }
 
-// Join waits until enough hubs of the cluster are there, and makes what a fleet needs.
+// Join waits until enough hubs of the cluster are connected, and prepares them for a fleet.
 func (h *Hub) Join(ctx context.Context) error {
 	if h.options.Cluster == nil {
 		return nil
 	}
 	const pause, longest = 200 * time.Millisecond, 4 * time.Second
-	// A request before there is a leader is never answered.
+	// A request before the cluster has a leader is never answered.
 	for attempt := time.Second; ; attempt = min(2*attempt, longest) {
 		once, cancel := context.WithTimeout(ctx, attempt)
 		err := h.prepare(once, clusterSize)
@@ -130,7 +130,7 @@ func (h *Hub) Join(ctx context.Context) error {
 	}
 }
 
-// prepare has a connection of its own, which needs no port.
+// prepare uses a connection of its own, which needs no port.
 func (h *Hub) prepare(ctx context.Context, replicas int) error {
 	options, err := h.Credentials(protocol.RoleController).Options("hub", nil)
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *Hub) prepare(ctx context.Context, replicas int) error {
 	return Prepare(ctx, js, h.options.Project, replicas)
 }
 
-// Credentials returns the credentials of a role, to be handed on as a token.
+// Credentials returns the credentials of a role, which can be passed on as a token.
 func (h *Hub) Credentials(role string) *protocol.Credentials {
 	return h.keys.credentials(role, h.urls, h.tls)
 }
@@ -156,7 +156,7 @@ func (h *Hub) Credentials(role string) *protocol.Credentials {
 // URLs returns the addresses of the hub, the best first.
 func (h *Hub) URLs() []string { return h.urls }
 
-// TLS says whether connections are encrypted.
+// TLS reports whether connections are encrypted.
 func (h *Hub) TLS() bool { return bool(h.tls) }
 
 // ClusterAddress returns the HOST:PORT at which other hubs of the cluster reach this one.
@@ -167,7 +167,7 @@ func (h *Hub) ClusterAddress() string {
 	return ""
 }
 
-// Close ends the hub and waits for it. What it keeps stays.
+// Close ends the hub and waits for it. Its files stay.
 func (h *Hub) Close() error {
 	if h.server != nil {
 		h.server.Shutdown()
@@ -176,8 +176,8 @@ func (h *Hub) Close() error {
 	return h.state.release()
 }
 
-// findURLs says where the hub is reached. A hub on all addresses is reached by that of the way
-// out: a list of all would have agents elsewhere try the bridges of this machine's containers.
+// findURLs returns the hub's URLs. A hub on all addresses uses the address of the default route:
+// with a list of all, agents elsewhere would try the bridges of this machine's containers.
 func (h *Hub) findURLs() []string {
 	scheme := "nats://"
 	if h.tls {
@@ -233,7 +233,7 @@ func (h *Hub) encrypt(config *server.Options, host string) error {
 	return err
 }
 
-// join sets what a hub needs to be one of a cluster.
+// join sets the options of a hub in a cluster.
 func (h *Hub) join(config *server.Options) error {
 	cluster := h.options.Cluster
 	if err := protocol.CheckName(cluster.Name); err != nil {
@@ -251,10 +251,10 @@ func (h *Hub) join(config *server.Options) error {
 		config.Cluster.TLSConfig = config.TLSConfig.Clone()
 		config.Cluster.TLSTimeout = config.TLSTimeout
 	} else if !isLoopback(host) && !h.options.NoTLS {
-		return fmt.Errorf("--cluster %s is past loopback, and --listen %s is not: have both past it, for TLS", cluster.Listen, h.options.Listen)
+		return fmt.Errorf("--cluster %s is beyond loopback, and --listen %s is not: use addresses beyond loopback for both, so that TLS is on", cluster.Listen, h.options.Listen)
 	}
 	if len(cluster.Routes) == 0 {
-		return errors.New("a hub of a cluster needs a --route to another: HOST:PORT where that hears hubs")
+		return errors.New("a hub of a cluster needs a --route to another: the HOST:PORT at which it listens for hubs")
 	}
 	for _, at := range cluster.Routes {
 		if _, _, err := net.SplitHostPort(at); err != nil {
@@ -267,7 +267,7 @@ func (h *Hub) join(config *server.Options) error {
 	return nil
 }
 
-// explain says what to do after nats-server gave up.
+// explain adds what to do to an error of nats-server.
 func (h *Hub) explain(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%s is taken, by another hub or another program: give another address by --listen, or end the hub by wirelab fleet down (%w)", h.options.Listen, err)
@@ -283,7 +283,7 @@ func splitListen(flag, text string) (host string, port int, err error) {
 	}
 	number, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
-		return "", 0, fmt.Errorf("%s %q: the port is no number up to 65535", flag, text)
+		return "", 0, fmt.Errorf("%s %q: want a port from 0 to 65535", flag, text)
 	}
 	if number == 0 {
 		return host, server.RANDOM_PORT, nil
@@ -296,8 +296,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Messages counts the messages that agents have sent and received until now. A test bounds their
-// traffic with it.
+// Messages returns the number of messages that agents have sent and received until now. A test
+// bounds their traffic with it.
 func (h *Hub) Messages() int64 {
 	connections, err := h.server.Connz(&server.ConnzOptions{Limit: 1 << 16})
 	if err != nil {
@@ -312,7 +312,7 @@ func (h *Hub) Messages() int64 {
 	return n
 }
 
-// write says who runs, for other processes of this user.
+// write describes the running hub, for other processes of this user.
 func (s *heldState) write(h *Hub) error {
 	text, err := json.MarshalIndent(Running{
 		Project: h.options.Project, PID: os.Getpid(), URLs: h.urls, Listen: h.server.Addr().String(), TLS: bool(h.tls),

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// serverLog takes the log of nats-server. It passes warnings and errors on to the user of the hub.
+// serverLog receives the log of nats-server. It passes warnings and errors on to the hub's user.
 // It keeps fatal errors, since nats-server would end the process.
 type serverLog struct {
 	mu   sync.Mutex

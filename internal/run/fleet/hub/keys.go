@@ -15,8 +15,8 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// keys holds a fleet's secrets. They are made once and kept, so that tokens outlive a hub; hubs
-// of a cluster have the same.
+// keys holds a fleet's secrets. They are made once and kept, so that tokens stay valid after a hub
+// ends; the hubs of a cluster have the same keys.
 type keys struct {
 	Project    string `json:"project"`
 	Agent      string `json:"agent_seed"`
@@ -33,8 +33,8 @@ const (
 	secretFile   = 0o600
 )
 
-// openKeys reads the project's keys, or makes them where there are none. Of several hubs that
-// do so at once, one makes them.
+// openKeys reads the project's keys, or makes them if there are none. If several hubs do so at
+// once, one of them makes the keys.
 func openKeys(path, project string) (*keys, error) {
 	k, err := readKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,12 +58,12 @@ func readKeys(path string) (*keys, error) {
 		return nil, err
 	}
 	var k keys
-	if json.Unmarshal(text, &k) != nil { // whose error may repeat a secret
-		return nil, fmt.Errorf("%s is no file of keys: remove it, and tokens that were made by it are void", path)
+	if json.Unmarshal(text, &k) != nil { // the error may contain a secret
+		return nil, fmt.Errorf("%s is not a file of keys: remove it; tokens from it are then void", path)
 	}
 	for _, seed := range []string{k.Agent, k.Controller, k.Orders} {
 		if protocol.PublicOf([]byte(seed)) == "" {
-			return nil, fmt.Errorf("%s lacks a key: remove it, and tokens that were made by it are void", path)
+			return nil, fmt.Errorf("%s lacks a key: remove it; tokens from it are then void", path)
 		}
 	}
 	return &k, nil
@@ -102,14 +102,14 @@ func makeKeys(path, project string) error {
 	return writeOnce(path, text)
 }
 
-// writeOnce writes a file whole, unless somebody else was first.
+// writeOnce writes a whole file, unless the file already exists.
 func writeOnce(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".keys-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
-	_, err = file.Write(text) // CreateTemp gave it to its owner alone
+	_, err = file.Write(text) // CreateTemp has made it readable for its owner alone
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
@@ -131,17 +131,17 @@ func (k *keys) credentials(role string, urls []string, encrypted encryption) *pr
 	return c
 }
 
-// encryption says whether a hub's clients speak TLS.
+// encryption reports whether a hub's clients speak TLS.
 type encryption bool
 
-// An order is answered at most so often, and for so long after it came.
+// The most answers to one request, and how long after it they may come.
 const (
 	answersOfOrder = 4
 	answerWithin   = 2 * time.Minute
 )
 
-// users returns the users that a hub knows. All agents have one key, so one can speak in another's
-// name and hear its orders; it can give none. Who needs more signs up agents at NATS of his own.
+// users returns a hub's users. All agents have one key, so an agent can send in another's name
+// and read its orders, but cannot give any. For more safety, use your own NATS.
 func (k *keys) users() []*server.NkeyUser {
 	bucket, samples, kept := protocol.AgentsBucket(k.Project), protocol.SamplesStore(k.Project), protocol.KeptStream(k.Project)
 	mine := "wl." + k.Project

@@ -28,24 +28,24 @@ type LocalAgent struct {
 // mostLocalAgents bounds the agents that a hub starts.
 const mostLocalAgents = 64
 
-// PlanAgents reads --agent: labels, and how many. They are named by their role.
+// PlanAgents reads --agent: labels and a number. The agents get their names from their role.
 func PlanAgents(texts []string) ([]LocalAgent, error) {
 	var planned []LocalAgent
-	of := map[string]int{} // how many have the name before the number
+	of := map[string]int{} // the number of agents per name
 	for _, text := range texts {
 		labels, times, several := strings.Cut(text, "*")
 		count := 1
 		if several {
 			var err error
 			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > mostLocalAgents {
-				return nil, fmt.Errorf("--agent %q: want how many after the *, 1 to %d", text, mostLocalAgents)
+				return nil, fmt.Errorf("--agent %q: want a number from 1 to %d after the *", text, mostLocalAgents)
 			}
 		}
 		base := ""
 		for pair := range strings.SplitSeq(labels, ",") {
 			key, value, found := strings.Cut(pair, "=")
 			if !found || key == "" || value == "" {
-				return nil, fmt.Errorf("--agent %q: want labels, and how many if not one, as in role=client,zone=a*2", text)
+				return nil, fmt.Errorf("--agent %q: want labels, and a number if it is not 1, as in role=client,zone=a*2", text)
 			}
 			if base == "" || key == "role" {
 				base = value
@@ -65,8 +65,8 @@ func PlanAgents(texts []string) ([]LocalAgent, error) {
 	return planned, nil
 }
 
-// placeAgents gives each agent CPUs of its own, servers those that a server has on one machine.
-// Where there are too few for all, those of one kind share theirs, which the warning says.
+// placeAgents gives each agent CPUs of its own; servers get those of a server on one machine. If
+// there are too few, the agents of one kind share theirs, and the warning says so.
 func placeAgents(agents []LocalAgent, placement host.Placement) (warning string) {
 	isServer := func(p LocalAgent) bool {
 		labels, err := protocol.ParseLabels(p.Labels)
@@ -121,14 +121,14 @@ func NamesOf(agents []LocalAgent) []string {
 	return names
 }
 
-// LocalAgents are agents in processes that end with this one.
+// LocalAgents holds agents in processes that end with this one.
 type LocalAgents struct {
 	running []*exec.Cmd
-	ended   chan error // one for each that has
+	ended   chan error // one error per agent that has ended
 }
 
-// StartAgents starts agents on this machine, and returns when the hub has the cards of all. It
-// returns the agents that it started also with an error.
+// StartAgents starts agents on this machine, and returns when the hub has the cards of all. Also
+// with an error, it returns the agents that it started.
 func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgents, error) {
 	here := &LocalAgents{ended: make(chan error, len(agents))}
 	if len(agents) == 0 {
@@ -158,7 +158,7 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 }
 
 // errEnded stands for an exit code of zero.
-var errEnded = errors.New("nobody had told it to")
+var errEnded = errors.New("without an order to end")
 
 // agentsPatience limits the wait for agents to join.
 const agentsPatience = 30 * time.Second
@@ -204,7 +204,7 @@ func (h *LocalAgents) Stop() {
 	patience := time.After(grace)
 	for left := len(h.running) - len(h.ended); left > 0; left-- {
 		select {
-		case <-h.ended: //nolint:errcheck // they were told to end
+		case <-h.ended: //nolint:errcheck // they were ordered to end
 		case <-patience:
 			for _, cmd := range h.running {
 				_ = cmd.Process.Kill()
@@ -240,7 +240,7 @@ func StartDetached(ctx context.Context, project string, arguments []string, up a
 	}
 	cmd := exec.Command(program, arguments...)
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C at this terminal is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C at this terminal must not end it
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -257,9 +257,9 @@ func StartDetached(ctx context.Context, project string, arguments []string, up a
 	return cmd.Process.Release()
 }
 
-// lastError returns why a hub in the background ended, as its log has it.
+// lastError returns the reason why a hub in the background ended, from its log.
 func lastError(log string, began int64) string {
-	text, _ := os.ReadFile(log) // without it, what follows says where to look
+	text, _ := os.ReadFile(log) // without the log, the message below says where to look
 	text = text[min(int(began), len(text)):]
 	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")
 	slices.Reverse(lines)

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// Limits of what a hub keeps. A trial's samples are taken within minutes.
+// Limits on the data that a hub keeps. A trial's samples are fetched within minutes.
 const (
 	keptFor          = 24 * time.Hour
 	keptBytes        = 1 << 30
@@ -44,13 +44,13 @@ func Prepare(ctx context.Context, js jetstream.JetStream, project string, replic
 		return fmt.Errorf("make the bucket of agents: %w", err)
 	}
 	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: protocol.KeptStream(project), Description: "what must not be lost of the fleet " + project,
+		Name: protocol.KeptStream(project), Description: "messages of a fleet that must not be lost: " + project,
 		Subjects: []string{"wl." + project + ".from.*.kept.>"},
 		MaxAge:   keptFor, MaxBytes: keptBytes, Discard: jetstream.DiscardOld, Duplicates: keptDuplicates,
 		Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
 	})
 	if err != nil {
-		return fmt.Errorf("make the stream of what is kept: %w", err)
+		return fmt.Errorf("make the stream of kept messages: %w", err)
 	}
 	_, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: protocol.SamplesStore(project), Description: "samples of the fleet " + project,
@@ -62,19 +62,19 @@ func Prepare(ctx context.Context, js jetstream.JetStream, project string, replic
 	return nil
 }
 
-// An OwnNATS is a NATS of the user, with JetStream, in place of a hub.
+// An OwnNATS is the user's own NATS, with JetStream, in place of a hub.
 type OwnNATS struct {
 	Project   string
 	URLs      []string
-	CredsFile string // a user's: a .creds file, or the seed of an nkey
-	StateDir  string // for the key that orders are signed with, and the tokens
+	CredsFile string // of a user: a .creds file, or the seed of an nkey
+	StateDir  string // for the key that signs orders, and for the tokens
 	Replicas  int
 }
 
-// PrepareOwn makes what a fleet needs in the user's own NATS, and leaves tokens for it in the
-// state. Both roles have the same user: what either may do there is as that NATS has it, and
-// that only the controller gives orders is left to their signatures. Certificates must be ones
-// that the system trusts. Nothing of it runs on, so FindFleet does not find it.
+// PrepareOwn prepares the user's own NATS for a fleet, and leaves tokens for it in the state. Both
+// roles have the same NATS user, whose rights that NATS decides; only signatures make sure that
+// the controller alone gives orders. The system must trust the certificates. No process stays, so
+// FindFleet does not find this fleet.
 func PrepareOwn(ctx context.Context, o OwnNATS) error {
 	if err := makeSecretFolder(o.StateDir); err != nil {
 		return err
@@ -111,8 +111,8 @@ func PrepareOwn(ctx context.Context, o OwnNATS) error {
 	return nil
 }
 
-// readCreds reads a user's seed, and the JWT that stands before it in a .creds file. No error
-// repeats what is in the file.
+// readCreds reads a user's seed, and the JWT before it in a .creds file. Its errors contain no
+// part of the file.
 func readCreds(path string) (seed []byte, jwt string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func readCreds(path string) (seed []byte, jwt string, err error) {
 	}
 	pair, err := nkeys.ParseDecoratedUserNKey(text)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s has no seed of an nkey of a user: want a .creds file, or such a seed alone", path)
+		return nil, "", fmt.Errorf("%s has no seed of a user's nkey: want a .creds file, or the seed alone", path)
 	}
 	if seed, err = pair.Seed(); err != nil {
 		return nil, "", errors.New("the seed cannot be read")

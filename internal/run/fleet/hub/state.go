@@ -24,7 +24,7 @@ const (
 	logFile  = "hub.log"
 )
 
-// fleetsVariable moves the states of all fleets.
+// fleetsVariable is the environment variable that moves the states of all fleets.
 const fleetsVariable = "WIRELAB_FLEETS"
 
 // A Running is a hub that runs on this machine.
@@ -36,7 +36,7 @@ type Running struct {
 	TLS     bool      `json:"tls"`
 	Started time.Time `json:"started"`
 	Version string    `json:"version"`
-	Dir     string    `json:"-"` // of its state
+	Dir     string    `json:"-"` // the folder of its state
 }
 
 // Runs reports whether the hub still runs.
@@ -45,7 +45,7 @@ func (r Running) Runs() bool {
 	return ok && now.PID == r.PID
 }
 
-// End asks the hub to end and waits until it has. The process of PID holds the state's lock.
+// End asks the hub to end and waits for it. The process PID holds the state's lock.
 func (r Running) End(ctx context.Context) error {
 	const (
 		patience = 30 * time.Second
@@ -59,7 +59,7 @@ func (r Running) End(ctx context.Context) error {
 	for r.Runs() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the hub (process %d) was told to end, and has not within %v", r.PID, patience)
+			return fmt.Errorf("the hub (process %d) was asked to end, and did not within %v", r.PID, patience)
 		case <-time.After(pause):
 		}
 	}
@@ -94,7 +94,7 @@ func fleetsDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("find where fleets have their state: %w; set %s", err, fleetsVariable)
+		return "", fmt.Errorf("find the folder of the fleets' states: %w; set %s", err, fleetsVariable)
 	}
 	return filepath.Join(home, ".local", "state", "wirelab", "fleets"), nil
 }
@@ -118,8 +118,8 @@ func RunningHubs() ([]Running, error) {
 	return hubs, nil
 }
 
-// runningIn returns the hub that holds the lock of the state, if there is one. Only the lock makes
-// its process number credible: the lock ends with the process.
+// runningIn returns the hub that holds the lock of the state, if any. The lock ends with its
+// process, so the process number is right while the lock is held.
 func runningIn(dir string) (Running, bool) {
 	file, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
@@ -153,7 +153,7 @@ func FindHub(nameOrURL string) (Running, error) {
 		}
 		names = append(names, hub.Project)
 	}
-	const elsewhere = "or give the controller's token, by --fleet-token FILE or WIRELAB_TOKEN, where it is up elsewhere"
+	const elsewhere = "or give the controller's token, by --fleet-token FILE or WIRELAB_TOKEN, if it runs on another machine"
 	switch {
 	case len(hubs) == 0:
 		return Running{}, errors.New("no fleet is up on this machine: start one by wirelab fleet up, " + elsewhere)
@@ -203,7 +203,7 @@ func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, 
 		return nil, fmt.Errorf("--fleet %s: the token is of the fleet %s", nameOrURL, c.Project)
 	}
 	if c.Role() != protocol.RoleController {
-		return nil, errors.New("the token is an agent's, which sees no other: wirelab fleet token --role controller prints the one that is needed")
+		return nil, errors.New("the token is an agent's, which cannot measure: wirelab fleet token --role controller prints the controller's")
 	}
 	return c, nil
 }
@@ -227,7 +227,7 @@ func holdState(dir string) (*heldState, error) {
 		return nil, fmt.Errorf("lock the fleet's state: %w", err)
 	}
 	const (
-		patience = time.Second // for those that only look whether it is held
+		patience = time.Second // for processes that only look whether the lock is held
 		pause    = 10 * time.Millisecond
 	)
 	for waited := time.Duration(0); ; waited += pause {
@@ -248,7 +248,7 @@ func holdState(dir string) (*heldState, error) {
 	return nil, fmt.Errorf("lock the fleet's state in %s: %w", dir, err)
 }
 
-// replace writes a file whole: who reads it sees the old one or the new.
+// replace writes a whole file: a reader sees the old file or the new one.
 func replace(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

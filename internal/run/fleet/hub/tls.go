@@ -25,8 +25,8 @@ const (
 	rootLifetime = 10 * 365 * 24 * time.Hour
 )
 
-// authority issues the certificates of a fleet's hubs. Package secure's roots live for a run,
-// and their keys are never kept; this one is, so that tokens outlive a hub.
+// authority issues the certificates of a fleet's hubs. Unlike the roots of package secure, which
+// live for one run, its key is kept, so that tokens stay valid after a hub ends.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -76,8 +76,8 @@ func readAuthority(rootPEM, keyPEM []byte) (*authority, error) {
 	return &authority{certificate, private}, nil
 }
 
-// issue makes the TLS of a hub that is reached by these names and addresses. Hubs of a cluster
-// are each other's clients too.
+// issue makes the TLS configuration of a hub with these names and addresses. Hubs of a cluster
+// are also each other's clients.
 func (a *authority) issue(hosts []string) (*tls.Config, error) {
 	leaf, err := certificateOf("wirelab hub")
 	if err != nil {
@@ -122,8 +122,8 @@ func certificateOf(name string) (*x509.Certificate, error) {
 	}, nil
 }
 
-// reached lists by which names and addresses others find a hub that listens there. The first
-// is the best.
+// reached lists the names and addresses by which others find a hub that listens there, the best
+// first.
 func reached(listen string, more []string) []string {
 	hosts := append([]string{}, more...)
 	if ip := net.ParseIP(listen); listen != "" && (ip == nil || !ip.IsUnspecified()) {

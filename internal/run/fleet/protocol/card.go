@@ -25,13 +25,13 @@ type Card struct {
 	Name     string            `json:"name"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Session  string            `json:"session"`           // of the agent's process
-	Machine  string            `json:"machine"`           // system, kernel and processor
+	Machine  string            `json:"machine"`           // of the agent's process
 	Boot     string            `json:"boot"`              // the same for agents of one machine
 	CPUs     int               `json:"cpus"`              //
 	Address  string            `json:"address,omitempty"` // where its servers listen
-	Programs map[string]string `json:"programs"`          // by their names, the hashes of those that it runs
+	Programs map[string]string `json:"programs"`          // hashes of the programs that it runs, by name
 	Started  time.Time         `json:"started"`           // by its clock
-	Busy     string            `json:"busy,omitempty"`    // the run that has it
+	Busy     string            `json:"busy,omitempty"`    // the run that has the agent
 	Version  string            `json:"version"`           // of wirelab
 	Limits   host.Limits       `json:"limits"`            // of the machine
 
@@ -52,13 +52,13 @@ func (c Card) Has(hash string) bool {
 // can leave a card behind.
 const CardTTL = 10 * time.Second
 
-// The largest card, and how many are kept.
+// The largest card, and the number of cards that are kept.
 const (
 	MostCardBytes  = 32 << 10
 	MostCardsBytes = 128 << 20
 )
 
-// PutCard says who an agent is, or says it again.
+// PutCard writes an agent's card, or renews it.
 func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
 	if err := CheckName(card.Name); err != nil {
 		return err
@@ -90,7 +90,7 @@ func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 			if !open {
 				return nil, errors.New("read the agents' cards: the hub is lost")
 			}
-			if entry == nil { // that was all
+			if entry == nil { // the end of the list
 				slices.SortFunc(all, func(a, b Card) int { return cmp.Compare(a.Name, b.Name) })
 				return all, nil
 			}
@@ -103,7 +103,7 @@ func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 	}
 }
 
-// isPlain reports whether a terminal shows all that the card says as it is.
+// isPlain reports whether a terminal shows all texts of the card unchanged.
 func (c *Card) isPlain() bool {
 	texts := []string{c.Machine, c.Boot, c.Address, c.Busy, c.Version}
 	for key, value := range c.Labels {
@@ -114,7 +114,7 @@ func (c *Card) isPlain() bool {
 	})
 }
 
-// readCard believes a card only under its own name.
+// readCard reads a card. It refuses a card under another agent's name.
 func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
 	var card Card
 	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil || !card.isPlain() {
@@ -124,16 +124,16 @@ func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
 	return card, true
 }
 
-// A Visit is a connection that looks at a fleet. Close must be called.
+// A Visit is a connection that reads a fleet's list of agents. Close must be called.
 type Visit struct {
 	RoundTrip time.Duration // to the hub and back
-	Cards     []Card        // of the agents that are there, by name
+	Cards     []Card        // of the fleet's agents, by name
 
 	Credentials *Credentials
 	Conn        *nats.Conn
 }
 
-// Look connects to the hub and reads who is there.
+// Look connects to the hub and reads the list of agents.
 func Look(ctx context.Context, credentials *Credentials) (*Visit, error) {
 	conn, err := Connect(ctx, credentials, "visit", nil)
 	if err != nil {
@@ -150,10 +150,10 @@ func Look(ctx context.Context, credentials *Credentials) (*Visit, error) {
 // Close ends the visit.
 func (v *Visit) Close() { v.Conn.Close() }
 
-// HubPatience limits the wait for a hub that is connected.
+// HubPatience limits the wait for answers of a connected hub.
 const HubPatience = 10 * time.Second
 
-// Again reads anew who is there.
+// Again reads the list of agents again.
 func (v *Visit) Again(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, HubPatience)
 	defer cancel()
@@ -173,16 +173,16 @@ func (v *Visit) Again(ctx context.Context) error {
 	return err
 }
 
-// Selector says which agents are wanted, and how many of them: role=client,zone=a*8.
+// Selector says which agents are wanted, and how many: role=client,zone=a*8.
 type Selector struct {
 	Labels map[string]string
-	Count  int // 0: all that there are
+	Count  int // 0: all
 }
 
 // nameLabel stands for an agent's name.
 const nameLabel = "name"
 
-// ParseSelector reads a selector. Without a count it wants one agent, with a * alone all.
+// ParseSelector reads a selector. Without a count it wants one agent, with a bare * all agents.
 func ParseSelector(text string) (Selector, error) {
 	labels, count, counted := strings.Cut(text, "*")
 	s := Selector{Count: 1}
@@ -198,7 +198,7 @@ func ParseSelector(text string) (Selector, error) {
 		s.Count = 0
 	case counted:
 		if s.Count, err = strconv.Atoi(count); err != nil || s.Count < 1 {
-			return s, fmt.Errorf("%q: found %q behind the *: want how many agents, from 1, or nothing for all", text, count)
+			return s, fmt.Errorf("%q: found %q after the *: want a number of agents from 1, or nothing for all", text, count)
 		}
 	}
 	return s, nil
@@ -216,14 +216,14 @@ func ParseLabels(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("found %q: want labels, as in role=client,zone=a", pair)
 		}
 		if earlier, twice := labels[key]; twice {
-			return nil, fmt.Errorf("the label %s is there twice: %s and %s", key, earlier, value)
+			return nil, fmt.Errorf("the label %s is set twice, to %s and %s", key, earlier, value)
 		}
 		labels[key] = value
 	}
 	return labels, nil
 }
 
-// isOdd reports whether a character is not for labels.
+// isOdd reports whether a character is not allowed in labels.
 func isOdd(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*" `, r) }
 
 // Matches reports whether an agent has all labels.

@@ -17,20 +17,20 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// How a connection to the hub lives. A peer that is gone is seen after four to six seconds.
+// The timing of a connection to the hub. A lost peer is noticed after four to six seconds.
 const (
 	ConnectWithin = 5 * time.Second
 	PingEvery     = 2 * time.Second
 	PingsWithout  = 2
-	reconnectWait = 500 * time.Millisecond // and as much again at most, by chance
-	// What an agent says while the hub is away is kept up to so much. A controller's orders are
-	// not: it has given up one that would arrive late.
+	reconnectWait = 500 * time.Millisecond // plus a random time of at most as much
+	// An agent's messages are kept up to this size while the hub is away. A controller's
+	// orders are not kept: the controller has given up on an order that would arrive late.
 	agentKeepsBytes = 1 << 20
 	keepsNothing    = -1
 )
 
-// Connect opens the hub. The context bounds the first connection, for which each URL is tried
-// once; one that breaks later is made again for ever, which report tells. The caller closes it.
+// Connect connects to the hub. ctx bounds the first connection, for which each URL is tried once.
+// A connection that breaks later is made again, for ever; report gets both events. The caller
 func Connect(ctx context.Context, c *Credentials, name string, report func(event string)) (*nats.Conn, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
@@ -96,8 +96,8 @@ func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, 
 	return options, nil
 }
 
-// trust returns the TLS configuration of a client, or nil if the hub has no TLS. The hub's name
-// is checked.
+// trust returns the TLS configuration of a client, or nil if the hub has no TLS. The client checks
+// the hub's name.
 func (c *Credentials) trust() *tls.Config {
 	if len(c.RootPEM) > 0 {
 		roots := x509.NewCertPool()
@@ -119,7 +119,7 @@ type dialer struct {
 	last   atomic.Pointer[net.Conn]
 }
 
-// giveUp ends a handshake that nats.go would wait for longer.
+// giveUp ends a handshake that nats.go would still wait for.
 func (d *dialer) giveUp() {
 	if conn := d.last.Load(); conn != nil {
 		_ = (*conn).Close()
@@ -152,7 +152,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ExplainConnect says why a connection to a hub could not be made, and what to do.
+// ExplainConnect says why a connection to a hub failed, and what to do.
 func ExplainConnect(at string, err error) error {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -164,11 +164,11 @@ func ExplainConnect(at string, err error) error {
 	remedy := ""
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		remedy = "by this machine's clock the hub's certificate is not valid now: set the clock, and start the hub again if it has run for years"
+		remedy = "the hub's certificate is not valid at this machine's time: set the clock, or start the hub again if it has run for years"
 	case errors.As(err, &unknown):
-		remedy = "its certificate is not of the root in the token: this is another hub, or its keys were made anew; take a token from wirelab fleet token on the hub's machine"
+		remedy = "the root in the token did not sign its certificate: this is another hub, or it has new keys; take a token from wirelab fleet token on the hub's machine"
 	case errors.As(err, &name):
-		remedy = "its certificate is not for this address: start the hub with --advertise and this address, or use one that wirelab fleet up prints"
+		remedy = "its certificate does not name this address: start the hub with --advertise and this address, or use an address that wirelab fleet up prints"
 	case errors.Is(err, nats.ErrSecureConnWanted), errors.As(err, &noTLS):
 		remedy = "it speaks no TLS: this is another hub, or it was started with --no-tls since; take a token from wirelab fleet token"
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
@@ -178,7 +178,7 @@ func ExplainConnect(at string, err error) error {
 	case errors.As(err, &lookup):
 		remedy = "the name cannot be found: name an address, or one that this machine knows"
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		remedy = "no answer: is the address right, and does a firewall let its port through?"
+		remedy = "no answer: check the address, and whether a firewall blocks its port"
 	}
 	if remedy == "" {
 		return fmt.Errorf("connect to the hub %s: %w", at, err)

@@ -23,16 +23,16 @@ import (
 type Credentials struct {
 	Project string
 	URLs    []string // of the hub, tried in this order
-	RootPEM []byte   // that the hub's certificate is of; none: one that the system trusts
-	Seed    []byte   // an nkey's, of a user: opens the hub
-	JWT     string   // beside the seed, where the user's own NATS wants one
+	RootPEM []byte   // signs the hub's certificate; none: a root that the system trusts
+	Seed    []byte   // of a user's nkey: opens the hub
+	JWT     string   // besides the seed, if the user's own NATS needs one
 	// OrdersKey is the public nkey that orders are signed with, OrdersSeed the secret one, which
 	// only controllers have.
 	OrdersKey  string
 	OrdersSeed []byte
 }
 
-// The roles that credentials are made for.
+// The roles of credentials.
 const (
 	RoleAgent      = "agent"
 	RoleController = "controller"
@@ -41,7 +41,7 @@ const (
 // Roles lists them.
 func Roles() []string { return []string{RoleAgent, RoleController} }
 
-// Role says whom the credentials are made for.
+// Role returns the role that the credentials are for.
 func (c *Credentials) Role() string {
 	if len(c.OrdersSeed) > 0 {
 		return RoleController
@@ -84,22 +84,22 @@ func (c *Credentials) Token() string {
 		Project: c.Project, URLs: c.URLs, Root: root.Bytes, Seed: c.Seed, JWT: c.JWT,
 		OrdersKey: c.OrdersKey, OrdersSeed: c.OrdersSeed,
 	})
-	if err != nil { // only text that is not UTF-8 cannot be written, and Check refuses it
+	if err != nil { // fails only for text that is not UTF-8, which Check refuses
 		panic(fmt.Sprintf("fleet: credentials that were not checked: %v", err))
 	}
 	payload = binary.BigEndian.AppendUint32(payload, crc32.Checksum(payload, checksums))
 	return tokenPrefix + tokenEncoding.EncodeToString(payload)
 }
 
-// ParseToken reads a token. No error repeats any of it.
+// ParseToken reads a token. Its errors contain no part of the token.
 func ParseToken(text string) (*Credentials, error) {
 	text = strings.TrimSpace(text)
 	coded, found := strings.CutPrefix(text, tokenPrefix)
 	if !found {
 		if len(text) > len(tokenPrefix) && strings.HasPrefix(text, "wl") && text[3] == '.' {
-			return nil, errors.New("the token is of another version of wirelab: run the same one on all machines of a fleet")
+			return nil, errors.New("the token is from another version of wirelab: run the same version on all machines of a fleet")
 		}
-		return nil, fmt.Errorf("this is no token: one begins with %q; wirelab fleet token prints it", tokenPrefix)
+		return nil, fmt.Errorf("this is not a token: a token begins with %q; wirelab fleet token prints one", tokenPrefix)
 	}
 	if len(coded) > mostTokenBytes {
 		return nil, fmt.Errorf("the token has %d characters, at most %d are read", len(coded), mostTokenBytes)
@@ -107,7 +107,7 @@ func ParseToken(text string) (*Credentials, error) {
 	const spoilt = "the token is cut or mistyped (%s): copy it whole, wirelab fleet token prints it again"
 	payload, err := tokenEncoding.DecodeString(coded)
 	if err != nil {
-		return nil, fmt.Errorf(spoilt, "a character that none has, or one too few")
+		return nil, fmt.Errorf(spoilt, "a character is wrong or missing")
 	}
 	const sumBytes = 4
 	if len(payload) < sumBytes {
@@ -119,7 +119,7 @@ func ParseToken(text string) (*Credentials, error) {
 	}
 	var w wire
 	if rest, err := asn1.Unmarshal(payload, &w); err != nil || len(rest) > 0 {
-		return nil, errors.New("the token is whole, but not as this wirelab writes it: run the same version on all machines of a fleet")
+		return nil, errors.New("the token is complete, but this wirelab does not write such tokens: run the same version on all machines of a fleet")
 	}
 	c := &Credentials{
 		Project: w.Project, URLs: w.URLs, Seed: w.Seed, JWT: w.JWT,
@@ -176,7 +176,7 @@ func (c *Credentials) Check() error {
 	return nil
 }
 
-// CheckURL says whether a hub can have the URL: its scheme, and a host and a port.
+// CheckURL checks the URL of a hub: its scheme, its host and its port.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -202,7 +202,7 @@ func checkRoot(rootPEM []byte) error {
 	return nil
 }
 
-// checkSeed does not repeat what nkeys says, since the seed may stand in it.
+// checkSeed checks a seed. Its error leaves out the error of nkeys, which may contain the seed.
 func checkSeed(seed []byte, want nkeys.PrefixByte) error {
 	if prefix, _, err := nkeys.DecodeSeed(seed); err != nil || prefix != want {
 		return fmt.Errorf("want the seed of an nkey of kind %s", want)
@@ -223,7 +223,7 @@ func PublicOf(seed []byte) string {
 	return public
 }
 
-// String names the credentials, and has no secret.
+// String names the credentials, without their secrets.
 func (c Credentials) String() string {
 	return fmt.Sprintf("credentials of a fleet's %s (project %s, %s)", c.Role(), c.Project, strings.Join(c.URLs, ", "))
 }
@@ -234,8 +234,8 @@ func (c Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, c.
 // MarshalText keeps secrets out of JSON and of logs.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// JoinLine returns the command that makes another machine an agent. The token is no argument:
-// others could see that.
+// JoinLine returns the command that makes another machine an agent. The token is not an argument,
+// which other users could read.
 func JoinLine(c *Credentials) string {
 	return fmt.Sprintf("WIRELAB_TOKEN=%s wirelab agent --nats %s --name NAME --labels role=client", c.Token(), strings.Join(c.URLs, ","))
 }
@@ -254,7 +254,7 @@ func AreLoopback(urls []string) bool {
 	return true
 }
 
-// TokenVariable may have a token, other than a flag, which other users can read.
+// TokenVariable is the environment variable for a token. Other users can read flags, but not it.
 const TokenVariable = "WIRELAB_TOKEN"
 
 // ReadTokenFile reads a token from a file.
@@ -264,7 +264,7 @@ func ReadTokenFile(path string) (*Credentials, error) {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
 	defer file.Close()                                              //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, 2*mostTokenBytes)) // it may be no file that ends
+	text, err := io.ReadAll(io.LimitReader(file, 2*mostTokenBytes)) // the file may never end
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}

@@ -1,6 +1,6 @@
-// Package protocol has what the machines of a fleet agree on: the names of subjects, the tokens
-// that let into a fleet, the cards by which agents say who they are, the selectors that choose
-// agents by their labels, and the connection to a hub.
+// Package protocol has the definitions that the machines of a fleet share: the names of subjects,
+// the tokens that admit to a fleet, the cards with which agents describe themselves, the selectors
+// that choose agents by their labels, and the connection to a hub.
 //
 // Subjects, of the project P and the agent A:
 //

@@ -7,10 +7,10 @@ import (
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
-// CheckName says whether an agent can have the name. It is part of subjects, which dots divide.
+// CheckName checks an agent's name. It becomes part of subjects, in which dots are separators.
 func CheckName(name string) error { return checkWord("an agent's name", name) }
 
-// CheckProject says whether a fleet can have the name.
+// CheckProject checks a fleet's name.
 func CheckProject(name string) error { return checkWord("a fleet's name", name) }
 
 func checkWord(what, name string) error {
@@ -24,10 +24,10 @@ func checkWord(what, name string) error {
 	return fmt.Errorf("%s %q: want 1 to 63 of a-z, 0-9, _ and -, and a letter or a digit first", what, name)
 }
 
-// OrderSubject returns the subject on which an agent hears orders.
+// OrderSubject returns the subject on which an agent receives orders.
 func (c *Credentials) OrderSubject(agent string) string { return c.to(agent, "order") }
 
-// ClockSubject returns the subject on which an agent answers with its clock.
+// ClockSubject returns the subject on which an agent answers questions for its clock.
 func (c *Credentials) ClockSubject(agent string) string { return c.to(agent, "clock") }
 
 // LiveSubject returns the subject of a worker's messages that may be lost. Each part may be "*".
@@ -50,7 +50,7 @@ func (c *Credentials) AgentsBucket() string { return AgentsBucket(c.Project) }
 // SamplesStore returns the object store of samples.
 func (c *Credentials) SamplesStore() string { return SamplesStore(c.Project) }
 
-// InboxPrefix returns the subject that answers to the role's requests begin with.
+// InboxPrefix returns the beginning of the subjects for answers to the role's requests.
 func (c *Credentials) InboxPrefix() string { return InboxPrefix(c.Project, c.Role()) }
 
 func (c *Credentials) to(agent, what string) string {
@@ -66,5 +66,5 @@ func AgentsBucket(project string) string { return "wl_" + project + "_agents" }
 // SamplesStore returns the object store of a project's samples.
 func SamplesStore(project string) string { return "wl_" + project + "_samples" }
 
-// InboxPrefix returns the subject that answers to the requests of a role begin with.
+// InboxPrefix returns the beginning of the subjects for answers to the requests of a role.
 func InboxPrefix(project, role string) string { return "wl." + project + ".inbox." + role }
