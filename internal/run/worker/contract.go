@@ -49,7 +49,7 @@ type Role string
 const (
 	ServerRole Role = "server"
 	ClientRole Role = "client"
-	// CapabilitiesRole asks a worker what it can do, which it says and then ends.
+	// CapabilitiesRole makes a worker print its capabilities and end.
 	CapabilitiesRole Role = "capabilities"
 	// SentinelRole watches the CPUs of both ends. Only wirelab's own program has it.
 	SentinelRole Role = "sentinel"
@@ -64,7 +64,7 @@ type Spec struct {
 	// Address is HOST:PORT: where a server listens (port 0: any), what a client dials.
 	Address string      `json:"address"`
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
-	// Watch are the CPUs of a sentinel.
+	// Watch lists the CPUs that a sentinel watches.
 	Watch []probe.SentinelCPU `json:"watch,omitempty"`
 	// Probe names what is observed of the worker besides times. Most probes observe it from
 	// outside; for "alloc" it counts its allocations, for "life" it keeps the instants of its
@@ -108,8 +108,7 @@ type ClientSpec struct {
 	// other workers. The load is then that of the whole group, and the worker waits to be told
 	// when to begin (GoControl) and when to open the window (OpenControl).
 	Group *Group `json:"group,omitempty"`
-	// IntervalNS asks for an interval event each time that so much has passed since the
-	// first call. 0: none.
+	// IntervalNS is the time between two interval events, counted from the first call. 0: none.
 	IntervalNS int64 `json:"interval_ns,omitempty"`
 }
 
@@ -117,7 +116,7 @@ type ClientSpec struct {
 // send what a single worker with all clients would.
 type Group = load.Group
 
-// GroupOf returns the clients' group, which they are alone if the spec names none.
+// GroupOf returns the clients' group. If the spec names none, they are a group of their own.
 func (c *ClientSpec) GroupOf() Group {
 	if c.Group != nil {
 		return *c.Group
@@ -127,7 +126,7 @@ func (c *ClientSpec) GroupOf() Group {
 
 // A Load says when requests are sent.
 type Load struct {
-	Model             scenario.LoadModel `json:"model"` // but Sustained
+	Model             scenario.LoadModel `json:"model"` // any but Sustained
 	RequestsPerClient int                `json:"requests_per_client,omitempty"`
 	ExtraRequests     int                `json:"extra_requests,omitempty"` // this many of the first clients measure one more
 	DurationNS        int64              `json:"duration_ns,omitempty"`
@@ -176,7 +175,7 @@ type Ready struct {
 	Runtime    string `json:"runtime"` // language and version
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
 	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
-	// Congestion is the congestion control of a server's sockets; empty: not known.
+	// Congestion is the congestion control of a server's sockets; empty: unknown.
 	Congestion string `json:"congestion,omitempty"`
 	// Settings lists the settings of this end that are not a library's default.
 	Settings []tuning.Setting `json:"settings,omitempty"`
@@ -228,7 +227,7 @@ func ParseSpec(line []byte) (*Spec, error) {
 
 const leastInterval = 100 * time.Millisecond
 
-// check checks what the clients have of a group, and their intervals.
+// check checks the clients' place in their group, and their intervals.
 func (c *ClientSpec) check() error {
 	g := c.GroupOf()
 	switch interval := time.Duration(c.IntervalNS); {
@@ -261,7 +260,7 @@ func parseEvent(line []byte) (*Event, error) {
 	return &e, nil
 }
 
-// A Control is an order to a client that runs, as a line of its input behind the spec:
+// A Control is an order to a client that runs, as a line of its input after the spec:
 // {"control":"end"}.
 type Control string
 
@@ -272,8 +271,8 @@ const (
 	// PauseControl keeps callers from sending until ResumeControl.
 	PauseControl  Control = "pause"
 	ResumeControl Control = "resume"
-	// GoControl has a client of a group send its first call at an instant, and OpenControl
-	// has it open the window at one. Both instants are on the clock of the client's machine.
+	// GoControl makes a client of a group send its first call at an instant, and OpenControl
+	// makes it open the window at one. Both instants are on the clock of the client's machine.
 	GoControl   Control = "go"
 	OpenControl Control = "open"
 )

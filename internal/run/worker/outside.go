@@ -25,13 +25,13 @@ type End interface {
 	PID() int
 	// CPU is the processor time that it took on this machine.
 	CPU() time.Duration
-	// Warnings lists what the end did not get.
+	// Warnings names CPUs or a priority that the end did not get.
 	Warnings() []string
 }
 
 var _ End = (*Process)(nil)
 
-// Every calls a function again and again, until stop, which waits for the last call.
+// Every calls a function once per period until stop. stop waits for the last call.
 func Every(period time.Duration, do func()) (stop func()) {
 	over := make(chan struct{})
 	var calling sync.WaitGroup
@@ -53,12 +53,12 @@ func Every(period time.Duration, do func()) (stop func()) {
 	})
 }
 
-// outsidePeriod is the time between two readings of another process, which cost more than
+// outsidePeriod is the time between two readings of another process. They cost more than
 // a process's own.
 const outsidePeriod = 5 * probe.DefaultPeriod / 2
 
 // An Outsider reads the cost of a process that may not measure it itself, such as a peer. It is
-// nil for wirelab's own workers, which do.
+// nil for wirelab's own workers, which measure their own cost.
 type Outsider struct {
 	PID     int
 	sampler *probe.Sampler
@@ -74,20 +74,20 @@ func Outside(pid int, read func() (probe.Usage, error)) *Outsider {
 	return &Outsider{pid, probe.StartSampler(read, outsidePeriod)}
 }
 
-// Costs holds the readings of an outsider; a nil field was not read.
+// Costs holds the readings of an Outsider. A nil field could not be read.
 type Costs struct {
 	Usage     *probe.Series
 	Allowance *host.Allowance
 }
 
-// LookBack ends the readings. The process must still exist.
+// LookBack ends the readings and returns them. The process must still exist.
 func (o *Outsider) LookBack() (seen Costs) {
 	if o == nil {
 		return seen
 	}
 	usage := o.sampler.Stop()
 	seen.Usage = &usage
-	if allowance, err := host.AllowanceOf(o.PID); err == nil { // otherwise it is not known
+	if allowance, err := host.AllowanceOf(o.PID); err == nil { // otherwise it is unknown
 		seen.Allowance = &allowance
 	}
 	return seen
@@ -98,7 +98,7 @@ func (c Costs) AddTo(r *ClientResult) {
 	if c.Usage == nil {
 		return
 	}
-	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // otherwise it is not known
+	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // otherwise it is unknown
 		r.Usage = cmp.Or(r.Usage, &window)
 	}
 	if course := r.Course; course != nil {
@@ -112,8 +112,8 @@ func (c Costs) AddToServer(r *ServerResult) {
 	r.Usage, r.Allowance = cmp.Or(r.Usage, c.Usage), cmp.Or(r.Allowance, c.Allowance)
 }
 
-// WithoutSiblings subtracts, from what others took on a machine, what other agents on it took
-// for the same trial.
+// WithoutSiblings subtracts, from the CPU time of other programs on a machine, the CPU time of
+// other agents there that ran workers of the same trial.
 func WithoutSiblings(machines ...*Machine) {
 	machines = slices.DeleteFunc(machines, func(m *Machine) bool { return m == nil })
 	own, ours := map[string]int64{}, map[string][]int{}

@@ -133,7 +133,7 @@ func readCalls(path string, count int64) ([]load.Written, error) {
 	return calls, nil
 }
 
-// parseCall reads a call; docs/worker-contract.md has its form.
+// parseCall reads a call in the form of docs/worker-contract.md.
 func parseCall(b [writtenBytes]byte) load.Written {
 	return load.Written{
 		Due:     int64(binary.LittleEndian.Uint64(b[:])),

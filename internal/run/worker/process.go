@@ -123,7 +123,7 @@ func Start(l Launch) (*Process, error) {
 	_, err = p.input.Write(append(spec, '\n'))
 	p.telling.Unlock()
 	if err != nil {
-		go func() { // mostly it has died, and its exit code and last lines tell more
+		go func() { // mostly the worker has died, and its exit code and last lines explain more
 			select {
 			case <-p.ended:
 			case <-time.After(stopGrace):
@@ -204,7 +204,7 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 	return nil
 }
 
-// Ready waits until the worker is.
+// Ready waits until the worker is ready.
 func (p *Process) Ready(ctx context.Context) (Ready, error) {
 	return await(ctx, p, p.ready, "ready")
 }
@@ -214,18 +214,18 @@ func (p *Process) Result(ctx context.Context) (Result, error) {
 	return await(ctx, p, p.result, "result")
 }
 
-// Capabilities waits for what the worker says that it can do.
+// Capabilities waits until the worker has listed its capabilities.
 func (p *Process) Capabilities(ctx context.Context) (Capabilities, error) {
 	return await(ctx, p, p.able, "capabilities")
 }
 
-// Warnings are CPUs or a priority that it did not get.
+// Warnings names CPUs or a priority that the worker did not get.
 func (p *Process) Warnings() []string { return p.without }
 
-// PID is the worker's process number.
+// PID returns the worker's process number.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// CPU is the processor time of the worker's whole life, once it has ended.
+// CPU returns the processor time of the worker's whole life. The worker must have ended.
 func (p *Process) CPU() time.Duration {
 	return p.command.ProcessState.UserTime() + p.command.ProcessState.SystemTime()
 }
@@ -258,8 +258,8 @@ func (p *Process) Kill() {
 // killBecause kills the worker. Only the first reason counts.
 func (p *Process) killBecause(what string) { p.kill(p.fault(what)) }
 
-// fault returns an error. It leaves out standard error if the worker has reported an error, since
-// it repeats it there.
+// fault returns an error with the last lines of standard error. It leaves them out if the worker
+// has reported an error: they only repeat it.
 func (p *Process) fault(what string) *Error {
 	more := slices.DeleteFunc(p.stderr.lines(), func(line string) bool {
 		return strings.Contains(what, strings.TrimSpace(strings.TrimPrefix(line, "wirelab: ")))
@@ -277,7 +277,7 @@ func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (
 		err = p.fault(fmt.Sprintf("no event %s: %v", what, context.Cause(ctx)))
 	}
 	select {
-	case got = <-from: // it had come, too
+	case got = <-from: // the event had come, too
 		return got, nil
 	default:
 		return got, err
@@ -287,7 +287,7 @@ func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (
 func offer[T any](to chan T, value T) {
 	select {
 	case to <- value:
-	default: // only the first one counts
+	default: // only the first event counts
 	}
 }
 
@@ -331,7 +331,7 @@ func Excerpt(line string) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// Tell sends an order to a client. One that does not know the control ignores it.
+// Tell sends an order to a client. A client that does not know the control ignores it.
 func (p *Process) Tell(o Order) error {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -340,13 +340,13 @@ func (p *Process) Tell(o Order) error {
 	p.telling.Lock()
 	defer p.telling.Unlock()
 	if _, err := p.input.Write(append(line, '\n')); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		return fmt.Errorf("%s: tell it %q: %w", p.name, o.Control, err)
+		return fmt.Errorf("%s: send it the control %q: %w", p.name, o.Control, err)
 	}
 	return nil
 }
 
-// A Sentinel watches CPUs from a process of its own. A nil one watches nothing: a reader of the
-// record then finds that nobody watched.
+// A Sentinel watches CPUs from a process of its own. A nil Sentinel watches nothing, and the
+// record then says that nothing was watched.
 type Sentinel struct{ process *Process }
 
 // sentinelPatience limits the wait for a sentinel's result, which it prints at once.
@@ -365,7 +365,7 @@ func StartSentinel(program []string, in host.Surroundings, watch []probe.Sentine
 	return &Sentinel{process: process}
 }
 
-// PIDs returns the sentinel's process.
+// PIDs returns the sentinel's process number, if it runs.
 func (s *Sentinel) PIDs() []int {
 	if s == nil {
 		return nil
@@ -373,7 +373,7 @@ func (s *Sentinel) PIDs() []int {
 	return []int{s.process.PID()}
 }
 
-// Stop ends the watch. It returns what was seen, and the CPU time that watching took.
+// Stop ends the watch. It returns the observations, and the CPU time that watching took.
 func (s *Sentinel) Stop(ctx context.Context) (seen []probe.Watched, cost time.Duration) {
 	if s == nil {
 		return nil, 0

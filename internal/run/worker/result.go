@@ -19,15 +19,15 @@ type Result struct {
 	// Watched is the result of a sentinel.
 	Watched []probe.Watched `json:"watched,omitempty"`
 
-	// What follows is not printed by workers: it is added by whoever looked after one on
-	// another machine, or made one client of several.
+	// Workers do not print the fields below. An agent on another machine adds them, or whoever
+	// merges several clients into one.
 	Machine *Machine `json:"machine,omitempty"`
 	// Parts holds the clients that Client was merged from. All instants are then on the clock
 	// of the lab's machine.
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// A ServerResult holds what a server measured of itself over its whole life; the lab cuts
+// A ServerResult holds a server's measurements of itself over its whole life; the lab cuts
 // out the window.
 type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
@@ -68,7 +68,7 @@ type ClientResult struct {
 }
 
 // Plus returns the result of two clients that worked at the same time, as if they were one: counts
-// are sums. Figures that Measurement.Plus leaves out are those of r. Either census will do, since
+// are sums. r keeps its figures that Measurement.Plus leaves out. It returns either census, since
 // all calls have the same number of bytes.
 func (r ClientResult) Plus(other ClientResult) ClientResult {
 	r.Measurement = r.Measurement.Plus(other.Measurement)
@@ -87,14 +87,14 @@ func (r ClientResult) Plus(other ClientResult) ClientResult {
 	r.Allocations = sum.Any(r.Allocations, other.Allocations)
 	r.CPU = sum.Any(r.CPU, other.CPU)
 	r.Calls = r.Calls.Plus(other.Calls)
-	r.CallsWritten = 0 // each has been worked out
+	r.CallsWritten = 0 // the calls of each are already in its measurement
 	return r
 }
 
 // LengthNS returns how long the load ran between the window's edges.
 func (r *ClientResult) LengthNS() int64 { return r.EndNS - r.BeginNS - r.PausedNS }
 
-// Connections holds what the client was to open and what it opened.
+// Connections holds the connections that a client was to open, and those that it opened.
 type Connections struct {
 	Mode   string      `json:"mode"`
 	Want   int         `json:"want"`
@@ -140,16 +140,16 @@ func (t Traffic) Plus(other Traffic) Traffic {
 // the window, so that counting disturbs nothing.
 type Census struct {
 	First conn.Traffic `json:"first"` // of the connection's first call
-	Calls int64        `json:"calls"` // behind it; all that follows is theirs
+	Calls int64        `json:"calls"` // after the first; all fields below count these calls
 	// Sent and received: encoded messages, and TLS records where Secured.
 	MessageSentBytes     int64 `json:"message_sent_bytes"`
 	MessageReceivedBytes int64 `json:"message_received_bytes"`
 	Secured              bool  `json:"secured,omitempty"` // with TLS over TCP
 	RecordsSent          int64 `json:"records_sent,omitempty"`
 	RecordsReceived      int64 `json:"records_received,omitempty"`
-	// QUIC: the content of its streams, and the packets of nothing but
-	// acknowledgements, which are then the traffic's pure ones. Its probes for
-	// larger packets, which come in a connection's first calls, are left out.
+	// QUIC: the content of its streams, and the packets with only acknowledgements, which Traffic
+	// counts as pure. QUIC's probes for larger packets, which come in a connection's first
+	// calls, are left out.
 	StreamSentBytes     int64        `json:"stream_sent_bytes,omitempty"`
 	StreamReceivedBytes int64        `json:"stream_received_bytes,omitempty"`
 	AckSentBytes        int64        `json:"ack_sent_bytes,omitempty"`
@@ -182,7 +182,7 @@ func (n Noise) Plus(other Noise) Noise {
 	return n
 }
 
-// A Part is one of the clients that are one to the lab.
+// A Part is one of several clients that the lab treats as one client.
 type Part struct {
 	Agent   string
 	Clients int
@@ -190,14 +190,14 @@ type Part struct {
 	Result  Result // without parts
 }
 
-// A Machine holds what an agent saw of a worker's machine while the worker lived.
+// A Machine holds an agent's readings of a worker's machine while the worker lived.
 type Machine struct {
 	Boot    string           `json:"boot"`     // differs between machines, and between their starts
 	WholeNS int64            `json:"whole_ns"` // of all CPUs
-	OwnNS   int64            `json:"own_ns"`   // CPU time of the agent and of what it started, which is not among that of others
+	OwnNS   int64            `json:"own_ns"`   // CPU time of the agent and its children; no part of what others took
 	State   record.HostState `json:"state"`
 	PIDs    []int            `json:"pids,omitempty"` // the agent, and what it started
-	CPUs    []int            `json:"cpus,omitempty"` // that the worker was given
+	CPUs    []int            `json:"cpus,omitempty"` // the CPUs that the worker was given
 	// Watched is the result of a sentinel of those CPUs.
 	Watched []probe.Watched `json:"watched,omitempty"`
 }

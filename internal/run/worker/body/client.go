@@ -81,7 +81,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 		return err
 	}
 	alive := func() { events.progress(live.Progress{Done: result.Requests, Fraction: 1}) }
-	if spec.Probe == "" && conns.service == nil { // otherwise what is seen of the server would have these calls, too
+	if spec.Probe == "" && conns.service == nil { // otherwise the server's figures would include these calls
 		if result.Census, err = conns.census(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}
@@ -103,7 +103,7 @@ func (s *task) plan(callers []workload.Caller, events *emitter) (load.Plan, erro
 	return p, err
 }
 
-// intervals returns intervals that are printed as they end, or nil if the spec asks for none.
+// intervals returns intervals that are printed when they end, or nil if the spec asks for none.
 func (s *task) intervals(events *emitter) *load.Intervals {
 	if s.Client.IntervalNS <= 0 {
 		return nil
@@ -112,7 +112,7 @@ func (s *task) intervals(events *emitter) *load.Intervals {
 	return &load.Intervals{Every: time.Duration(s.Client.IntervalNS), Report: func(i load.Interval) {
 		interval := worker.Interval{StartNS: i.StartNS, TookNS: i.TookNS, Ended: i.Responses.Count(), Failed: i.Failed}
 		if interval.Ended > 0 {
-			interval.Histogram, _ = encoder.Encode(i.Responses) // which writes to memory
+			interval.Histogram, _ = encoder.Encode(i.Responses) // it writes to memory, and cannot fail
 		}
 		// If it cannot be printed, printing the result will fail too.
 		_ = events.emit(worker.Event{Event: "interval", Interval: &interval})
@@ -134,7 +134,7 @@ func classify(err error) record.ErrorCount {
 	return record.ErrorCount{Class: string(failure.Of(err)), Code: status.Code(err).String()}
 }
 
-// result puts what was measured into the contract's form.
+// result returns the measurement in the contract's form.
 func (s *task) result(m *load.Result, usage probe.Series) *worker.ClientResult {
 	r := &worker.ClientResult{
 		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between), Failures: m.Failures,
@@ -146,7 +146,7 @@ func (s *task) result(m *load.Result, usage probe.Series) *worker.ClientResult {
 	case s.Client.Load.Model == scenario.Search:
 		r.WarmUp.Method = "fixed" // a step is short, and follows another
 	}
-	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // when it waited for instants is not known, and a course has no pauses
+	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // unknown when it waited for instants; and a course has no pauses
 		c.ClientCPUNS = usage.Stretches(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 	if window, err := usage.Between(m.Begin, m.End); err == nil {
@@ -160,7 +160,7 @@ func (s *task) result(m *load.Result, usage probe.Series) *worker.ClientResult {
 
 // withoutPacing subtracts the CPU time of waiting for instants: it is the
 // instrument's cost, not the stack's. It is mostly user time; the kernel's part,
-// yielding the CPU, is not known separately.
+// yielding the CPU, is unknown.
 func withoutPacing(u *probe.Window, spunNS int64) {
 	user := min(u.UserNS, spunNS)
 	u.UserNS -= user
@@ -174,8 +174,8 @@ const burstAtMost = time.Minute
 // open connections and grow stacks, but not a burst themselves.
 const warmUpCallers = 64
 
-// load runs the plan in the way of the load model. A search calls kept when the window
-// that has just ended is, so far, the one that it returns.
+// load runs the plan in the way of the load model. A search calls kept whenever the window that
+// has just ended is the best so far.
 func (s *task) load(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
 	warms := plan.WarmUp.AtMost > 0
 	if s.Client.Group != nil {

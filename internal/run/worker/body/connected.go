@@ -35,8 +35,8 @@ type connected struct {
 	clients  []stack.Client
 	callers  []workload.Caller
 	settings []tuning.Setting // those that are not a library's default
-	calls    *instants        // nil: they are not noted
-	service  io.Closer        // of a service of the user's own; then clients, and what follows own, are not set
+	calls    *instants        // nil: instants are not kept
+	service  io.Closer        // of the user's own service; then clients, and the fields after own, are not set
 	own      []*service.Caller
 
 	target    stack.Target
@@ -104,7 +104,7 @@ func connectStack(ctx context.Context, spec *task) (*connected, error) {
 	return conns, nil
 }
 
-// noted makes a caller note the instants of its calls, where that was asked for.
+// noted makes a caller note the instants of its calls, if the spec asks for them.
 func (conns *connected) noted(caller workload.Caller) workload.Caller {
 	if conns.calls == nil {
 		return caller
@@ -216,7 +216,7 @@ func (conns *connected) checking() *record.Checking {
 	return all
 }
 
-// learned is a workload's unary call, as others than the stack's own client must make it.
+// learned holds a workload's unary call in the form in which other clients make it.
 type learned struct {
 	definition *service.Definition
 	mode       scenario.Connection // of the connections that the spec asks for
@@ -224,8 +224,8 @@ type learned struct {
 	answerBytes, wireBytes int64
 }
 
-// learn has the stack's own client make the call once, since others cannot tell a right
-// answer from a wrong one, and then makes it as others will.
+// learn makes the call once with the stack's own client, since only this client can tell a right
+// answer from a wrong one. Then it makes the call as other clients will.
 func (s *task) learn(ctx context.Context) (*learned, error) {
 	ctx, cancel := context.WithTimeout(ctx, foreignGrace)
 	defer cancel()

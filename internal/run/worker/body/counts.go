@@ -24,7 +24,7 @@ import (
 type edges struct {
 	conns *connected
 	last  between  // of the last window
-	kept  *between // that of the step that a search keeps
+	kept  *between // of the step that a search keeps
 }
 
 // between holds the readings at both edges of a window.
@@ -45,7 +45,7 @@ func (e *edges) read() reading {
 	if r.traffic.Transport == "tcp" {
 		// Few of the libraries count their writes; in the window a client's process writes to its
 		// connections and to almost nothing else. The kernel counts no sendto among them.
-		if writes := probe.Writes(); writes > 0 { // otherwise they are not known
+		if writes := probe.Writes(); writes > 0 { // otherwise the number is unknown
 			r.traffic.SendCalls = writes + batchio.Sends()
 		}
 	}
@@ -177,15 +177,15 @@ func (conns *connected) census(ctx context.Context, alive func()) (*worker.Censu
 	return result, nil
 }
 
-// countSingles counts connections of one call each. call is the traffic of a
-// connection's first call.
+// countSingles counts connections of one call each. call is the traffic of a connection's
+// first call.
 func (conns *connected) countSingles(ctx context.Context, call conn.Traffic, alive func()) (worker.Handshakes, error) {
 	c, err := conns.count(ctx, conns.target.Lifecycle, true)
 	if err != nil {
 		return worker.Handshakes{}, err
 	}
 	defer c.close()
-	begun := c.settled(ctx) // after what a client opens to begin with
+	begun := c.settled(ctx) // the client has then opened its first connections
 	c.calls(ctx, censusSingles, alive)
 	last := c.settled(ctx)
 	if c.err != nil {
@@ -206,7 +206,7 @@ func handshakes(r conn.RecordCounts) worker.Handshakes {
 	return worker.Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
 }
 
-// count makes a client with one connection, or one for each call.
+// count makes a client with one connection, or with one per call.
 func (conns *connected) count(ctx context.Context, lifecycle conn.Lifecycle, secured bool) (*counter, error) {
 	c := &counter{}
 	if secured {
@@ -247,7 +247,7 @@ func (c *counter) calls(ctx context.Context, n int, alive func()) {
 
 func (c *counter) close() { _ = c.client.Close() }
 
-// settled reads the counters when nothing follows the last call any more.
+// settled reads the counters once no more bytes follow the last call.
 func (c *counter) settled(ctx context.Context) counted {
 	if c.err == nil {
 		select {

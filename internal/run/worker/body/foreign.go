@@ -161,7 +161,7 @@ func foreignResult(c generator.Counts) *worker.ClientResult {
 	return r
 }
 
-// lifeOf adds the cost of a process that has ended to what was seen around its life.
+// lifeOf adds the cost of an ended process to the readings around its life.
 func lifeOf(p *os.ProcessState, u probe.Usage) *probe.Window {
 	u.UserNS, u.SystemNS = int64(p.UserTime()), int64(p.SystemTime())
 	if kernel, known := p.SysUsage().(*syscall.Rusage); known {

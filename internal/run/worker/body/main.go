@@ -22,8 +22,8 @@ import (
 // errInputEnded is the cause of the cancellation when a worker is no longer wanted.
 var errInputEnded = errors.New("standard input ended: the worker is no longer wanted")
 
-// Main runs a worker: it reads a spec, runs the server or client that it describes, and returns
-// when that is done or the input ends. It reports an error both as an event and as its result.
+// Main runs a worker: it reads a spec, runs the server or client of the spec, and returns at its
+// end, or when the input ends. It reports an error both as an event and as its result.
 func Main(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := &emitter{encoder: json.NewEncoder(output)}
 	err := serveSpec(ctx, input, events)
@@ -83,11 +83,11 @@ func runSentinel(watch []probe.SentinelCPU, input io.Reader, events *emitter) er
 	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(watch, ended)}})
 }
 
-// maxControlBytes bounds a line behind the spec. No known control is longer.
+// maxControlBytes bounds a line after the spec. No known control is longer.
 const maxControlBytes = 4 << 10
 
-// parseControl reads a line behind the spec. It returns the zero value for a control that the
-// worker does not know, and ignores.
+// parseControl reads a line after the spec. It returns the zero value for a control that the
+// worker does not know.
 func parseControl(line []byte) worker.Order {
 	var o worker.Order
 	if json.Unmarshal(line, &o) != nil || !slices.Contains(controls, o.Control) {
@@ -140,7 +140,7 @@ func capabilities() *worker.Capabilities {
 		all.Stacks[s.Info().Name] = lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
 	}
 	all.Workloads = lists.Map(workloads.Workloads(), func(w workload.Workload) string { return w.Info().Name })
-	// Those of every stack; some have resumed and 0rtt, too.
+	// The modes of every stack. Some stacks also have resumed and 0rtt.
 	for _, mode := range []scenario.ConnectionMode{scenario.Shared, scenario.PerWorker, scenario.Pool, scenario.New} {
 		all.Connections = append(all.Connections, string(mode))
 	}

@@ -25,8 +25,8 @@ import (
 // shutdownGrace is the time that running calls may take when a server stops.
 const shutdownGrace = 2 * time.Second
 
-// NewServer makes the server of a variant with a workload's services on it. They are registered
-// with what around returns for the server, if it is not nil.
+// NewServer makes the server of a variant with a workload's services. If around is not nil, the
+// services are registered with the registrar that it returns for the server's.
 func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
 	s, err := newTask(worker.Spec{Stack: variant, Workload: w})
 	if err != nil {
@@ -37,7 +37,7 @@ func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegist
 
 func (s *task) newServer(around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
 	if s.own == nil {
-		return nil, fmt.Errorf("variant %s has no server of wirelab's", s.variant)
+		return nil, fmt.Errorf("variant %s has no server in wirelab", s.variant)
 	}
 	service, parameters, err := s.workload()
 	if err != nil {
@@ -77,7 +77,7 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 	handled := spec.noteInstants()
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
-			secure.AlsoFor(ip) // clients of other machines know the server by it
+			secure.AlsoFor(ip) // clients on other machines reach the server at this address
 		}
 	}
 	server, err := spec.newServer(handled.around)
@@ -107,7 +107,7 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 		return errors.Join(err, server.Close())
 	}
 	switch {
-	case elsewhere: // it does not tell
+	case elsewhere: // it does not report its congestion control
 	case spec.own.Info().QUIC:
 		ready.Congestion = conn.QUICCongestion
 	default:

@@ -20,8 +20,8 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// Settings returns the settings of both ends of a variant in a trial with one client. To
-// report those of real workers, it sets this process's runtime as theirs.
+// Settings returns the settings of both ends of a variant in a trial with one client. It changes
+// the runtime of this process to that of a worker, so that it reports the settings of a worker.
 func Settings(variant string) ([]tuning.Setting, error) {
 	s, err := newTask(worker.Spec{Stack: variant, Client: &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}})
 	if err != nil {
@@ -39,7 +39,7 @@ func Settings(variant string) ([]tuning.Setting, error) {
 		return nil, err
 	}
 	if !stack.HasOwnClient(s.variant) {
-		return server, nil // what its client is told is in the record of a trial
+		return server, nil // the record of a trial has the settings of its client
 	}
 	mode := catalog.ConnectionOf(s.own, s.variant, scenario.Connection{})
 	client, err := s.clientSettings(stack.Target{
@@ -49,8 +49,8 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	return tuning.Join(server, client), err
 }
 
-// serverSettings returns the settings of a server. Those of this process do not apply to one that
-// runs elsewhere, as another program.
+// serverSettings returns the settings of a server. It leaves out the settings of this process if
+// the server runs elsewhere, as another program.
 func (s *task) serverSettings(elsewhere bool) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), stack.Target{})
 	all = tuning.At(tuning.Server, append(all, congestionSetting(s.variant)...))
@@ -119,7 +119,7 @@ func processSettings(end string) []tuning.Setting {
 	if limit := rebuild.SmallObject(); limit != defaultSmall {
 		add("runtime maxSmallSize", strconv.Itoa(limit), strconv.Itoa(defaultSmall), "the variant's option smallobject: the runtime was rebuilt with another table of size classes")
 	}
-	// What these say, to log or to behave otherwise, is done in every call.
+	// These variables can make every call log, or behave otherwise.
 	for _, name := range []string{"GODEBUG", "GRPC_GO_LOG_SEVERITY_LEVEL"} {
 		if value := os.Getenv(name); value != "" {
 			add(name, value, "empty", tuning.FromEnvironment)

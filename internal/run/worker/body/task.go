@@ -63,7 +63,7 @@ func (e *emitter) emit(event worker.Event) error {
 	return e.encoder.Encode(event)
 }
 
-// progress prints how far the load has come. If it cannot be printed, printing the result will
+// progress reports how far the load has come. If it cannot be printed, printing the result will
 // fail too.
 func (e *emitter) progress(p live.Progress) {
 	_ = e.emit(worker.Event{Event: "progress", Progress: &p})
@@ -77,8 +77,8 @@ func (e *emitter) ready(r worker.Ready) error {
 	return e.emit(worker.Event{Event: "ready", Ready: &r})
 }
 
-// spinTime is the time that a worker spins to see what others take of its CPUs: short, because
-// every trial does it four times, and longer than a scheduler's slice of a few milliseconds.
+// spinTime is the time that a worker spins to measure how much of its CPUs others take: short,
+// since every trial does it four times, and longer than a scheduler's slice of a few milliseconds.
 const spinTime = 10 * time.Millisecond
 
 // spinBefore measures the noise before the work; spinAfter adds the noise after it. The
@@ -117,8 +117,8 @@ func setRuntime(seen string) {
 	probe.SampleAllocations(seen == record.ProbeAllocations)
 }
 
-// setVariantsRuntime applies what the variant says of Go's runtime, and checks what it cannot
-// apply.
+// setVariantsRuntime applies the variant's settings of Go's runtime, and checks those that it
+// cannot apply.
 func (s *task) setVariantsRuntime() error {
 	if percent := catalog.Collector(s.variant); percent != 0 {
 		debug.SetGCPercent(percent)
@@ -129,8 +129,8 @@ func (s *task) setVariantsRuntime() error {
 	return nil
 }
 
-// watchAllocations starts counting allocations if the spec asks for it. stop ends
-// that and returns the counts, or nil without counting.
+// watchAllocations starts counting allocations if the spec asks for it. stop ends the count and
+// returns it, or nil if nothing was counted.
 func (s *task) watchAllocations() (stop func() *record.Allocations) {
 	if s.Probe != record.ProbeAllocations {
 		return func() *record.Allocations { return nil }
@@ -138,8 +138,8 @@ func (s *task) watchAllocations() (stop func() *record.Allocations) {
 	return probe.WatchAllocations().Stop
 }
 
-// profileCPU samples the CPU time if the spec asks for it. stop ends that and returns the
-// stacks, or nil without sampling.
+// profileCPU samples the CPU time if the spec asks for it. stop ends the sampling and returns
+// the stacks, or nil if nothing was sampled.
 func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
 	if !s.ProfileCPU {
 		return func() (*record.Stacks, error) { return nil, nil }, nil
@@ -153,7 +153,7 @@ func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
 
 // instants keeps the instants of the last calls.
 type instants struct {
-	guard sync.Mutex // a server's handlers may overlap where a client gave up a call
+	guard sync.Mutex // a server's handlers may overlap when a client gave up a call
 	kept  worker.Instants
 	next  int
 }
@@ -241,7 +241,7 @@ func (r notedRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	r.ServiceRegistrar.RegisterService(&noted, service)
 }
 
-// around notes what is innermost: the handler alone, after its request was decoded.
+// around notes the innermost part: the handler alone, after its request was decoded.
 func (r notedRegistrar) around(outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	noted := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		begin := clock.Now()

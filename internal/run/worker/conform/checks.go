@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Check is one of the suite.
+// A Check is one check of the suite.
 type Check struct {
 	Name string
 	Run  func(T)
@@ -59,7 +59,7 @@ func (t *trial) Fatalf(format string, args ...any) {
 
 func (t *trial) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
 
-// Checks returns those that the peer's roles call for.
+// Checks returns the checks for the peer's roles.
 func Checks(p Peer) []Check {
 	all := []Check{
 		{"refuses another contract", p.refuses("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 })},
@@ -193,8 +193,8 @@ func (p Peer) addressTaken(t T) {
 	wantError(t, err, taken)
 }
 
-// hostileClients say what is no request, and go, or stay and say nothing more. Others are
-// answered all the same.
+// hostileClients send bytes that are no request, and close their connection, or keep it open.
+// The server must still answer the others.
 func (p Peer) hostileClients(t T) {
 	_, ready := p.server(t)
 	random := rand.NewChaCha8([32]byte{})
@@ -215,7 +215,7 @@ func (p Peer) hostileClients(t T) {
 	p.answers(t, ready)
 }
 
-// Interoperate has one worker's client call another's server.
+// Interoperate makes one worker's client call another worker's server.
 func Interoperate(t T, stack, workload string, server, client []string) {
 	t.Helper()
 	p := Peer{Stack: stack}
@@ -229,7 +229,7 @@ func Interoperate(t T, stack, workload string, server, client []string) {
 
 const usual = "echo"
 
-// more are the workloads besides the usual one.
+// more returns the workloads besides the usual one.
 func (p Peer) more() []string {
 	if p.Able == nil {
 		return nil
@@ -237,7 +237,7 @@ func (p Peer) more() []string {
 	return slices.DeleteFunc(slices.Clone(p.Able.Workloads), func(w string) bool { return w == usual || !small[w] })
 }
 
-// small are the workloads that the suite can ask for without knowing their options.
+// small lists the workloads that the suite can ask for without knowing their options.
 var small = map[string]bool{"ping": true, "chat": true}
 
 func (p Peer) saysWhatItCan(t T) {
@@ -250,17 +250,17 @@ func (p Peer) saysWhatItCan(t T) {
 	case able.Contract != worker.Contract:
 		t.Errorf("it speaks version %d of the contract, want %d", able.Contract, worker.Contract)
 	case !speaks:
-		t.Errorf("it does not say that it speaks %s", name)
+		t.Errorf("its capabilities do not include the stack %s", name)
 	case !slices.Contains(able.Workloads, usual):
 		t.Errorf("workloads %q: want %s among them", able.Workloads, usual)
 	case p.Server && !slices.Contains(able.Roles, worker.ServerRole) || p.Client && !slices.Contains(able.Roles, worker.ClientRole):
-		t.Errorf("roles %q: they are not those that it is held against", able.Roles)
+		t.Errorf("roles %q: they differ from the roles under test", able.Roles)
 	case p.Client && !slices.Contains(able.Loads, "closed"):
 		t.Errorf("loads %q: every client keeps a closed loop", able.Loads)
 	}
 }
 
-// of is a spec for another workload than the usual one.
+// of returns a spec for another workload than the usual one.
 func of(workload string, s worker.Spec) worker.Spec {
 	s.Workload.Name = workload
 	if workload == "ping" {
@@ -274,8 +274,8 @@ type end struct {
 	spec    worker.Spec
 }
 
-// between expects a workload to be called and served, or refused by name: not every stack
-// carries it.
+// between expects the client to call the workload and the server to answer, or an error that
+// names the workload: not every stack carries it.
 func (p Peer) between(workload string, server, client end) func(T) {
 	return func(t T) {
 		ready, err := p.start(t, server.command, of(workload, server.spec)).Ready(p.context(t))

@@ -22,10 +22,10 @@ func (p Peer) measures(requests int64, load worker.Load) func(T) {
 		result := p.measure(t, p.Command, spec)
 		checkResult(t, result, requests)
 		if window := result.EndNS - result.BeginNS; load.Model == "closed" && load.DurationNS > 0 && window != load.DurationNS {
-			t.Errorf("the window is %v, and %v was asked for", time.Duration(window), time.Duration(load.DurationNS))
+			t.Errorf("the window is %v, want %v", time.Duration(window), time.Duration(load.DurationNS))
 		}
 		if load.Model == "open" && (result.Response == nil || result.Pacing == nil) {
-			t.Error("an open loop has response times and a pacing of its own")
+			t.Error("the result of an open loop lacks response times or pacing")
 		}
 	}
 }
@@ -41,7 +41,7 @@ func (p Peer) noListener(t T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	address := taken.LocalAddr().String() // which nobody listens on, and no one else is given
+	address := taken.LocalAddr().String() // nobody listens on it, and no other program gets it
 	client := p.start(t, p.Command, p.spec(worker.ClientRole, address))
 	_, err = client.Result(p.context(t))
 	wantError(t, err, address)
@@ -57,14 +57,14 @@ func (p Peer) clientInputEnds(t T) {
 	}
 	// It may call that an error.
 	if err := client.Stop(); err != nil && strings.Contains(err.Error(), "and was killed") {
-		t.Errorf("its input ended, and it went on: %v", err)
+		t.Errorf("it did not end when its input ended: %v", err)
 	}
 	if result, err := client.Result(p.context(t)); err == nil {
-		t.Errorf("half a window is not a measurement, and yet it printed one: %+v", result.Client)
+		t.Errorf("it printed a measurement of half a window: %+v", result.Client)
 	}
 }
 
-// refusesLoad expects an error event for a load that the worker does not say it has.
+// refusesLoad expects an error event for a load that is not among the worker's capabilities.
 func (p Peer) refusesLoad(t T) {
 	spec := p.client(p.otherServer(t))
 	spec.Client.Load = worker.Load{Model: "open", RatePerSecond: 100, Arrivals: "constant", DurationNS: 1e8, DrainNS: int64(patience)}
@@ -94,8 +94,8 @@ func (p Peer) connects(mode string) func(T) {
 	}
 }
 
-// wrongAnswers expects that what comes back changed is no success. The only server that lies
-// is one of bare TCP, so other stacks have nothing to show here.
+// wrongAnswers expects that a changed answer counts as failed. The only server that changes
+// answers speaks bare TCP, so the check passes for other stacks.
 func (p Peer) wrongAnswers(t T) {
 	if name, _, _ := strings.Cut(p.Stack, ":"); name != "tcp" {
 		return
@@ -122,11 +122,11 @@ func (p Peer) wrongAnswers(t T) {
 		}
 	}
 	if wrong != clients*requests {
-		t.Errorf("%d of %d answers had another last byte than was sent, and %d were told", clients*requests, clients*requests, wrong)
+		t.Errorf("%d of %d answers had a changed byte, and %d were reported as wrong", clients*requests, clients*requests, wrong)
 	}
 }
 
-// lie answers plain frames with a changed byte of data: the last but those of the timestamp.
+// lie answers plain frames after it has changed a byte of the data in each.
 func lie(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
@@ -139,15 +139,15 @@ func lie(conn net.Conn) {
 		if _, err := io.ReadFull(in, message); err != nil {
 			return
 		}
-		message[len(message)/2] ^= 1 // of the data, which is most of it
+		message[len(message)/2] ^= 1 // a byte of the data, which is most of the message
 		if _, err := conn.Write(append(head[:], message...)); err != nil {
 			return
 		}
 	}
 }
 
-// controlled starts a client of the load, whose window is open when it returns. What it
-// says from then on is in said.
+// controlled starts a client of the load and returns when its window is open. Its later
+// progress comes over said.
 func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan live.Progress) {
 	t.Helper()
 	spec := p.client(p.otherServer(t))
@@ -158,7 +158,7 @@ func (p Peer) controlled(t T, load worker.Load) (_ *worker.Process, said <-chan 
 	return client, progress
 }
 
-// heard starts a client. What it says of how far it has come is in said.
+// heard starts a client. Its progress comes over said.
 func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan live.Progress) {
 	t.Helper()
 	progress := make(chan live.Progress, 1000) // more than any client prints in the time of a check
@@ -174,7 +174,7 @@ func (p Peer) heard(t T, spec worker.Spec) (_ *worker.Process, said <-chan live.
 	return client, progress
 }
 
-// until waits for what a client must say at last.
+// until waits for a progress report that meets a condition. what completes an error.
 func (p Peer) until(t T, said <-chan live.Progress, what string, is func(live.Progress) bool) live.Progress {
 	t.Helper()
 	ctx := p.context(t)
@@ -197,8 +197,8 @@ func tell(t T, client *worker.Process, control worker.Control, at int64) {
 	}
 }
 
-// endsEarly expects a window of an hour to end when it is told to, behind a control that
-// nobody knows.
+// endsEarly orders a window of an hour to end, after a control that nobody knows, and expects
+// it to end.
 func (p Peer) endsEarly(t T) {
 	client, _ := p.controlled(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
 	tell(t, client, "no-such-control", 0)
@@ -252,15 +252,15 @@ func (p Peer) joined(t T, load worker.Load) (*worker.Process, <-chan live.Progre
 	return client, said
 }
 
-// joins expects a client to call nobody before it is told to go, to warm up until it is told to
-// open its window, and to measure its part of the group's load.
+// joins expects a client to call nobody before the control to go, to warm up until the control
+// to open its window, and to measure its part of the group's load.
 func (p Peer) joins(load worker.Load) func(T) {
 	return func(t T) {
 		load.WarmUpAtLeastNS, load.WarmUpAtMostNS = int64(20*time.Millisecond), int64(50*time.Millisecond)
 		client, said := p.joined(t, load)
 		p.until(t, said, "how far it is, before it may go", func(live.Progress) bool { return true })
 		if now := p.until(t, said, "it again", func(live.Progress) bool { return true }); now.Done > 0 || now.Settled {
-			t.Errorf("before the control to go, it has made %d calls; that it is settled: %v", now.Done, now.Settled)
+			t.Errorf("before the control to go, it made %d calls (want 0); settled: %v (want false)", now.Done, now.Settled)
 		}
 		began := clock.Now()
 		tell(t, client, worker.GoControl, began)
@@ -270,7 +270,7 @@ func (p Peer) joins(load worker.Load) func(T) {
 		}
 		more := p.until(t, said, "that it goes on warming up", func(p live.Progress) bool { return p.Done > settled.Done })
 		if !more.Settled || !more.Warming {
-			t.Error("it was settled, and is no longer, although nobody told it to open its window")
+			t.Error("it was settled, and is no longer, without the control to open its window")
 		}
 		opens := clock.Now() + int64(100*time.Millisecond)
 		tell(t, client, worker.OpenControl, opens)
@@ -288,8 +288,8 @@ func (p Peer) joins(load worker.Load) func(T) {
 	}
 }
 
-// wantPart expects the arrivals of a constant rate that are the own ones, in a window that
-// opened so long after the first arrival.
+// wantPart expects the client's share of the arrivals of a constant rate, in a window that opened
+// this long after the first arrival.
 func wantPart(t T, load worker.Load, result *worker.ClientResult, after int64) {
 	t.Helper()
 	want := int64(0)
@@ -303,7 +303,7 @@ func wantPart(t T, load worker.Load, result *worker.ClientResult, after int64) {
 		}
 	}
 	if result.Pacing == nil || result.Pacing.Scheduled != want {
-		t.Errorf("its pacing is %+v, and its clients' part of the schedule has %d arrivals in its window", result.Pacing, want)
+		t.Errorf("its pacing is %+v; want %d arrivals of its clients' share in its window", result.Pacing, want)
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package conform holds a worker in any language against the process contract of
+// Package conform checks a worker in any language against the process contract in
 // docs/worker-contract.md.
 //
 // A check starts the worker as the lab would, with a reference worker as the other end, and
-// reports every breach of the contract. They are tests of wirelab's own workers and peers, and
-// `wirelab peers check` holds anybody's worker against them.
+// reports every breach of the contract. Wirelab's own workers and peers are tested with them, and
+// `wirelab peers check` checks a worker of anybody's.
 package conform
 
 import (
@@ -24,11 +24,11 @@ import (
 
 // Peer is a worker under test.
 type Peer struct {
-	// Command starts it.
+	// Command is the command that starts the worker.
 	Command []string
-	// Reference starts the other end: a worker that keeps the contract.
+	// Reference is the command of the other end: a worker that keeps the contract.
 	Reference []string
-	// Stack is a variant that both speak.
+	// Stack is a variant that both workers speak.
 	Stack string
 	// Server and Client are the roles that the peer can play.
 	Server, Client bool
@@ -65,7 +65,7 @@ const anyPort = "127.0.0.1:0"
 
 var callsFiles atomic.Int64
 
-// reference is the same spec for the other end, which has none of the peer's options.
+// reference returns the same spec for the other end, without the peer's options.
 func (p Peer) reference(s worker.Spec) worker.Spec {
 	if p.Able != nil {
 		s.Stack, _, _ = strings.Cut(s.Stack, ":")
@@ -133,7 +133,7 @@ func (p Peer) client(server worker.Ready) worker.Spec {
 	return spec
 }
 
-// answers expects the reference's client to be answered by the peer's server.
+// answers expects the peer's server to answer the reference's client.
 func (p Peer) answers(t T, server worker.Ready) {
 	t.Helper()
 	checkResult(t, p.measure(t, p.Reference, p.reference(p.client(server))), clients*requests)
@@ -159,7 +159,7 @@ func (p Peer) resultOf(t T, client *worker.Process) *worker.ClientResult {
 	return result.Client
 }
 
-// wantError expects an error event whose message has the word.
+// wantError expects an error event whose message contains the word.
 func wantError(t T, err error, word string) {
 	t.Helper()
 	if !refused(t, err, word) {
@@ -167,7 +167,7 @@ func wantError(t T, err error, word string) {
 	}
 }
 
-// refused reports whether there is an error. It must come from an error event that has the word.
+// refused reports whether there is an error. It must come from an error event with the word.
 func refused(t T, err error, word string) bool {
 	t.Helper()
 	var fault *worker.Error
@@ -206,11 +206,11 @@ func checkResult(t T, r *worker.ClientResult, requests int64) {
 		t.Error("there were answers, but no connection was opened")
 	}
 	if r.CallsWritten == 0 && r.Usage == nil || r.Usage != nil && r.Usage.CPU() < 0 {
-		t.Error("the client does not say what it cost")
+		t.Error("the result lacks the client's cost")
 	}
-	// Little's law, loosely: the windows here are short. At either edge a call of
-	// each client may lie partly outside, and be as long as the longest; or longer,
-	// where the machine stood still: those that straddle an edge say how long they took.
+	// Little's law, loosely: the windows here are short. At either edge a call of each client may
+	// lie partly outside. It may take as long as the longest call, or longer if the machine stood
+	// still: the straddling calls report their time.
 	window := float64(r.EndNS - r.BeginNS - r.PausedNS)
 	product := float64(r.Completed) / window * float64(r.Service.Sum) / float64(r.Service.Count)
 	edges := (2*clients*float64(service.Max()) + float64(r.StraddlingNS)) / window
@@ -230,10 +230,10 @@ type T interface {
 	Context() context.Context
 }
 
-// askPatience is for who need not do anything.
+// askPatience is short, since the worker only has to print its capabilities.
 const askPatience = 10 * time.Second
 
-// ErrNotStarted is wrapped where there is no worker to ask.
+// ErrNotStarted is wrapped by the error of a worker that did not start.
 var ErrNotStarted = errors.New("the worker could not be started")
 
 // Ask asks a worker for its capabilities.
@@ -254,8 +254,8 @@ func Ask(ctx context.Context, command []string) (*worker.Capabilities, error) {
 	return &able, process.Stop()
 }
 
-// Choose returns a peer for each stack to be checked: those that the worker says it speaks, or
-// those that p asks for. Say is told of a worker that does not say what it can do.
+// Choose returns a peer for each stack that the worker's capabilities list, or that p asks for.
+// say gets a line if the worker does not report its capabilities.
 func Choose(ctx context.Context, p Peer, say func(line string)) ([]Peer, error) {
 	asked := p.Server || p.Client
 	able, err := Ask(ctx, p.Command)
@@ -263,9 +263,9 @@ func Choose(ctx context.Context, p Peer, say func(line string)) ([]Peer, error) 
 	case ctx.Err() != nil || errors.Is(err, ErrNotStarted):
 		return nil, err
 	case err != nil && (p.Stack == "" || !asked):
-		return nil, fmt.Errorf("the worker does not say what it can do (%w): say it with --stack, and --server, --client or both", err)
+		return nil, fmt.Errorf("the worker does not report its capabilities (%w): give --stack, and --server, --client or both", err)
 	case err != nil:
-		say(fmt.Sprintf("the worker does not say what it can do, and is held against what was asked for: %v", err))
+		say(fmt.Sprintf("the worker does not report its capabilities; the checks follow the flags: %v", err))
 		return []Peer{p}, nil
 	}
 	p.Able = able
