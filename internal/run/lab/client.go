@@ -140,8 +140,8 @@ const (
 	triesOfTarget = 3
 )
 
-// TryTargets calls each server that is a target of the plan once, and returns the first
-// fault in the plan's order, or nil. It ends when ctx ends.
+// TryTargets calls each server that is a target of the plan once. It returns the first fault in
+// the plan's order, or nil. It ends when ctx ends.
 func (l *Lab) TryTargets(ctx context.Context, plan []scenario.Planned) *reach.Fault {
 	var targets []*trial
 	seen := map[string]bool{}
@@ -161,7 +161,7 @@ func (l *Lab) TryTargets(ctx context.Context, plan []scenario.Planned) *reach.Fa
 	return cmp.Or(faults...)
 }
 
-// tryTarget calls the trial's target. Where its answer is late but may be right, it waits longer.
+// tryTarget calls the trial's target. If the answer is late and may be right, it waits longer.
 func (t *trial) tryTarget(ctx context.Context) *reach.Fault {
 	work, _ := workloads.Work(t.planned.Cell.Workload)
 	err := t.callTarget(ctx, answerSoon+work)
@@ -178,7 +178,7 @@ func (t *trial) tryTarget(ctx context.Context) *reach.Fault {
 	return fault
 }
 
-// callTarget makes one call, and another if that fails before its time is over.
+// callTarget makes one call, and repeats it if it fails before its time is over.
 func (t *trial) callTarget(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -14,14 +14,14 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// An execution carries out a plan, and holds the state that goes from trial to trial.
+// An execution carries out a plan, and holds the state that lasts from trial to trial.
 type execution struct {
 	*Lab
 	order []record.PlannedTrial
 	into  *record.Run
 	queue *queue
 
-	// Tests have others.
+	// Tests replace these functions.
 	measure       func(ctx context.Context, number int) (*record.Record, error)
 	takenByOthers func(ctx context.Context) float64
 }
@@ -83,7 +83,7 @@ func (e *execution) run(ctx context.Context) error {
 }
 
 // take measures a trial, and records it or sets it back. It sets back only trials that the judge
-// refuses. They would enter no figure in any case, so this prefers no result over another.
+// refuses: they would enter no figure anyway, so no result is preferred over another.
 func (e *execution) take(ctx context.Context, number int) error {
 	earlier := e.attempts(number)
 	e.observe(live.Begun{Trial: e.order[number]})
@@ -105,8 +105,8 @@ func (e *execution) take(ctx context.Context, number int) error {
 	return e.record(r)
 }
 
-// isSpoiled reports whether to measure a trial again, and the check that says so: because other
-// programs spoiled it, or once with the longer warm-up that it was seen to need.
+// isSpoiled reports whether to measure a trial again, and the check that asks for it: other
+// programs spoiled the trial, or (once) it needs the longer warm-up that the check names.
 func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
 	if r.Probe != "" { // does not depend on how fast things went
 		return why, false
@@ -117,7 +117,7 @@ func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
 	return why, spoiled
 }
 
-// attempts returns a trial's measurements so far, which are thrown away.
+// attempts returns a trial's discarded measurements so far.
 func (e *execution) attempts(number int) []record.Attempt {
 	last := e.queue.setBack(number)
 	if last == nil {
@@ -170,17 +170,17 @@ func watchNobody(ctx context.Context) float64 {
 	return 0
 }
 
-// Remote controls a run while it goes on, by telling the client of the running trial. Its methods
-// may be called at any time, from any goroutine. Clients that know no controls ignore them.
+// Remote controls a run while it goes on: it sends controls to the client of the running trial.
+// Its methods may be called at any time, from any goroutine. Clients ignore unknown controls.
 type Remote struct {
-	guard  sync.Mutex // of what follows
+	guard  sync.Mutex // guards the fields below
 	client worker.End
 	ended  bool
 	paused bool
 }
 
-// End ends the running trial, whose window is closed at once, and the run: Lab.Run returns nil once
-// it is recorded. A trial whose window was not open yet is not measured.
+// End ends the run, and closes the window of the running trial at once. Lab.Run returns nil when
+// the trial is recorded. A trial whose window was not open yet is not measured.
 func (r *Remote) End() { r.tell(func() worker.Control { r.ended = true; return worker.EndControl }) }
 
 // Pause keeps the clients from sending until Resume. It holds for the trials that follow, too.
@@ -208,12 +208,12 @@ func (r *Remote) tell(change func() worker.Control) {
 	defer r.guard.Unlock()
 	control := change()
 	if r.client != nil {
-		_ = r.client.Tell(worker.Order{Control: control}) // a client that has ended needs to be told nothing
+		_ = r.client.Tell(worker.Order{Control: control}) // a client that has ended needs no control
 	}
 }
 
-// attach makes client the receiver of the controls, and sends it the ones that it missed. With nil,
-// no client receives any.
+// attach makes client the receiver of the controls, and sends it the ones that it missed. After
+// attach(nil) no client receives any.
 func (r *Remote) attach(client worker.End) {
 	if r == nil {
 		return

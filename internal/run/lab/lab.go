@@ -1,6 +1,6 @@
 // Package lab carries out a plan: for each trial it places and starts a server
-// and a client process, waits for what they measured, judges whether the trial
-// may be believed, and appends one record.
+// and a client process, waits for their measurements, judges whether the trial
+// is valid, and appends one record.
 //
 //	scenario ── Plan ──> plan ── queue ──> trial, trial, … ──> records
 //	                              ↑ set back      │
@@ -36,7 +36,7 @@ import (
 type Lab struct {
 	// Worker is the program, with its arguments, that reads a spec.
 	Worker []string
-	// Rebuilt holds Workers whose Go runtime has another limit of small objects, by that limit.
+	// Rebuilt maps a limit of small objects to the Worker whose Go runtime was rebuilt with it.
 	Rebuilt map[int][]string
 	// Peers are servers in other languages, by their names.
 	Peers map[string][]string
@@ -58,7 +58,7 @@ type Lab struct {
 	// Remote, if not nil, ends the run early, or pauses it.
 	Remote *Remote
 	// Staging, if not nil, may change how a worker is launched: package selftest
-	// falsifies trials with it, to see what the judge says.
+	// disturbs trials with it, to test the judge.
 	Staging func(worker.Role, *worker.Launch)
 	// Unwatched leaves the sentinels out, to measure what they cost.
 	Unwatched bool
@@ -76,14 +76,14 @@ const drainAtMost = 10 * time.Second
 
 // New makes a lab on this machine whose workers are the given program.
 func New(worker []string) *Lab {
-	// Workers inherit it. One that cannot be raised shows, if it matters, as
-	// connections that fail, and by its name.
+	// Workers inherit the limit. If it cannot be raised and matters, connections fail, and
+	// the record names it.
 	_, _ = host.RaiseFileLimit()
 	topology := host.Describe().Topology
 	return &Lab{Worker: worker, Placement: host.Place(topology), Nice: priority, Patience: UsualPatience, drain: drainAtMost}
 }
 
-// Order is the plan as a manifest holds it.
+// Order returns the plan in the form of a manifest.
 func Order(plan []scenario.Planned) []record.PlannedTrial {
 	order := make([]record.PlannedTrial, len(plan))
 	for i, t := range plan {
@@ -92,7 +92,7 @@ func Order(plan []scenario.Planned) []record.PlannedTrial {
 	return order
 }
 
-// Cells returns the cells of a plan's records, in its order, without those only profiled.
+// Cells returns the cells of a plan's records, in the plan's order, without the profiled ones.
 func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 	var cells []record.Cell
 	for _, p := range plan {
@@ -104,9 +104,9 @@ func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 }
 
 // Run runs the trials of the plan that are not done yet, and appends a record as each ends. It
-// returns nil early where Remote ended it. If ctx ends, it abandons the running trial and returns
-// ctx's cause. A longer plan may be run when one has ended; the patience is for all of them
-// together.
+// returns nil early if Remote ended it. If ctx ends, it abandons the running trial and returns
+// ctx's cause. A longer plan may be run after one has ended: the patience is shared by all of
+// them.
 func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
 	e, err := l.execution(plan, run)
 	if err != nil {
@@ -125,8 +125,8 @@ func (l *Lab) observe(e live.Event) {
 // repeat, so that compared cells get the same requests at the same times.
 func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }
 
-// lessons holds the longest warm-up that a trial was found to need, by cell: of trials whose
-// window opened too early, as the judge reads their course.
+// lessons holds, by cell, the longest warm-up that a trial turned out to need, if the judge found
+// that its window opened too early.
 type lessons map[record.Cell]time.Duration
 
 func (l *Lab) learn(r *record.Record) {
@@ -147,10 +147,10 @@ type trial struct {
 	planned     scenario.Planned
 	directory   string
 	samplesFile string        // relative to directory; empty: not kept
-	learnt      time.Duration // the warm-up that earlier trials of the cell were seen to need
+	learnt      time.Duration // the warm-up that earlier trials of the cell turned out to need
 	in          *surroundings
-	watch       probe.Watch // nil: the trial has no probe that looks on from outside
-	inWorker    error       // why the workers themselves do what such a probe would
+	watch       probe.Watch // nil: the trial has no probe that observes from outside
+	inWorker    error       // why the workers themselves do the work of such a probe
 }
 
 // record returns the trial's record with its set-up only.
@@ -182,7 +182,7 @@ func (t *trial) connection() scenario.Connection {
 	cell := t.planned.Cell
 	s, err := catalog.Find(cell.Variant.Stack)
 	if err != nil {
-		return cell.Connection // the worker will say that there is no such stack
+		return cell.Connection // the worker will report that there is no such stack
 	}
 	return catalog.ConnectionOf(s, cell.Variant, cell.Connection)
 }
@@ -212,5 +212,5 @@ func (t *trial) warmUpAtLeast() time.Duration {
 	return min(max(time.Duration(w.AtLeast), t.learnt), max(time.Duration(w.AtMost), time.Duration(w.AtLeast)))
 }
 
-// errCannotGoOn is wrapped by errors that every further trial would meet too.
+// errCannotGoOn is wrapped by errors that would stop every further trial too.
 var errCannotGoOn = errors.New("the run cannot go on")

@@ -15,7 +15,7 @@ import (
 const (
 	// lookFor is the time of one look: the kernel counts CPU time in hundredths of a second.
 	lookFor = 100 * time.Millisecond
-	// alwaysQuiet is a share of the CPU time that no repeat waits for to become less:
+	// alwaysQuiet is the share of CPU time that others may always take without delaying a repeat:
 	// one hundredth of a second in a look at two CPUs.
 	alwaysQuiet = 0.05
 	// longestPause is the longest stop of the plan for other programs to release the CPUs.
@@ -28,8 +28,8 @@ const (
 	restsWithoutQuiet = 4
 )
 
-// queue decides what a run does next. It is a pure state machine: the caller measures,
-// looks, and says what came of it.
+// queue decides what a run does next. It is a pure state machine: the caller measures and
+// looks, and reports the outcome.
 //
 //	plan ──> measured ──────────────────────────────────────────> recorded
 //	            │  ▲
@@ -37,20 +37,20 @@ const (
 //	            ▼  │
 //	          set back ── the patience is used up ──> recorded as refused
 //
-// Trials of the plan keep their order. After one that was spoiled the plan pauses, since
-// the next would be spoiled too. What was set back is repeated between the plan's trials
-// as soon as it is quiet, so that it stays near the trials that it is compared with; at
-// the end of the plan what is left is waited for. The trial that was thrown away least
-// often is repeated first, so that a long one that is always spoiled does not use up what
-// others need; among equals, the one that was set back first.
+// Trials of the plan keep their order. After a spoiled trial the plan pauses, since the next
+// one would be spoiled too. Set-back trials are repeated between the plan's trials as soon as
+// the machine is quiet, near the trials that they are compared with; those that are left at
+// the end of the plan wait for a quiet machine. The trial with the fewest discarded
+// measurements goes first, so that a long one that is always spoiled does not use up the
+// others' time; among equals, the one that was set back first.
 type queue struct {
 	planned  []int // trials whose turn has not come
 	back     []setBack
 	patience Patience
 
 	onPlan, used time.Duration // spent on the plan's trials, and of the patience
-	taken        float64       // by others, in the last trial or look
-	passed       float64       // what was taken in the last trial that was not spoiled
+	taken        float64       // CPU time share of others, in the last trial or look
+	passed       float64       // the same in the last trial that was not spoiled
 	spoiled      time.Time     // when the last spoiled trial ended
 	rest         time.Duration
 	// pause is the time that the plan stops: halved when it was in vain, doubled when a trial
@@ -61,11 +61,11 @@ type queue struct {
 // setBack is a trial that is to be measured again.
 type setBack struct {
 	last  *record.Record
-	taken float64 // by others, while it ran
+	taken float64 // CPU time share of others while it ran
 }
 
-// newQueue returns the queue of a run. Some of its trials may be done, which took that long, and
-// some may have been set back before an interruption.
+// newQueue returns the queue of a run. Some trials may be done, in the given time; some may
+// have been set back before an interruption.
 func newQueue(run *record.Run, trials int, took time.Duration, patience Patience) *queue {
 	q := &queue{patience: patience, onPlan: took, rest: firstRest, pause: longestPause}
 	for _, r := range run.SetBackTrials() {
@@ -93,7 +93,7 @@ const (
 	measure action = iota
 	repeat         // measure a trial that was set back
 	look           // watch the machine for a moment
-	refuse         // record a trial that was set back as the machine spoiled it
+	refuse         // record a set-back trial in its spoiled state
 	finish
 )
 
@@ -128,7 +128,7 @@ func (q *queue) onward(otherwise step) step {
 }
 
 // isQuiet reports whether others took no more of the CPU time than in the last trial that passed,
-// or less than half of the most that spoiled one: the judge decides what is quiet, and no limit.
+// or less than half of the most that spoiled one. So the judge decides what is quiet, not a limit.
 func (q *queue) isQuiet() bool {
 	most := 0.0
 	for _, b := range q.back {
@@ -140,7 +140,7 @@ func (q *queue) isQuiet() bool {
 // left returns the rest of the patience.
 func (q *queue) left() time.Duration { return q.patience.after(q.onPlan) - q.used }
 
-// looked takes the share that others took during a look that ended now.
+// looked notes the share that others took during a look that ended now.
 func (q *queue) looked(now time.Time, taken float64) {
 	q.taken = taken
 	q.used += lookFor
@@ -149,7 +149,7 @@ func (q *queue) looked(now time.Time, taken float64) {
 	}
 }
 
-// ended takes a trial that ended now, and whether it was spoiled.
+// ended notes a trial that ended now, and whether it was spoiled.
 func (q *queue) ended(now time.Time, r *record.Record, spoiled bool) {
 	q.taken = r.Host.TakenByOthers()
 	again := q.leave(r.Trial)
@@ -212,7 +212,7 @@ func (p Patience) after(planned time.Duration) time.Duration {
 	return min(p.Time, longest) + time.Duration(min(p.Share/(1-p.Share)*float64(planned), longest))
 }
 
-// errPatience says what Set reads.
+// errPatience says which texts Set reads.
 var errPatience = errors.New("want a time, as in 2m, a share of the run's time below 100%, as in 10%, both, as in 25%+10s, or 0 to measure nothing again")
 
 // Set reads a share of the run's time, a time, or a sum of both, as in 25%+10s.

@@ -12,8 +12,8 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// recordedCell returns the part of a record's cell that follows from the scenario alone: all
-// but the connection, the load and the target.
+// recordedCell returns the part of a record's cell that follows from the scenario alone: all but
+// the connection, the load and the target.
 func recordedCell(cell scenario.Cell) record.Cell {
 	return record.Cell{
 		Part: cell.Part, Stack: cell.Variant.Stack, Variant: cell.Variant.String(),
@@ -44,14 +44,14 @@ func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
 // fill copies the client's measurement into the record.
 func fill(r *record.Record, c *worker.ClientResult) {
 	if c.ClientProgram != "" {
-		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": its figures are of its whole life, its start included; percentiles, calls in flight and connections are not known, and of the answers only the number was checked")
+		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": its figures include its whole life, and its start; percentiles, calls in flight and connections are unknown; only the number of answers was checked")
 	}
 	r.WindowNS = c.EndNS - c.BeginNS - c.PausedNS
 	if c.EndedEarly {
 		r.Warnings = append(r.Warnings, "it was ended early: "+endedEarly(r.Cell.Load, r.WindowNS, c.Requests))
 	}
 	if c.Pauses > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("it was paused %s, for %v of its window, which is in no figure; after a pause all callers begin at once",
+		r.Warnings = append(r.Warnings, fmt.Sprintf("it was paused %s, for %v of its window, which no figure includes; after a pause all callers begin at once",
 			howOften(c.Pauses), time.Duration(c.PausedNS).Round(time.Millisecond)))
 	}
 	r.Measurement, r.Errors = c.Measurement, c.Failures
@@ -65,7 +65,7 @@ func fill(r *record.Record, c *worker.ClientResult) {
 	}
 	r.Traffic, r.Wire = traffic(c.Traffic), wire(c.Census)
 	if c.CensusFailed != "" {
-		r.Warnings = append(r.Warnings, "what a call puts on the wire is not known: "+c.CensusFailed)
+		r.Warnings = append(r.Warnings, "the bytes of a call on the wire are unknown: "+c.CensusFailed)
 	}
 	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
 }
@@ -75,11 +75,11 @@ func endedEarly(asked record.Load, windowNS, requests int64) string {
 	window := time.Duration(windowNS).Round(time.Millisecond)
 	switch {
 	case asked.Model == string(scenario.Search) || asked.Model == string(scenario.Burst):
-		return fmt.Sprintf("its figures are of %d requests in %v", requests, window)
+		return fmt.Sprintf("its figures cover %d requests in %v", requests, window)
 	case asked.DurationNS > 0:
-		return fmt.Sprintf("its figures are of %v, and %v was asked for", window, time.Duration(asked.DurationNS))
+		return fmt.Sprintf("its figures cover %v of %v", window, time.Duration(asked.DurationNS))
 	default:
-		return fmt.Sprintf("its figures are of %d requests in %v, and more were asked for", requests, window)
+		return fmt.Sprintf("its figures cover %d requests in %v, fewer than planned", requests, window)
 	}
 }
 
@@ -105,7 +105,7 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	p.MinorFaults, p.MajorFaults = &u.MinorFaults, &u.MajorFaults
 	p.ThrottledNS, p.ThrottledPeriods = &u.ThrottledNS, &u.ThrottledPeriods
 	p.GCPercent = measured(u.Go.GCPercent)
-	if u.Go.Goroutines > 0 { // else the program is none of Go's, and has no such collector
+	if u.Go.Goroutines > 0 { // otherwise the program is not Go's, and has no such collector
 		p.GCCycles, p.GCCPUNS, p.GCAssistNS = &u.Go.GCCycles, &u.Go.GCNS, &u.Go.GCAssistNS
 	}
 	if median, ok := u.Go.RunWait.Quantile(0.5); ok {
@@ -119,8 +119,8 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	}
 }
 
-// applyAllowance copies what the kernel let a process use. Without an allowance its
-// groups may not have been read either.
+// applyAllowance copies what the kernel let a process use. Without an allowance the control
+// groups may be unreadable, too.
 func applyAllowance(p *record.Process, a *host.Allowance) {
 	if a == nil {
 		p.ThrottledNS, p.ThrottledPeriods = nil, nil
@@ -132,8 +132,8 @@ func applyAllowance(p *record.Process, a *host.Allowance) {
 	}
 }
 
-// measured returns nil for a gauge of zero: unknown in the worker contract, since a running worker
-// has none at zero, but for the live heap before the first collection.
+// measured returns nil for a gauge of zero, which means unknown in the worker contract: a running
+// worker has no gauge at zero, except the live heap before the first collection.
 func measured(gauge int64) *int64 {
 	if gauge == 0 {
 		return nil
@@ -146,12 +146,12 @@ func warnOfMemory(r *record.Record) {
 	for side, p := range map[string]record.Process{"client": r.Client, "server": r.Server} {
 		if p.PeakBytes != nil && *p.PeakBytes >= worker.MemoryLimit {
 			r.Warnings = append(r.Warnings, fmt.Sprintf(
-				"the %s reached the memory limit of %d MiB that wirelab sets its workers: its collector ran more often than by default", side, worker.MemoryLimit>>20))
+				"the %s reached the memory limit of %d MiB that wirelab sets for its workers: its collector ran more often than by default", side, worker.MemoryLimit>>20))
 		}
 	}
 }
 
-// fillNoise records the worse of the two ends; each spun on its own CPUs.
+// fillNoise records the worse of both ends; each end spun on its own CPUs.
 func fillNoise(h *record.HostState, ends ...*worker.Noise) {
 	for _, n := range ends {
 		if n == nil {
@@ -200,7 +200,7 @@ func traffic(t *worker.Traffic) *record.Traffic {
 	return r
 }
 
-// wire divides what a census counted between the layers.
+// wire divides the counts of a census between the layers.
 func wire(c *worker.Census) *record.Wire {
 	if c == nil || c.Calls == 0 || c.Traffic.SentBytes == 0 {
 		return nil // neither the kernel nor QUIC carried anything

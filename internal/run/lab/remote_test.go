@@ -54,7 +54,7 @@ func TestARunEndsEarly(t *testing.T) {
 		t.Fatalf("%d trials ended, want the one that ran", seen.ended)
 	}
 	r := only(t, run)
-	said := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "1h0m0s was asked for") })
+	said := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, " of 1h0m0s") })
 	if r.Failure != "" || !r.EndedEarly || r.Requests == 0 || !said {
 		t.Errorf("failure %q, ended early %v, %d requests, warnings %q", r.Failure, r.EndedEarly, r.Requests, r.Warnings)
 	}

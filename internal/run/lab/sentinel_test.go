@@ -43,11 +43,11 @@ func TestGapsAreCutToTheWindow(t *testing.T) {
 	}
 
 	for why, watched := range map[string][]probe.Watched{
-		"the sentinels told nothing": nil,
-		"told nothing":               {watchedFor(1), watchedFor(2)},
-		"watch CPU 0: refused":       {{CPU: 0, Problem: "watch CPU 0: refused"}, watchedFor(1), watchedFor(2)},
-		"CPU 0 ended 500 ms before":  {{CPU: 0, ToNS: 1000 * ms, Wakings: 9}, watchedFor(1), watchedFor(2)},
-		"CPU 0 began 400 ms after":   {{CPU: 0, FromNS: 900 * ms, ToNS: 2000 * ms, Wakings: 9}, watchedFor(1), watchedFor(2)},
+		"the sentinels reported nothing": nil,
+		"reported nothing":               {watchedFor(1), watchedFor(2)},
+		"watch CPU 0: refused":           {{CPU: 0, Problem: "watch CPU 0: refused"}, watchedFor(1), watchedFor(2)},
+		"CPU 0 ended 500 ms before":      {{CPU: 0, ToNS: 1000 * ms, Wakings: 9}, watchedFor(1), watchedFor(2)},
+		"CPU 0 began 400 ms after":       {{CPU: 0, FromNS: 900 * ms, ToNS: 2000 * ms, Wakings: 9}, watchedFor(1), watchedFor(2)},
 	} {
 		r := ends()
 		if applyGaps(r, watched, second); r.Client.Gaps != nil || r.Host.BothStoppedNS != nil {

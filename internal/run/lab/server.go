@@ -27,13 +27,13 @@ type server struct {
 	process worker.End // nil for a given address
 	address string
 	trust   secure.Trust
-	// congestion is the congestion control of its sockets, as far as it is known.
+	// congestion is the congestion control of its sockets, or empty if unknown.
 	congestion string
-	// outside reads the cost of a peer, or of a service at a given address. It is nil for
-	// wirelab's own worker, which reads its own cost, and for a service on another machine.
+	// outside reads the cost of a peer, or of a service at a given address. It is nil for a
+	// service on another machine, and for wirelab's own worker, which reads its own cost.
 	outside *worker.Outsider
-	spent   time.Duration   // by a service at a given address, while it was seen
-	machine *worker.Machine // of a server on another, once it has stopped
+	spent   time.Duration   // by a service at a given address, during the readings
+	machine *worker.Machine // of a server on another machine, once it has stopped
 }
 
 // startServer starts the server and waits until it listens.
@@ -73,14 +73,14 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		process.Kill()
 		return nil, err
 	}
-	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign && t.in.stage == nil { // agents look themselves
+	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign && t.in.stage == nil { // agents look there themselves
 		listening.outside = worker.OutsideOf(ready.PID)
 	}
 	return listening, nil
 }
 
-// stop ends the server and returns what it measured of itself: nothing for a given
-// address. A server that died during the trial is an error here.
+// stop ends the server and returns its measurements of itself, or nothing for a given address. A
+// server that died during the trial is an error here.
 func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	var nothing worker.ServerResult
 	seen := s.outside.LookBack()
@@ -107,8 +107,8 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	return told, nil
 }
 
-// pid returns the server's process number. If it is unknown, as that of a given address, pid
-// returns wirelab's own, which is in the same network.
+// pid returns the server's process number. If that is unknown, as for a given address, it returns
+// wirelab's own: that process is in the same network.
 func (s *server) pid() int {
 	switch {
 	case s.process != nil:
@@ -129,7 +129,7 @@ func (s *server) port() int {
 	return port
 }
 
-// cpu returns the CPU time of a server that has stopped, as far as it is known.
+// cpu returns the CPU time of a server that has stopped, or 0 if it is unknown.
 func (s *server) cpu() time.Duration {
 	if s.process == nil {
 		return s.spent
@@ -166,16 +166,16 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 			RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response),
 		},
 		Address: address, Probe: string(cell.Probe),
-		// Only the probe of CPU time can be in the worker in place of outside.
+		// Only the probe of CPU time can run in the worker, in place of outside.
 		ProfileCPU: t.inWorker != nil,
 	}
 }
 
-// findService finds the processes of a service of the user's own, if it is on this machine.
+// findService finds the processes of the user's own service, if it is on this machine.
 func (t *trial) findService(address string) *worker.Outsider {
 	definition, err := service.Parse(t.planned.Cell.Definition)
 	if err != nil {
-		return nil // the client's worker will say so
+		return nil // the client's worker will report it
 	}
 	network := definition.Network
 	if definition.Wire == service.HTTP3 || definition.Wire == service.GRPCH3 {
@@ -213,7 +213,7 @@ func isOwnAddress(address string) bool {
 	return false
 }
 
-// usageOf returns what some processes used together. One that has ended is left out.
+// usageOf returns what some processes used together. It leaves out processes that have ended.
 func usageOf(pids []int) (sum probe.Usage, err error) {
 	alive := false
 	for _, pid := range pids {

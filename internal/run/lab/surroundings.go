@@ -36,7 +36,7 @@ type Stage interface {
 	// Start starts an end, as worker.Start does. A client may be one of several machines
 	// together: its result then has parts. Instants of results are on this machine's clock.
 	Start(ctx context.Context, l worker.Launch) (worker.End, error)
-	// End compares the clocks again, and fills in who the agents were, and the paths of their
+	// End compares the clocks again, and fills in the agents' descriptions and the paths of their
 	// samples.
 	End(ctx context.Context, r *record.Record) error
 }
@@ -59,7 +59,7 @@ func (s *surroundings) listenAddress() string {
 	return "127.0.0.1:0"
 }
 
-// settings returns a network as settings of package link, with the trial's seed if it has none.
+// settings returns a network as settings of package link. seed replaces a missing seed.
 func settings(n scenario.Network, seed uint64) link.Settings {
 	up, down := n.Ways()
 	return link.Settings{
@@ -91,7 +91,7 @@ func way(p scenario.Path) record.Way {
 // loopback: a bare TCP loop on two CPUs makes 13,000.
 const fastestOpening = 20_000
 
-// demand describes what a trial needs of the machine.
+// demand describes the limits that a trial depends on.
 type demand struct {
 	clients    int
 	connection scenario.Connection
@@ -102,7 +102,7 @@ type demand struct {
 	apart      bool // the client is on another machine
 }
 
-// ports returns the most ports that connections hold, if a closed one keeps its for timeWait.
+// ports returns the most ports that connections hold if a closed one keeps its port for timeWait.
 func (d demand) ports(timeWait time.Duration) int {
 	open := d.connection.Want(d.clients)
 	if !d.connection.Mode.PerRequest() {
@@ -112,7 +112,7 @@ func (d demand) ports(timeWait time.Duration) int {
 	if rate := max(d.load.Rate, d.load.To); rate > 0 {
 		perSecond = rate
 	}
-	if d.delay > 0 { // a connection is a round trip at least
+	if d.delay > 0 { // a connection takes at least a round trip
 		perSecond = min(perSecond, float64(d.clients)/(2*d.delay).Seconds())
 	}
 	opened := perSecond * timeWait.Seconds()
@@ -140,10 +140,10 @@ func (d demand) limits(have host.Limits) []record.Limit {
 	sources := d.sources(have)
 	ports := record.Limit{
 		Name: "ports", Need: int64(d.ports(have.TimeWait)), Have: have.Ports * int64(sources),
-		Note: fmt.Sprintf("%d of each of %d addresses; a closed connection keeps its own for %v", have.Ports, sources, have.TimeWait),
+		Note: fmt.Sprintf("%d ports on each of %d addresses; a closed connection keeps its port for %v", have.Ports, sources, have.TimeWait),
 	}
 	if sources == 1 {
-		ports.Note = fmt.Sprintf("of the client's one address; a closed connection keeps its own for %v", have.TimeWait)
+		ports.Note = fmt.Sprintf("on the client's one address; a closed connection keeps its port for %v", have.TimeWait)
 	}
 	if d.naive {
 		ports.Note = fmt.Sprintf("the client is naive: one address; a closed connection keeps its port for %v", have.TimeWait)

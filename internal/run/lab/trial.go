@@ -57,7 +57,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	if t.in, err = t.surround(ctx); err != nil {
 		return err
 	}
-	defer func() { _ = t.in.network.Close() }() // its error comes too late to matter
+	defer func() { _ = t.in.network.Close() }() // an error here comes too late to matter
 	r.Limits = t.demand().limits(t.in.have)
 	if err := t.startWatch(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	switch {
 	case server.process != nil || server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
-	case !t.isService(): // the report of a service says so anyway
+	case !t.isService(): // the report of a service says that anyway
 		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
 	}
 	applyAllowance(&r.Client, result.Allowance)
@@ -112,7 +112,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)
-	case t.in.stage == nil: // in which each client has its own
+	case t.in.stage == nil: // each client has a file of its own there
 		r.SamplesFile = t.samplesFile
 	}
 	return nil
@@ -187,7 +187,7 @@ func (t *trial) onStage(ctx context.Context) (*surroundings, error) {
 		return nil, errors.New("a fleet's machines have their own network, and no link is emulated between them: leave out `network` and --link")
 	}
 	if t.planned.Cell.Probe != "" {
-		return nil, fmt.Errorf("probe %s: probes look on from the machine that the ends run on: leave it out, or measure without a fleet", t.planned.Cell.Probe)
+		return nil, fmt.Errorf("probe %s: probes observe only the machine that they run on: leave it out, or measure without a fleet", t.planned.Cell.Probe)
 	}
 	stage, err := t.lab.Fleet.Stage(ctx, t.planned.Cell.Clients)
 	if errors.Is(err, ErrTooFewAgents) {

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// startWatch starts the trial's probe, if it has one that looks on from outside.
+// startWatch starts the trial's probe, if it observes from outside.
 func (t *trial) startWatch() error {
 	name := string(t.planned.Cell.Probe)
 	if !probes.IsOutside(name) {
@@ -33,7 +33,7 @@ func (t *trial) startWatch() error {
 	return nil
 }
 
-// watchProcess shows the probe the process of an end.
+// watchProcess gives the probe the process of an end.
 func (t *trial) watchProcess(end probe.End, pid int) error {
 	if t.watch == nil {
 		return nil
@@ -41,7 +41,7 @@ func (t *trial) watchProcess(end probe.End, pid int) error {
 	return t.watch.Process(end, pid)
 }
 
-// watchPort tells the probe where the server listens, if it wants to know.
+// watchPort gives the probe the port of the server, if the probe uses it.
 func (t *trial) watchPort(s *server) error {
 	if watch, wants := t.watch.(probe.PortWatch); wants {
 		return watch.Listens(s.port())
@@ -49,7 +49,7 @@ func (t *trial) watchPort(s *server) error {
 	return nil
 }
 
-// see ends the probe, and fills in what it saw in the window.
+// see ends the probe, and fills in its findings in the window.
 func (t *trial) see(r *record.Record, server *server, serving worker.ServerResult, client *worker.ClientResult) {
 	if t.inWorker != nil {
 		r.Server.Seen, r.Client.Seen = t.seenInWorker(serving.CPU), t.seenInWorker(client.CPU)
@@ -71,7 +71,7 @@ func (t *trial) see(r *record.Record, server *server, serving worker.ServerResul
 	r.Server.Seen, r.Client.Seen, r.Life = seen(findings.Server), seen(findings.Client), findings.Life
 }
 
-// seenInWorker returns what a worker saw of itself, which may be nothing.
+// seenInWorker returns a worker's findings about itself, which may be nil.
 func (t *trial) seenInWorker(stacks *record.Stacks) *record.Seen {
 	if stacks == nil {
 		return &record.Seen{Missing: []string{fmt.Sprintf("all: %v", t.inWorker)}}
@@ -80,7 +80,7 @@ func (t *trial) seenInWorker(stacks *record.Stacks) *record.Seen {
 	return &record.Seen{Method: coverage.Method, Missing: coverage.Missing, Stacks: stacks}
 }
 
-// seen is absent where nothing was looked for at an end.
+// seen returns nil for an end that was not observed.
 func seen(s record.Seen) *record.Seen {
 	if s.Method == "" && len(s.Missing) == 0 {
 		return nil
@@ -95,8 +95,8 @@ func (t *trial) stopWatch() {
 	}
 }
 
-// startSentinel watches the CPUs of the placement. It has the same priority as the workers, in a
-// session of its own, so that it has to wait for a CPU when they would.
+// startSentinel watches the CPUs of the placement. The sentinel has the workers' priority and a
+// session of its own, so that it waits for a CPU whenever they would.
 func (t *trial) startSentinel(server, client worker.End) *worker.Sentinel {
 	if t.lab.Unwatched || server == nil || len(t.lab.Placement.Server) == 0 || len(t.lab.Placement.Client) == 0 {
 		return nil
@@ -105,8 +105,8 @@ func (t *trial) startSentinel(server, client worker.End) *worker.Sentinel {
 	return worker.StartSentinel(t.lab.Worker, in, t.watchList(server.PID(), client.PID()))
 }
 
-// watchList returns each CPU once, with all processes that were placed on it. The processes that a
-// server has started count as part of the server.
+// watchList returns each CPU once, with all processes that were placed on it. A process that a
+// server has started counts as part of the server.
 func (t *trial) watchList(server, client int) []probe.SentinelCPU {
 	var list []probe.SentinelCPU
 	add := func(cpus, pids []int) {
@@ -124,18 +124,18 @@ func (t *trial) watchList(server, client int) []probe.SentinelCPU {
 	return list
 }
 
-// watched holds what a sentinel saw, and the CPU time that watching took.
+// watched holds a sentinel's findings, and the CPU time that watching took.
 type watched struct {
 	cpus []probe.Watched
 	cost time.Duration
 }
 
-// window is the time that was measured, in nanoseconds of the monotonic clock.
+// window is the measured time, in nanoseconds of the monotonic clock.
 type window struct{ beginNS, endNS int64 }
 
-// applyGaps records what the sentinels saw of both ends in the window.
+// applyGaps records the sentinels' findings about both ends in the window.
 func applyGaps(r *record.Record, watched []probe.Watched, w window) {
-	if r.ClientProgram != "" { // it is not among the processes that were known for ours
+	if r.ClientProgram != "" { // its processes were not known as ours
 		return
 	}
 	client, server := on(watched, r.Client.CPUs), on(watched, r.Server.CPUs)
@@ -151,7 +151,7 @@ func applyGaps(r *record.Record, watched []probe.Watched, w window) {
 		*e.gaps = w.gaps(e.watched)
 	}
 	if why != "" && r.Cell.Target == "" {
-		r.Warnings = append(r.Warnings, "whether others had the CPUs of both ends is not known: "+why)
+		r.Warnings = append(r.Warnings, "unknown whether other programs had the CPUs of both ends: "+why)
 	}
 	if r.Client.Gaps == nil || r.Server.Gaps == nil || client[0].CPU == server[0].CPU {
 		return
@@ -163,19 +163,19 @@ func on(watched []probe.Watched, cpus []int) []probe.Watched {
 	return slices.DeleteFunc(slices.Clone(watched), func(w probe.Watched) bool { return !slices.Contains(cpus, w.CPU) })
 }
 
-// unwatched says why an end's CPUs were not watched through the whole window, or nothing.
+// unwatched says why an end's CPUs were not watched during the whole window, or "".
 func (w window) unwatched(watched []probe.Watched) string {
 	if len(watched) == 0 {
-		return "the sentinels told nothing"
+		return "the sentinels reported nothing"
 	}
 	for _, cpu := range watched {
 		switch late, early := cpu.FromNS-w.beginNS, w.endNS-cpu.ToNS; {
 		case cpu.Wakings == 0:
 			return cmp.Or(cpu.Problem, fmt.Sprintf("the sentinel of CPU %d never woke up", cpu.CPU))
 		case late > 0:
-			return fmt.Sprintf("the sentinel of CPU %d began %.3g ms after the window did", cpu.CPU, float64(late)/1e6)
+			return fmt.Sprintf("the sentinel of CPU %d began %.3g ms after the window", cpu.CPU, float64(late)/1e6)
 		case early > 0:
-			return fmt.Sprintf("the sentinel of CPU %d ended %.3g ms before the window did: %s", cpu.CPU, float64(early)/1e6, cpu.Problem)
+			return fmt.Sprintf("the sentinel of CPU %d ended %.3g ms before the window: %s", cpu.CPU, float64(early)/1e6, cpu.Problem)
 		}
 	}
 	return ""
