@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// asWorkers is the nice value of lab's workers. A disturber with it gets the same share.
+// asWorkers is the nice value of the lab's workers: a disturber with it gets as much CPU time.
 const asWorkers = -20
 
 // Short names of the ends.
@@ -61,7 +61,7 @@ func started(p player, in host.Surroundings) act {
 func beside(role worker.Role, nice int, p player) act {
 	return func(s *Stage) error {
 		a, err := s.start(p, host.Surroundings{CPUs: s.cpusOf(role), Nice: nice})
-		if err == nil && len(a.warnings) > 0 { // then it would disturb less
+		if err == nil && len(a.warnings) > 0 { // with fewer CPUs or a lower priority it would disturb less
 			err = errors.New(a.warnings[0])
 		}
 		return err
@@ -76,7 +76,7 @@ func quota(role worker.Role, cpus float64) act {
 			return err
 		}
 		s.onLaunchOf(role, func(l *worker.Launch) {
-			l.OnStart = func(pid int) { _ = host.JoinGroup(folder, pid) } // a worker that is gone is not disturbed
+			l.OnStart = func(pid int) { _ = host.JoinGroup(folder, pid) } // fails if the worker has ended: then there is nothing to disturb
 		})
 		return nil
 	}
@@ -108,7 +108,7 @@ func paused(d time.Duration, roles ...worker.Role) act {
 	})
 }
 
-// bystanderPaused stops a process that has no part in the trial.
+// bystanderPaused pauses a process that takes no part in the trial.
 func bystanderPaused(d time.Duration) act {
 	return func(s *Stage) error {
 		bystander, err := s.start(&idle{}, host.Surroundings{})
@@ -136,10 +136,10 @@ func served(p player) act {
 	}
 }
 
-// servedEcho serves echo over tcp, with handlers that do what told says.
-func servedEcho(told serve) act {
-	told.Variant, told.Workload, told.RequestBytes, told.ResponseBytes = "tcp", "echo", 64, 64
-	return served(&told)
+// servedEcho serves echo over tcp, with handlers that follow the given fields of serve.
+func servedEcho(fields serve) act {
+	fields.Variant, fields.Workload, fields.RequestBytes, fields.ResponseBytes = "tcp", "echo", 64, 64
+	return served(&fields)
 }
 
 // pagedOut takes the client's program out of memory, again and again in the window. The
@@ -206,7 +206,7 @@ func named(delay time.Duration) act {
 	}
 }
 
-// hugePagesOff keeps huge pages from both workers.
+// hugePagesOff denies huge pages to both workers.
 func hugePagesOff(s *Stage) error {
 	undo, err := withoutHugePages()
 	if err == nil {
@@ -215,7 +215,7 @@ func hugePagesOff(s *Stage) error {
 	return err
 }
 
-// diskKept keeps the disk of the samples busy.
+// diskKept keeps busy the disk that the samples are written to.
 func diskKept(busy disk) act {
 	return func(s *Stage) error {
 		busy.File = filepath.Join(s.directory, "disk")
@@ -238,7 +238,7 @@ func secondLab(s *Stage) error {
 	return started(&other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.Surroundings{})(s)
 }
 
-// bystander runs a process that does nothing.
+// bystander runs a process that only waits.
 var bystander = started(&idle{}, host.Surroundings{})
 
 // variant measures another variant.
@@ -246,7 +246,7 @@ func variant(text string) act {
 	return func(s *Stage) error { s.cell.variant = text; return nil }
 }
 
-// offered sets another rate, clients another number of clients.
+// offered sets another rate, and clients sets another number of clients.
 func offered(perSecond float64) act {
 	return func(s *Stage) error { s.cell.load.Rate = perSecond; return nil }
 }
@@ -255,8 +255,8 @@ func clients(n int) act {
 	return func(s *Stage) error { s.cell.clients = n; return nil }
 }
 
-// clocked lowers the CPUs' highest frequency in the window to a share of the present one.
-func clocked(share float64) act {
+// throttled lowers the CPUs' highest frequency, in the window, to a share of the present one.
+func throttled(share float64) act {
 	return func(s *Stage) error {
 		limits, err := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq")
 		if err != nil {
@@ -273,7 +273,7 @@ func clocked(share float64) act {
 			}
 			s.atEnd(func() error { return os.WriteFile(limit, before, 0) })
 			s.whenWindowOpens(func() {
-				_ = os.WriteFile(limit, []byte(strconv.Itoa(int(float64(hertz)*share))), 0) // then nothing changes, and is noticed
+				_ = os.WriteFile(limit, []byte(strconv.Itoa(int(float64(hertz)*share))), 0) // after an error the frequency stays, and the verdict shows it
 			})
 		}
 		return nil
@@ -285,30 +285,30 @@ var errNotHere = host.ErrUnsupported
 
 func linux(machine) string {
 	if runtime.GOOS != "linux" {
-		return "it takes Linux"
+		return "needs Linux"
 	}
 	return ""
 }
 
 func root(machine) string {
 	if os.Geteuid() != 0 {
-		return "it takes root: run `sudo wirelab selftest`"
+		return "needs root: run `sudo wirelab selftest`"
 	}
 	return ""
 }
 
-// cpusApart needs CPUs that only one of the ends has.
+// cpusApart requires that neither end uses a CPU of the other.
 func cpusApart(m machine) string {
 	if len(m.placement.Server) == 0 || len(m.placement.Client) == 0 || m.placement.Server[0] == m.placement.Client[0] {
-		return "it takes two CPUs: server and client share the only one"
+		return "needs two CPUs: server and client share the only one"
 	}
 	return ""
 }
 
-// manyClientCPUs needs clients that may use several CPUs.
+// manyClientCPUs requires clients that may use several CPUs.
 func manyClientCPUs(m machine) string {
 	if n := len(m.placement.Client); n < 2 {
-		return fmt.Sprintf("it takes two CPUs for the clients, here they have %d", n)
+		return fmt.Sprintf("needs two CPUs for the clients, which have %d here", n)
 	}
 	return ""
 }
@@ -316,7 +316,7 @@ func manyClientCPUs(m machine) string {
 func quotas(machine) string {
 	folder, err := host.NewQuotaGroup(groupName(), 1)
 	if err != nil {
-		return "it takes control groups with a CPU quota: " + err.Error()
+		return "needs control groups with a CPU quota: " + err.Error()
 	}
 	if err := removeGroup(folder); err != nil {
 		return "the control group that was tried cannot be removed: " + err.Error()
@@ -326,7 +326,7 @@ func quotas(machine) string {
 
 func ownNetworks(machine) string {
 	if err := link.Check(); err != nil {
-		return "it takes network namespaces: " + err.Error()
+		return "needs network namespaces: " + err.Error()
 	}
 	return ""
 }
@@ -339,7 +339,7 @@ func frequencies(machine) string {
 	return ""
 }
 
-// consent needs permission to disturb all programs of the machine.
+// consent requires permission to disturb all programs of the machine.
 func consent(m machine) string {
 	if !m.wide {
 		return "it would disturb every program on the machine: allow it with --machine-wide"

@@ -19,17 +19,17 @@ import (
 
 // A Runner stages situations.
 type Runner struct {
-	Worker []string // wirelab's program, and its arguments for a worker
-	Actor  []string // and for a disturber (Act)
+	Worker []string // the command that starts a worker
+	Actor  []string // the command that starts a disturber (Act)
 	// MachineWide allows disturbances of every program on the machine.
 	MachineWide bool
-	// Patience limits the time for measuring a twin again that the machine spoiled.
+	// Patience limits the time for repeating a twin that the machine spoiled.
 	Patience time.Duration
 }
 
 // An Outcome is one trial of a situation.
 type Outcome struct {
-	Checks     []record.Check `json:"checks"` // that are not ok, and the record's warnings
+	Checks     []record.Check `json:"checks"` // the checks that are not ok, and the record's warnings
 	Valid      bool           `json:"valid"`
 	Failure    string         `json:"failure,omitempty"`
 	P50NS      int64          `json:"p50_ns,omitempty"`
@@ -40,10 +40,10 @@ type Outcome struct {
 // A Verdict is the result of a situation.
 type Verdict struct {
 	Situation
-	// NotStaged is the reason why it was not staged. The rest is then missing.
+	// NotStaged says why the situation was not staged; then the fields below are unset.
 	NotStaged string   `json:"not_staged,omitempty"`
-	Told      *Outcome `json:"told,omitempty"`   // the lie's
-	Honest    *Outcome `json:"honest,omitempty"` // the twin's
+	Told      *Outcome `json:"told,omitempty"`   // the trial with the lie
+	Honest    *Outcome `json:"honest,omitempty"` // the trial with the twin
 	Class     Class    `json:"class"`
 	// By is the check that names the lie, or nil.
 	By *record.Check `json:"by,omitempty"`
@@ -59,10 +59,10 @@ type Class string
 // The classes of verdicts.
 const (
 	NotStaged Class = "not-staged"
-	Noticed   Class = "noticed"  // by a check that is for it, and that has nothing against the twin
-	Unclear   Class = "unclear"  // named, but so was the twin: something else on the machine does the same
-	Harmless  Class = "harmless" // not noticed, and the figure is the twin's
-	Passed    Class = "passed"   // not noticed, and the figure is false
+	Noticed   Class = "noticed"  // a check in Expect objects to the lie more than to the twin
+	Unclear   Class = "unclear"  // a check in Expect objects to both: something else on the machine does the same
+	Harmless  Class = "harmless" // not noticed, and the figures are close to the twin's
+	Passed    Class = "passed"   // not noticed, and the figures are false
 )
 
 // Ratios holds the lie's figures over the twin's.
@@ -88,8 +88,8 @@ func (r *Ratios) far() bool {
 	return beyond(r.P50, movedCentre) || beyond(r.Throughput, movedCentre) || beyond(r.P99, movedTail)
 }
 
-// Examine stages a situation and its twin. An error means that no situation can be
-// staged: ctx has ended, or wirelab's own parts cannot be had.
+// Examine stages a situation and its twin. An error means that no situation can be staged:
+// ctx has ended, or wirelab's own programs do not start.
 func (runner *Runner) Examine(ctx context.Context, s Situation) (Verdict, error) {
 	v := Verdict{Situation: s, Class: NotStaged}
 	here := machine{placement: lab.New(runner.Worker).Placement, wide: runner.MachineWide}
@@ -141,8 +141,8 @@ func (v *Verdict) judge(told, honest *record.Record) {
 	}
 }
 
-// named returns the check that names the lie. own says that the check objects less to the twin.
-// Such checks are preferred, and among them one that refuses the trial.
+// named returns the check that names the lie. own reports whether it objects less to the twin:
+// such checks come first, and among them those that refuse the trial.
 func (v *Verdict) named() (by *record.Check, own bool) {
 	for _, c := range v.Told.Checks {
 		if c.Level == record.Unknown || !slices.Contains(v.Expect, c.Name) {
@@ -172,7 +172,7 @@ func outcomeOf(r *record.Record) *Outcome {
 			o.Checks = append(o.Checks, c)
 		}
 	}
-	for _, warning := range r.Warnings { // named by its beginning, up to a colon
+	for _, warning := range r.Warnings { // a warning's name is its text up to the first colon
 		name, _, _ := strings.Cut(warning, ": ")
 		o.Checks = append(o.Checks, record.Check{Name: name, Level: record.Warning, Detail: warning})
 	}
@@ -189,7 +189,7 @@ func outcomeOf(r *record.Record) *Outcome {
 // trialPatience limits the time of a trial with its disturbance.
 const trialPatience = 20 * time.Second
 
-// stage runs one trial with the lie, or with the twin, around it.
+// stage runs one trial while the lie, or the twin, is staged.
 func (runner *Runner) stage(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, trialPatience, fmt.Errorf("it did not end within %v", trialPatience))
 	defer cancel()
@@ -197,7 +197,7 @@ func (runner *Runner) stage(ctx context.Context, situation Situation, twin bool)
 		ctx: ctx, lab: lab.New(runner.Worker), program: runner.Actor,
 		cell: situation.cell.withDefaults(), pids: map[worker.Role]int{},
 	}
-	defer func() { // also in a panic
+	defer func() { // also after a panic
 		cancel()
 		err = errors.Join(err, s.end())
 	}()
@@ -205,7 +205,7 @@ func (runner *Runner) stage(ctx context.Context, situation Situation, twin bool)
 		return nil, err
 	}
 	s.lab.Observers, s.lab.Staging = []live.Observer{s.observe}, s.launch
-	s.lab.Patience = lab.Patience{} // a lie is what spoils its trial
+	s.lab.Patience = lab.Patience{} // no repeats: the lie is meant to spoil its trial
 	if twin {
 		s.lab.Patience.Time = runner.Patience
 	}
@@ -241,7 +241,7 @@ func (s *Stage) run() (*record.Record, error) {
 	return nil, errors.New("the trial left no record")
 }
 
-// ResultVersion is the form of a Result.
+// ResultVersion is the version of a Result's JSON form.
 const ResultVersion = 1
 
 // A Result holds the verdicts of all situations that were staged.
@@ -249,7 +249,7 @@ type Result struct {
 	Version    int            `json:"version"`
 	Placement  host.Placement `json:"placement"`
 	Situations []Verdict      `json:"situations"`
-	Classes    map[Class]int  `json:"classes"` // how many situations are of each
+	Classes    map[Class]int  `json:"classes"` // the number of situations per class
 	Twins      int            `json:"twins"`
 	Refused    int            `json:"refused"` // twins that are invalid
 }
@@ -273,7 +273,7 @@ func (r *Result) Totals() string {
 		r.Classes[Passed], r.Classes[Unclear], r.Refused, r.Twins)
 }
 
-// Describe says a situation's verdict in a few lines.
+// Describe returns a situation's verdict in a few lines of text.
 func (v *Verdict) Describe() string {
 	var b strings.Builder
 	switch v.Class {
@@ -303,7 +303,7 @@ func (v *Verdict) Describe() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// otherChecks says what the checks that do not name the situation found.
+// otherChecks lists the checks that object and do not name the situation.
 func otherChecks(o *Outcome) string {
 	var said []string
 	for _, c := range o.Checks {
@@ -312,7 +312,7 @@ func otherChecks(o *Outcome) string {
 		}
 	}
 	if len(said) == 0 {
-		return "said nothing"
+		return "no check objected"
 	}
 	return strings.Join(said, "; ")
 }
@@ -324,13 +324,13 @@ func ratio(r float64) string {
 	return fmt.Sprintf("%.2g", r)
 }
 
-// Check fails where a false figure passed unnoticed, or more than one honest twin in 30, and more
-// than one, were refused.
+// Check fails if a false figure passed unnoticed, if a verdict is unclear, or if more honest
+// twins were refused than one, and than one in 30.
 func (r *Result) Check() error {
 	passed, unclear := r.Classes[Passed], r.Classes[Unclear]
 	if passed+unclear == 0 && r.Refused <= max(1, r.Twins/30) {
 		return nil
 	}
-	return fmt.Errorf("false figures that passed unnoticed: %d; that could not be told from what else goes on here: %d; honest twins that were refused: %d of %d",
+	return fmt.Errorf("false figures that passed unnoticed: %d; disturbances that this machine also has without them: %d; honest twins refused: %d of %d",
 		passed, unclear, r.Refused, r.Twins)
 }

@@ -26,8 +26,8 @@ var (
 	byAnswer = []string{"errors", "answers"}
 )
 
-// scheduled is an open loop. A pause of a tenth of the window meets a tenth of its requests; in a
-// closed loop it would meet only one request per client.
+// scheduled is an open loop. A pause of a tenth of the window delays a tenth of its requests; in
+// a closed loop it would delay only one request per client.
 var scheduled = cell{clients: 16, load: constantRate(1000, window)}
 
 // burst spins for 20 ms in every 200 ms: ten periods of a scheduler that shares evenly.
@@ -78,7 +78,7 @@ func ofTheMachine() []Situation {
 		{
 			Name: "frequency", Lie: "the CPUs' highest frequency is halved in the window", Twin: "it is set to what it is",
 			Expect: []string{"gaps", "noise"}, needs: []need{linux, root, consent, frequencies},
-			lie: clocked(0.5), twin: clocked(1),
+			lie: throttled(0.5), twin: throttled(1),
 		},
 		{
 			Name: "clock-step", Lie: "the wall clock jumps ahead by an hour in the window, and back", Twin: "it is set to what it is",
@@ -102,7 +102,7 @@ func ofTheMachine() []Situation {
 			lie: hugePagesOff,
 		},
 		{
-			Name: "slow-disk", Lie: "a process writes 16 MiB to the disk of the samples and syncs it, again and again", Twin: "it writes 4 KiB in a second",
+			Name: "slow-disk", Lie: "a process writes 16 MiB to the disk of the samples and syncs it, again and again", Twin: "it writes 4 KiB per second",
 			Expect: byOthers, needs: []need{linux}, cell: cell{samples: true},
 			lie: diskKept(disk{Bytes: 16 << 20}), twin: diskKept(disk{Bytes: 4 << 10, Every: time.Second}),
 		},
@@ -158,7 +158,7 @@ func ofTheWorkers() []Situation {
 			lie: environment(client, "GOMAXPROCS=1"), twin: nil,
 		},
 		{
-			Name: "many-threads", Lie: "the client runs 64 threads at a time on its CPUs (GOMAXPROCS=64)", Twin: "it runs one a CPU",
+			Name: "many-threads", Lie: "the client runs 64 threads at a time on its CPUs (GOMAXPROCS=64)", Twin: "it runs one per CPU",
 			Expect: []string{"runtime"}, cell: cell{variant: "grpc", clients: 64},
 			lie: environment(client, "GOMAXPROCS=64"), twin: nil,
 		},
@@ -181,7 +181,7 @@ func ofTheServer() []Situation {
 			twin: served(&serve{Variant: "tcp", Workload: sleeping}),
 		},
 		{
-			Name: "cache", Lie: "the server works for 1 ms a call in its first 900 ms, and then answers from a cache", Twin: "it works for 1 ms to the end",
+			Name: "cache", Lie: "the server works for 1 ms per call in its first 900 ms, and then answers from a cache", Twin: "it works for 1 ms to the end",
 			Expect: []string{"course", "settled"}, cell: cell{load: closedFor(1200 * time.Millisecond)},
 			lie: servedEcho(serve{Work: time.Millisecond, WorkFor: 900 * time.Millisecond}), twin: servedEcho(serve{Work: time.Millisecond}),
 		},
@@ -253,7 +253,7 @@ func ofTheNetwork() []Situation {
 
 // ofTheLoad returns situations in which the load is not what it claims to be.
 func ofTheLoad() []Situation {
-	// fake takes its delay exactly: five at a time with 5 ms make 1,000 a second.
+	// fake takes its delay exactly: five calls at a time, of 5 ms each, make 1,000 per second.
 	const capacity = "fake:delay=5ms,parallel=5"
 	return []Situation{
 		{

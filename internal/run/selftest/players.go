@@ -75,7 +75,7 @@ func playPart(ctx context.Context, input *bufio.Reader, ready func(address strin
 	return players[i].play(ctx, ready)
 }
 
-// idle is a process that does nothing: the harmless form of many.
+// idle is a process that does nothing, the harmless form of many disturbances.
 type idle struct{}
 
 func (*idle) play(ctx context.Context, ready func(string)) error {
@@ -86,11 +86,11 @@ func (*idle) play(ctx context.Context, ready func(string)) error {
 
 // spin is a process that keeps its CPU busy, all the time or in bursts.
 type spin struct {
-	For   time.Duration `json:"for"`             // of each period
+	For   time.Duration `json:"for"`             // busy time per period
 	Every time.Duration `json:"every,omitempty"` // 0: without a pause
 	Class class         `json:"class,omitempty"`
-	// WalkBytes is the size of the memory that it walks through meanwhile, which takes the
-	// caches from others.
+	// WalkBytes is the size of the memory that it reads while it spins. This evicts other
+	// programs' data from the CPU's caches.
 	WalkBytes int `json:"walk_bytes,omitempty"`
 }
 
@@ -104,7 +104,7 @@ const (
 )
 
 func (s *spin) play(ctx context.Context, ready func(string)) error {
-	runtime.LockOSThread() // and never unlocked: the process ends with it
+	runtime.LockOSThread() // and never unlocked: the thread lives as long as the process
 	if err := schedule(s.Class); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (d *disk) play(ctx context.Context, ready func(string)) (err error) {
 // wirelab was killed. Unlike other disturbers it outlives wirelab.
 type clean struct {
 	Folder string   `json:"folder"`
-	Groups []string `json:"groups"` // control groups; those that were not made are passed over
+	Groups []string `json:"groups"` // control groups; missing ones are skipped
 }
 
 func (c *clean) play(ctx context.Context, ready func(string)) error {

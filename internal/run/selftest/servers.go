@@ -32,10 +32,10 @@ type serve struct {
 	ResponseBytes int    `json:"response_bytes"`
 
 	FailEvery  int64 `json:"fail_every,omitempty"`  // each Nth call fails at once
-	SpoilEvery int64 `json:"spoil_every,omitempty"` // each Nth answer differs in a bit
+	SpoilEvery int64 `json:"spoil_every,omitempty"` // each Nth answer differs in one bit
 	CutEvery   int64 `json:"cut_every,omitempty"`   // each Nth answer is a byte short
-	// Work is the time that each call sleeps, in place of work, from the first call on for WorkFor
-	// (0: always). With RampFor the time begins at twice Work, and falls to Work within RampFor.
+	// Work is the time that each call sleeps in place of work, until WorkFor after the first call
+	// (0: always). With RampFor it begins at twice Work, and falls to Work within RampFor.
 	Work    time.Duration `json:"work,omitempty"`
 	WorkFor time.Duration `json:"work_for,omitempty"`
 	// WorkEvery leaves the work out of all but each Nth call.
@@ -69,7 +69,7 @@ type instructed struct {
 	*serve
 	to    grpc.ServiceRegistrar
 	calls atomic.Int64
-	first atomic.Int64 // when, in Unix nanoseconds
+	first atomic.Int64 // instant of the first call, in Unix nanoseconds
 }
 
 // RegisterService registers the service with its handlers wrapped.
@@ -109,7 +109,7 @@ func (t *instructed) before(number int64) error {
 	return nil
 }
 
-// work returns how long a call sleeps that comes at this time after the first.
+// work returns how long a call sleeps that comes this long after the first one.
 func (t *instructed) work(since time.Duration) time.Duration {
 	switch {
 	case t.WorkFor > 0 && since >= t.WorkFor:
@@ -120,7 +120,7 @@ func (t *instructed) work(since time.Duration) time.Duration {
 	return t.Work
 }
 
-// spoil changes an answer of echo, whose data was read for this call alone.
+// spoil changes an answer of echo. The answer's data belongs to this call alone.
 func (t *instructed) spoil(number int64, answer any) {
 	payload, is := answer.(*echopb.Payload)
 	if !is || len(payload.GetData()) == 0 {
@@ -210,11 +210,11 @@ type proxy struct {
 	To string `json:"to"`
 	// ResetAfter resets all connections once, at this time after the first was accepted.
 	ResetAfter time.Duration `json:"reset_after,omitempty"`
-	// ReceiveBytes is the receive buffer of its client's side. 0: the kernel's.
+	// ReceiveBytes is the size of the receive buffer towards the client. 0: the kernel's default.
 	ReceiveBytes int `json:"receive_bytes,omitempty"`
-	// SendBytes is the send buffer of the same side. 0: the kernel's.
+	// SendBytes is the size of the send buffer towards the client. 0: the kernel's default.
 	SendBytes int `json:"send_bytes,omitempty"`
-	// Hold keeps answers until the next multiple of it.
+	// Hold delays answers until the next multiple of this period.
 	Hold time.Duration `json:"hold,omitempty"`
 	// Split sends each answer in two writes, and lets the kernel wait for the
 	// acknowledgement of the first before it sends the second (RFC 896).
@@ -313,7 +313,7 @@ func (s splitting) Write(b []byte) (int, error) {
 	return n + 1, err
 }
 
-// holding writes at multiples of its period only.
+// A holding writer writes only at multiples of its period.
 type holding struct {
 	to     net.Conn
 	period time.Duration

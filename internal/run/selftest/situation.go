@@ -8,7 +8,7 @@
 //	 1. Each situation has a cell, a lie and a twin. The lie is a disturbance that makes
 //	    the cell's figures false; the twin is the same disturbance without its effect.
 //	 2. Examine runs both through a real lab, with real worker processes, while a Stage
-//	    holds the disturbance up. The stage ends it when the trial ends, in whatever way.
+//	    keeps the disturbance up. The stage ends it when the trial ends, in whatever way.
 //	 3. The verdict is read off the records' checks. The twin is also the reference: how
 //	    far the lie moved the figure tells a harmless lie from one that passed.
 //
@@ -114,7 +114,7 @@ func constantRate(perSecond float64, d time.Duration) scenario.Load {
 	return scenario.Load{Model: scenario.Open, Rate: perSecond, Arrivals: scenario.Constant, Duration: scenario.Duration(d)}
 }
 
-// A machine holds what a situation may need.
+// A machine describes this machine, as far as situations depend on it.
 type machine struct {
 	placement host.Placement
 	// wide allows disturbances of all programs of the machine.
@@ -132,7 +132,7 @@ type Stage struct {
 	lab *lab.Lab
 	// directory is the trial's own. A disturber removes it after the trial.
 	directory string
-	// program is wirelab's own, and its arguments for a disturber.
+	// program is the command that starts a disturber: wirelab's own program with arguments.
 	program []string
 	// cell is the configuration that the trial measures. Acts may change it.
 	cell cell
@@ -140,10 +140,10 @@ type Stage struct {
 	launching []func(worker.Role, *worker.Launch)
 	inWindow  []func()
 	undo      []func() error
-	acting    sync.WaitGroup // of what inWindow runs
-	failed    error          // of what was to be staged as a worker starts
+	acting    sync.WaitGroup // the running functions of inWindow
+	failed    error          // the first error of staging at a worker's start
 
-	guard  sync.Mutex // of what follows
+	guard  sync.Mutex // guards the fields below
 	pids   map[worker.Role]int
 	opened bool
 }
@@ -157,11 +157,11 @@ func (s *Stage) onLaunchOf(role worker.Role, change func(*worker.Launch)) {
 	})
 }
 
-// whenWindowOpens calls a function, once, when the window is known to be open: up to a
-// progress report, 250 ms, after it was. The stage waits for its end.
+// whenWindowOpens calls a function once after the window has opened, at most one progress
+// report (250 ms) later. The stage waits until it returns.
 func (s *Stage) whenWindowOpens(do func()) { s.inWindow = append(s.inWindow, do) }
 
-// atEnd undoes something when the trial has ended, in reverse order.
+// atEnd registers a function that runs when the trial has ended, the last registered first.
 func (s *Stage) atEnd(undo func() error) { s.undo = append(s.undo, undo) }
 
 // pid returns the process number of the role's worker, once it has started.
@@ -171,7 +171,7 @@ func (s *Stage) pid(role worker.Role) int {
 	return s.pids[role]
 }
 
-// launch is the lab's hook.
+// launch changes a worker's launch. The lab calls it before it starts the worker.
 func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 	for _, change := range s.launching {
 		change(role, l)
@@ -205,7 +205,7 @@ func (s *Stage) observe(e live.Event) {
 	}
 }
 
-// end undoes all that was staged. ctx must have ended.
+// end undoes everything that was staged. ctx must have ended.
 func (s *Stage) end() error {
 	s.acting.Wait()
 	var errs []error
@@ -218,7 +218,7 @@ func (s *Stage) end() error {
 type actor struct {
 	address  string
 	pid      int
-	warnings []string // of its CPUs and its priority
+	warnings []string // CPUs or a priority that it did not get
 }
 
 // actorPatience limits the start of a disturber, actorGrace its end.
@@ -233,7 +233,7 @@ func (s *Stage) start(p player, in host.Surroundings) (actor, error) {
 	if err != nil {
 		return actor{}, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // its end is the stage's
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // ends with the stage
 	command := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
 	command.WaitDelay = time.Second
 	input, inputErr := command.StdinPipe()

@@ -119,7 +119,7 @@ func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
 	return ranges, nil
 }
 
-// withoutHugePages keeps huge pages from the processes that this one starts; it holds until undone.
+// withoutHugePages denies huge pages to the processes that this one starts, until undo.
 func withoutHugePages() (undo func() error, err error) {
 	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
 		return nil, err
