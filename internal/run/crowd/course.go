@@ -20,8 +20,8 @@ const (
 	mostStretches = 64
 )
 
-// intervals puts the intervals of all parts on one grid, which the window's begin is on. The calls
-// of an interval are assumed to have ended evenly within it; all that it counted is counted.
+// intervals puts the intervals of all parts on one grid that includes the window's begin. It
+// assumes that an interval's calls ended evenly within it. No call is dropped.
 func (m *merger) intervals() []record.Interval {
 	var courses []cumulative
 	for _, p := range m.clients {
@@ -41,7 +41,7 @@ func (m *merger) intervals() []record.Interval {
 		step *= 2
 	}
 	var merged []record.Interval
-	var before record.Interval // all up to the interval
+	var before record.Interval // the sums of all intervals before this one
 	for from := first; from < last; {
 		to := min(last, from-modulo(from, step)+step)
 		var all record.Interval
@@ -64,7 +64,7 @@ func modulo(a, step int64) int64 { return (a%step + step) % step }
 // cumulative holds the counts up to the end of each interval, in order.
 type cumulative struct {
 	ends   []int64
-	counts []record.Interval // Requests and SumNS up to each
+	counts []record.Interval // Requests and SumNS up to the end of each
 }
 
 func cumulated(intervals []record.Interval, moved int64) cumulative {
@@ -98,8 +98,8 @@ func (c cumulative) at(instant int64) record.Interval {
 	}
 }
 
-// course makes the course of the interval events, if all parts have some. Its quantiles are of
-// all calls, to two digits.
+// course sets the course from the interval events, if all parts have some. Its quantiles
+// include all calls, and have two digits.
 func (m *merger) course(events [][]worker.Interval) error {
 	if len(events) != len(m.parts) || slices.ContainsFunc(events, func(e []worker.Interval) bool { return len(e) == 0 }) {
 		return nil
@@ -108,7 +108,7 @@ func (m *merger) course(events [][]worker.Interval) error {
 	for part, of := range events {
 		for _, e := range of {
 			if e.TookNS < 0 || e.Ended < 0 || e.Failed < 0 || areFarApart(e.StartNS, m.result.BeginNS) || areFarApart(e.TookNS, 0) {
-				return fmt.Errorf("an interval of %s that begins at %d ns and took %d, with a window that begins at %d", m.parts[part].Agent, e.StartNS, e.TookNS, m.result.BeginNS)
+				return fmt.Errorf("an interval of %s begins at %d ns and took %d ns; the window begins at %d", m.parts[part].Agent, e.StartNS, e.TookNS, m.result.BeginNS)
 			}
 			first, last, each = min(first, e.StartNS), max(last, e.StartNS+e.TookNS), max(each, e.TookNS)
 		}
@@ -138,8 +138,8 @@ func (m *merger) course(events [][]worker.Interval) error {
 	return nil
 }
 
-// addStretch adds a slot to a course. Its times are response times; service times are unknown if
-// they differ from those.
+// addStretch adds a slot to a course. A slot holds response times. If service times differ from
+// them, they are unknown.
 func addStretch(to *record.Course, s *slot, differ bool) {
 	quantile := func(q float64, least int64) *int64 {
 		if s.times.Count() < least {
@@ -166,8 +166,8 @@ type slot struct {
 
 func newSlot() *slot { return &slot{times: latency.NewCoarse()} }
 
-// slotAt returns the number of the slot that has the middle of an interval. The slots are equally
-// long and begin at first.
+// slotAt returns the number of the slot that contains the middle of an interval. The slots are
+// equally long and begin at first.
 func slotAt(i worker.Interval, first, length int64) int64 {
 	return (i.StartNS + i.TookNS/2 - first) / length
 }
@@ -183,15 +183,15 @@ func (s *slot) add(i worker.Interval) error {
 	return nil
 }
 
-// A History keeps the intervals of a worker's life. Their number is bounded: when there would be
-// too many, neighbours become one. A record has half as many stretches.
+// A History keeps the intervals of a worker's life. Their number is bounded: if there are too
+// many, neighbours are merged. A record has half as many stretches.
 type History struct {
 	kept []worker.Interval
-	each int // intervals in each that is kept
-	last int // in the last
+	each int // reported intervals per kept one
+	last int // reported intervals in the last kept one
 }
 
-// mostKept is an even number.
+// mostKept bounds the kept intervals. It must be even.
 const mostKept = 128
 
 // Add adds the next interval.
@@ -223,10 +223,10 @@ func joined(a, b worker.Interval) worker.Interval {
 	times := latency.NewCoarse()
 	for _, one := range []worker.Interval{a, b} {
 		if times.AddEncoded(one.Histogram) != nil {
-			all.Histogram = one.Histogram // whoever reads it will say what is wrong
+			all.Histogram = one.Histogram // a histogram that cannot be read stays: its reader reports it
 			return all
 		}
 	}
-	all.Histogram, _ = times.Encode() // which fails for counts that no memory holds
+	all.Histogram, _ = times.Encode() // fails only for counts beyond any memory
 	return all
 }

@@ -1,11 +1,11 @@
-// Package crowd makes one client of several that work at the same time, on machines of their own.
+// Package crowd merges several clients that work at the same time, on several machines, into one.
 //
 //	one spec ── Split ──> a spec per client
 //	progress and intervals, while they run ── Tracker, Stream ──> one progress
 //	results ── Merge ──> one result
 //
-// It adds up what package worker defines; the types have their Plus there. It must not know how
-// the clients are reached.
+// It sums types of package worker, whose methods Plus are there. It must not know how the
+// clients are reached.
 package crowd
 
 import (
@@ -22,12 +22,12 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Merge makes one client of several that worked at the same time. The result is what a single
-// client with all their callers would have measured, as far as that can be known: counts are
-// sums, distributions have all calls. Instants of all parts must be on one clock.
+// Merge merges the results of several clients that worked at the same time. As far as that can be
+// known, one client with all their callers would have measured the same: counts are summed, and
+// distributions include all calls. Instants of all parts must be on one clock.
 //
-// intervals are the interval events of each part, in the order of the parts; without those of
-// all there is no course. What has a meaning on one machine only is left out.
+// intervals holds the interval events of each part, in the order of the parts. If a part has
+// none, there is no course. Figures with a meaning on one machine only are left out.
 func Merge(parts []worker.Part, intervals [][]worker.Interval) (*worker.ClientResult, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("merge clients: there are none")
@@ -50,8 +50,8 @@ func Merge(parts []worker.Part, intervals [][]worker.Interval) (*worker.ClientRe
 	return &m.result, nil
 }
 
-// farthestApart bounds how far instants of one trial may be from one another: they come from
-// other machines, and memory goes with them.
+// farthestApart bounds the time between instants of one trial. They come from other machines,
+// and they determine how much memory a merge takes.
 const farthestApart = 24 * time.Hour
 
 // check refuses a part that cannot be one of several. first is the result of the first part.
@@ -131,8 +131,8 @@ type merger struct {
 	result  worker.ClientResult
 }
 
-// sameLength is by how much of themselves windows may differ that were asked to last equally
-// long: clocks that are compared drift, a little.
+// sameLength is the relative difference up to which windows of one planned length count as
+// equally long: the clocks of two machines drift a little.
 const sameLength = 1e-3
 
 // findWindow sets the window of the whole, which opens with the first part's. If all windows are
@@ -154,9 +154,9 @@ func (m *merger) findWindow() {
 	}
 }
 
-// sum adds up the results of the parts, each seen from the window of the whole. Means over the
-// window are weighted with each part's own, so that Little's law holds for the whole as it does
-// for each; the span of the traffic has the same ratio to the window as in the parts.
+// sum adds up the results of the parts. Means over the window are weighted by the length of each
+// part's window, so that Little's law holds for the whole as for each part. The span of the
+// traffic keeps its ratio to the window.
 func (m *merger) sum() {
 	window := m.result
 	var lengths float64
@@ -182,7 +182,7 @@ func (m *merger) sum() {
 	}
 }
 
-// seenFromWhole returns a part's result as a share of the whole, whose window is known.
+// seenFromWhole returns a part's result with means and instants relative to the whole's window.
 func seenFromWhole(part *worker.Part, whole *worker.ClientResult) worker.ClientResult {
 	p := *part.Result.Client
 	weight := float64(p.LengthNS()) / float64(max(1, whole.LengthNS()))
@@ -215,7 +215,7 @@ func (m *merger) distributions() error {
 		r.Service = *merged
 	}
 	if slices.ContainsFunc(m.clients, func(p *worker.ClientResult) bool { return p.Response != nil }) {
-		// Where a part has none, it is the service time.
+		// A part without response times has service times that equal them.
 		r.Response = merge("response times", func(p *worker.ClientResult) *latency.Distribution { return cmp.Or(p.Response, &p.Service) })
 	}
 	r.Wait = merge("waiting times", func(p *worker.ClientResult) *latency.Distribution { return p.Wait })

@@ -7,8 +7,8 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Split divides one client's spec between several workers, which together do what it asks for.
-// Each has some of the clients, and its share of what the clients share: the in-flight limit and
+// Split divides one client's spec between several workers, which together send the same load.
+// Each gets some of the clients, and a share of what they have in common: the in-flight limit and
 // the connections of a pool. The load, and the seed of its arrivals, stay those of the whole
 // group (worker.Group).
 func Split(spec worker.Spec, parts int) ([]worker.Spec, error) {
@@ -56,7 +56,7 @@ func checkSplit(c *worker.ClientSpec, parts int) error {
 	case c.Group != nil:
 		return fmt.Errorf("split a spec: its clients are already %d of a group of %d", c.Clients, c.Group.Of)
 	case c.Load.Model == scenario.Search:
-		return fmt.Errorf("a search cannot be spread over %d machines: each step's rate follows from what the one before came to; use one machine, or the load model %q", parts, scenario.Open)
+		return fmt.Errorf("a search cannot be spread over %d machines: each step's rate depends on the result of the one before; use one machine, or the load model %q", parts, scenario.Open)
 	case c.Clients < parts:
 		return fmt.Errorf("%d clients cannot be spread over %d machines: use %d machines at most, or more clients", c.Clients, parts, c.Clients)
 	}
@@ -88,8 +88,8 @@ func proportionally(number int, clients []int) ([]int, error) {
 	for _, n := range clients {
 		all += n
 	}
-	// One each, since a share may come to less. What is left goes, one by one, to whom the
-	// most is due.
+	// First one each, since a share may round to 0. Then the rest goes, one by one, to the
+	// share that is farthest below its proportion.
 	for i := range shares {
 		shares[i] = 1
 	}
@@ -105,7 +105,7 @@ func proportionally(number int, clients []int) ([]int, error) {
 	return shares, nil
 }
 
-// due returns how much a share lacks of what is due to its clients, in parts of all clients.
+// due returns how far a share is below its clients' proportion, times the number of all clients.
 func due(i, number, all int, shares, clients []int) int {
 	return number*clients[i] - shares[i]*all
 }

@@ -22,9 +22,9 @@ type Tracker struct {
 
 	window time.Duration // 0: requests bound it
 
-	guard   sync.Mutex // of what follows
+	guard   sync.Mutex // guards the fields below
 	latest  []live.Progress
-	opensNS int64 // when the window does
+	opensNS int64 // instant at which the window opens
 }
 
 // NewTracker returns a tracker of clients whose window is that long, or 0 if requests bound it.
@@ -40,7 +40,7 @@ func (w *Tracker) Report(client int, p live.Progress) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	w.latest[client] = p
-	if w.opensNS == math.MaxInt64 && len(w.latest) == 1 && !p.Warming { // nobody tells it when
+	if w.opensNS == math.MaxInt64 && len(w.latest) == 1 && !p.Warming { // a single client opens its window by itself
 		w.opensNS = clock.Now() - int64(p.Fraction*float64(w.window))
 	}
 	if slices.ContainsFunc(w.latest, isUnsettled) {
@@ -150,7 +150,7 @@ func (m *Stream) Add(i worker.Interval) {
 	m.total.Failed += i.Failed
 }
 
-// shownSlots is the number of slots that recent figures are of.
+// shownSlots is the number of slots that recent figures cover.
 const shownSlots = 2
 
 // live returns the recent figures and the totals. Recent are the slots before the newest, which

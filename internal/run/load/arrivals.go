@@ -16,8 +16,8 @@ import (
 // window is over.
 const maxSleep = 50 * time.Millisecond
 
-// handover is the time before its instant at which a client lets the next one wait for an
-// arrival: waking that one can take 10 µs, which would make each send late.
+// handover is the time before its own instant at which a client lets the next one wait for an
+// arrival. Waking the next one can take 10 µs, which would make each send late.
 const handover = 20 * time.Microsecond
 
 // maxArrivals limits a schedule's memory: 8 bytes for each arrival.
@@ -30,7 +30,7 @@ type schedule struct {
 	zero    int64 // instant of the first arrival
 	gap     float64
 	offsets []int64 // from zero; nil if the gaps are equal
-	share   share   // of what numbers tell, where the gaps are equal
+	share   share   // the plan's share of arrivals, by their numbers; if the gaps are equal
 	count   int64
 	next    atomic.Int64
 
@@ -40,7 +40,7 @@ type schedule struct {
 	turn  sync.Cond
 }
 
-// newSchedule computes the arrivals of the given length of time that are of the share.
+// newSchedule computes the arrivals within the given time that belong to the share.
 func newSchedule(a Arrivals, length time.Duration, own share) (*schedule, error) {
 	s := &schedule{gap: 1e9 / a.RatePerSecond, share: own}
 	s.turn.L = &s.mu
@@ -122,7 +122,7 @@ func (s *schedule) endTurn() {
 	s.turn.Signal()
 }
 
-// waitFor waits until almost the arrival's instant, which a pause may put off meanwhile.
+// waitFor waits until almost the arrival's instant, which a pause may postpone meanwhile.
 // ok is false if w is over more than maxSleep before it; a later arrival is sent in any
 // case, since it counts as taken.
 func (s *schedule) waitFor(i int64, w *window) (intended, spun int64, ok bool) {
@@ -138,7 +138,7 @@ func (s *schedule) waitFor(i int64, w *window) (intended, spun int64, ok bool) {
 	}
 }
 
-// at is the arrival's instant. A pause puts off what would be due in it or later.
+// at returns the arrival's instant. A pause postpones arrivals due in it or later.
 func (s *schedule) at(i int64, b *bounds) int64 {
 	instant := s.zero
 	if s.offsets != nil {

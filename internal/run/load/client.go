@@ -22,10 +22,10 @@ type client struct {
 
 	caller   Caller
 	checker  Checker  // nil if the caller is not a Checker
-	answered Answered // nil if the caller tells no status
-	thinker  Thinker  // nil if the caller never thinks, or an arrival says when it calls
+	answered Answered // nil if the caller reports no status
+	thinker  Thinker  // nil if the caller never thinks, and in an open loop
 	named    byName
-	traced   Traced   // nil if the caller tells no trace
+	traced   Traced   // nil if the caller has no traces
 	streamer Streamer // nil if the caller's calls are no streams
 	window   *window
 	quota    int64 // calls to record; 0: all calls of the window
@@ -34,9 +34,9 @@ type client struct {
 	service, response, wait, late *latency.Recorder
 	messages                      *latency.Recorder // of streams
 	samples                       *latency.SampleLog
-	course                        *latency.Course // nil: others' courses are enough
-	live                          *liveCounts     // nil: nobody looks
-	intervals                     *intervalCounts // nil: nobody asks for them
+	course                        *latency.Course // nil: the courses of other clients are enough
+	live                          *liveCounts     // nil: no figures are shown live
+	intervals                     *intervalCounts // nil: no intervals are asked for
 	responses                     *latency.Course // nil: the same as course, or nil with it
 
 	isPast   atomic.Bool
@@ -53,8 +53,8 @@ type tally struct {
 	queued                int64
 
 	straddled int64 // total service time of straddling calls, ns
-	backlog   int64 // total service time of calls that went out on the other side of an edge than they were due, ns
-	thought   int64 // ns that the client was told to think, clipped to the window
+	backlog   int64 // total service time of calls that were due before an edge of the window and sent after it, ns
+	thought   int64 // think time in ns, clipped to the window
 	busy      int64 // ns in flight, clipped to the window
 	occupied  int64 // busy plus the waits for permits
 	failed    int64 // ns that the failed calls of the window took
@@ -106,8 +106,8 @@ func (c *client) closedLoop(ctx context.Context) {
 	}
 }
 
-// sitOut waits until the pause is over. It returns false if the window is, too: then
-// nothing more is to be measured, and no load to be kept up.
+// sitOut waits for the end of the pause. It returns false if the window has ended, too: then no
+// call is left to measure, and no load to keep up.
 func (c *client) sitOut(ctx context.Context) bool {
 	b := c.window.bounds.Load()
 	if paused := b.open(); paused != nil {
@@ -209,7 +209,7 @@ func (c *client) account(course *call, err error) {
 	}
 }
 
-// follow counts the call by when it ended, on a clock that stands still in pauses.
+// follow counts the call in the interval in which it ended, on a clock that stops in pauses.
 func (c *client) follow(course *call, ended int64, err error) {
 	c.course.Record(ended, course.ended-course.sent)
 	if c.responses != nil {
@@ -278,9 +278,9 @@ func (c *client) markPast() {
 	}
 }
 
-// think waits as long as the caller says, from when it is asked: what checking the answer took
-// is the generator's. A think time that the end of the window finds ends with it. What the
-// clock adds to it is the generator's too, as time between calls.
+// think waits for the think time that the caller asks for. Checking the answer before, and
+// sleeping too long, count as the generator's time between calls. The end of the window ends
+// the think time.
 func (c *client) think(ctx context.Context) {
 	if c.thinker == nil || c.quotaDone() {
 		return

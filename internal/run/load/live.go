@@ -51,10 +51,10 @@ type liveCounts struct {
 	started atomic.Int64
 	sum     atomic.Int64 // ns
 	failed  atomic.Int64
-	most    atomic.Int64 // ns, since the controller took it
+	most    atomic.Int64 // the longest in ns, since the controller reset it
 	buckets [liveBuckets]atomic.Int64
 
-	guard    sync.Mutex // of failures, which only calls that fail wait for
+	guard    sync.Mutex // guards failures; only failed calls take it
 	failures map[record.ErrorCount]int64
 
 	_ [64]byte
@@ -89,11 +89,11 @@ func (l *liveCounts) fails(kind record.ErrorCount) {
 type liveSums struct {
 	at int64
 	live.Total
-	most    int64 // since the sums before
+	most    int64 // the longest since the previous sums
 	buckets [liveBuckets]int64
 }
 
-// liveFigures turns the clients' counts into what is shown.
+// liveFigures turns the clients' counts into the figures that a live view shows.
 type liveFigures struct {
 	recent []*liveSums // at most liveSpan+1, the oldest first
 }
@@ -149,7 +149,7 @@ func (l *liveCounts) addFailures(to map[record.ErrorCount]int64) {
 	}
 }
 
-// showRecent shows what was counted since the oldest of the sums before.
+// showRecent fills in the counts since the oldest of the earlier sums.
 func showRecent(l *live.Calls, before []*liveSums, now *liveSums) {
 	oldest, most := before[0], now.most
 	for _, s := range before[1:] {
@@ -228,7 +228,7 @@ type Intervals struct {
 type Interval struct {
 	StartNS, TookNS int64
 	Failed          int64 // one of them may be among those that ended in the interval before
-	// Responses holds the response times of calls that ended, with the pauses in them.
+	// Responses holds the response times of calls that ended, pauses included.
 	Responses *latency.Coarse
 }
 
@@ -239,7 +239,7 @@ type intervalCounts struct {
 	_         [64]byte
 }
 
-// ends counts a call, and then whether it failed, so that nothing has failed that did not end.
+// ends counts a call, then its failure, so that failures never exceed ended calls.
 func (i *intervalCounts) ends(response int64, err error) {
 	i.responses.Record(response)
 	if err != nil {
@@ -253,10 +253,10 @@ type intervalReader struct {
 	clients     []*intervalCounts
 	responses   *latency.CoarseReader
 	failed      int64 // read so far
-	start, next int64 // of the interval that lasts, and when it ends
+	start, next int64 // begin and end of the current interval
 }
 
-// newIntervalReader reads clients that begin at an instant; nil if nobody asks for it.
+// newIntervalReader reads clients that begin at an instant. It returns nil if asked is nil.
 func newIntervalReader(asked *Intervals, clients []*intervalCounts, began int64) *intervalReader {
 	if asked == nil {
 		return nil

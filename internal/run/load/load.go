@@ -74,7 +74,7 @@ type Plan struct {
 	Callers  []Caller
 	Requests int           // each client's measured requests
 	Extra    int           // the first Extra clients measure one request more
-	Group    *Group        // nil: the callers are no part of others
+	Group    *Group        // nil: the callers are the whole group
 	Duration time.Duration // the window
 	Open     *Arrivals     // nil: a closed loop, each client one request at a time
 	// InFlight limits the calls in flight with a first-come-first-served semaphore. 0: no limit.
@@ -100,8 +100,8 @@ type Plan struct {
 	// Intervals, if not nil, are reported. They cost each call some nanoseconds, and each client
 	// eleven kilobytes.
 	Intervals *Intervals
-	// Live has reports show what the calls were like, which costs each of them some
-	// nanoseconds, and each client two kilobytes.
+	// Live adds figures of recent calls to reports. It costs some nanoseconds per call, and two
+	// kilobytes per client.
 	Live bool
 }
 

@@ -19,7 +19,7 @@ func (c *client) fail(err error) {
 	}
 }
 
-// note records what the caller tells of a call that began in the window.
+// note records the name, status, trace and message times of a call that began in the window.
 func (c *client) note(course *call, begin int64, err error) {
 	c.named.record(course, err)
 	if c.answered != nil {
@@ -77,8 +77,8 @@ type traces struct {
 	slowest []record.Trace // slowest first
 }
 
-// note keeps a call if it is among the slowest. Few calls have a trace, and to move some others
-// costs little beside making a trace.
+// note keeps a call if it is among the slowest. Few calls have a trace, and moving some others
+// costs little compared to making a trace.
 func (t *traces) note(one record.Trace) {
 	t.count++
 	if len(t.slowest) == record.KeptTraces && one.ServiceNS <= t.slowest[record.KeptTraces-1].ServiceNS {
@@ -90,7 +90,7 @@ func (t *traces) note(one record.Trace) {
 }
 
 // A Named is a Caller whose calls are of several kinds. Name returns the name of the last call, or
-// "". Calls without a name, and those of further names than mostNames, count in the whole only.
+// "". Calls without a name, and those beyond mostNames names, count only in the totals.
 type Named interface {
 	Name() string
 }
@@ -104,7 +104,7 @@ type byName struct {
 	caller  Named // nil: calls have no names
 	open    bool  // response times differ from service times
 	all     []*namedCalls
-	current *namedCalls // of the last call; nil: it has no name
+	current *namedCalls // of the last call; nil: the call has no name
 }
 
 type namedCalls struct {

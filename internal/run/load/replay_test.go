@@ -118,8 +118,8 @@ func TestReplayRefuses(t *testing.T) {
 	p := Plan{Callers: make([]Caller, 1), Requests: 1}
 	for says, j := range map[string]Journal{
 		"no call":               {},
-		"of caller 1":           {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Caller: 1}}},
-		"by failure 1 of 0":     {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Failure: 1}}},
+		"to caller 1":           {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Caller: 1}}},
+		"has failure 1":         {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Failure: 1}}},
 		"and ended at 5":        {Calls: []Written{{Due: 10, Sent: 10, Ended: 5}}},
 		"was due at 11":         {Calls: []Written{{Due: 11, Sent: 10, Ended: 20}}},
 		"CLOCK_MONOTONIC":       {Calls: []Written{good, {Due: 10, Sent: 10, Ended: 1 << 62}}},

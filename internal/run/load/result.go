@@ -107,7 +107,7 @@ func (c *controller) lastBounds(finish int64) *bounds {
 	return &b
 }
 
-// merge merges the courses of the clients that kept one. Calls are counted over those.
+// merge merges the courses of the clients that kept one. Its counts cover these clients only.
 func (c *controller) merge(windowBegin int64) *record.Course {
 	all, responses := c.clients[0].course, c.clients[0].responses
 	for _, one := range c.clients[1:] {
@@ -186,7 +186,7 @@ func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogr
 	return h
 }
 
-// tracesOf returns the slowest traces of all clients, and the number of all.
+// tracesOf returns the slowest traces of all clients, and the number of all traces.
 func tracesOf(clients []*client) (slowest []record.Trace, count int64) {
 	for _, one := range clients {
 		slowest = record.PlusTraces(slowest, one.traces.slowest)
@@ -255,14 +255,14 @@ type Written struct {
 	Failure          uint32 // 0: it was answered rightly; otherwise one of the Journal's, from 1
 }
 
-// A Journal holds all calls of such a client.
+// A Journal holds all calls of a client in another language.
 type Journal struct {
 	Calls      []Written // in any order; Replay sorts them
 	Begin, End int64     // the window; End counts only where a duration bounds it
 	Failures   []record.ErrorCount
 }
 
-// mostWritten bounds the time of a journal: one of years has wrong units.
+// mostWritten bounds the length of a journal. A longer one probably has wrong units.
 const mostWritten = 2 * time.Hour
 
 // firstCallAtMost is the longest time from the window's begin to the first call without a warm-up:
@@ -276,7 +276,7 @@ func Replay(p Plan, j Journal) (*Result, error) {
 		return nil, err
 	}
 	p.Classify = func(err error) record.ErrorCount {
-		failed, _ := errors.AsType[*writtenFailure](err) // replay passes no other
+		failed, _ := errors.AsType[*writtenFailure](err) // replay passes errors of no other type
 		return record.ErrorCount{Class: failed.Class, Code: failed.Code}
 	}
 	c, err := newController(p)
@@ -306,15 +306,15 @@ func (c *controller) check(j Journal) error {
 	for i, call := range j.Calls {
 		switch {
 		case int(call.Caller) >= len(c.clients):
-			return fmt.Errorf("call %d is of caller %d: there are %d, from 0", i, call.Caller, len(c.clients))
+			return fmt.Errorf("call %d belongs to caller %d: want a number from 0, below %d", i, call.Caller, len(c.clients))
 		case int(call.Failure) > len(j.Failures):
-			return fmt.Errorf("call %d failed by failure %d of %d", i, call.Failure, len(j.Failures))
+			return fmt.Errorf("call %d has failure %d: want at most %d", i, call.Failure, len(j.Failures))
 		case call.Due > call.Sent || call.Sent > call.Ended:
 			return fmt.Errorf("call %d was due at %d, sent at %d, and ended at %d: want each no sooner than the one before", i, call.Due, call.Sent, call.Ended)
 		}
 	}
 	first, last := earliest(j.Calls), j.Calls[len(j.Calls)-1].Ended
-	if last-first < 0 || last-first > int64(mostWritten) { // below 0: too far apart for a number
+	if last-first < 0 || last-first > int64(mostWritten) { // below 0: the difference overflowed
 		return fmt.Errorf("its calls last from %d to %d: want nanoseconds of CLOCK_MONOTONIC, and %v at most", first, last, mostWritten)
 	}
 	if j.Begin > last || first-j.Begin > int64(firstCallAtMost) {

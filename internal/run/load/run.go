@@ -47,7 +47,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	c.endPause()
 	c.running.Wait()
-	c.intervals.cut(clock.Now()) // with what ended last
+	c.intervals.cut(clock.Now()) // with the calls that ended last
 	if err != nil {
 		c.closeSamples()
 		return nil, err
@@ -66,13 +66,13 @@ type controller struct {
 	began   int64             // the first request
 	course  []record.Interval // on the clock of package clock
 	settled bool
-	mayOpen int64 // when the warm-up could end that waits for a cue; 0: not yet
+	mayOpen int64 // when the warm-up could have ended, if it waits for a cue; 0: not yet
 	closed  bool  // the window's end was seen
 	unsent  int64
 
 	endedEarly bool
 	live       liveFigures
-	intervals  *intervalReader // nil: nobody asks for them
+	intervals  *intervalReader // nil: no intervals are asked for
 
 	lastTick, lastDone, lastSum int64
 	lastEnded                   int64 // the last tick at which calls had ended, or clients thought
@@ -157,8 +157,8 @@ func (c *controller) newClient(caller Caller) *client {
 	return one
 }
 
-// mostCourses bounds the memory of courses to 48 MiB, or twice as much where response times
-// have their own. Of more clients each second, third, … keeps one.
+// mostCourses bounds the memory of courses to 48 MiB, or twice as much where response times have
+// their own. With more clients, only each second, third, … keeps one.
 const mostCourses = 1000
 
 // usualWarmUp is the longest that most warm-ups take.
@@ -203,7 +203,7 @@ func (c *controller) start(ctx context.Context, at int64) {
 			}
 		})
 	}
-	clock.Until(c.began) // nothing is to be observed before
+	clock.Until(c.began) // nothing happens before
 }
 
 // readyToOpen is called just before the window is announced.
@@ -242,12 +242,12 @@ func (c *controller) observeAt(now int64) {
 	if now == c.lastTick {
 		return
 	}
-	if done != c.lastDone || thinking { // no call is waited for that a client has not begun
+	if done != c.lastDone || thinking { // a thinking client has no call that could hang
 		c.lastEnded = max(c.lastEnded, now)
 	}
 	b := c.bounds()
 	start, end := b.running(c.lastTick), b.running(now)
-	if end > start { // otherwise the load is paused, and what ended is of no interval
+	if end > start { // otherwise the load is paused, and these calls belong to no interval
 		c.course = append(c.course, record.Interval{
 			StartNS: start, TookNS: end - start, Requests: done - c.lastDone, SumNS: sum - c.lastSum,
 		})
@@ -302,9 +302,9 @@ func (c *controller) closeSamples() {
 	}
 }
 
-// allPastOrIdle reports whether no client has a call of the window in flight, once it has
-// ended. What an idle client begins after that is none of the window: it reads the clock
-// when it is no longer idle.
+// allPastOrIdle reports, after the window's end, whether no client has a call of the window in
+// flight. The next call of an idle client is not of the window: the client reads the clock after
+// it stops being idle.
 func (c *controller) allPastOrIdle() bool {
 	for _, one := range c.clients {
 		if !one.idle.Load() && !one.isPast.Load() {

@@ -113,12 +113,12 @@ func (c *controller) reportWaiting(now int64) {
 	c.plan.Report(live.Progress{Warming: true, Settled: c.plan.Begins == OnOpen})
 }
 
-// openWhenTold opens the window of a load whose warm-up may end. It is announced as late as
-// it can be, since the counters are read then.
+// openWhenTold opens the window of a load whose warm-up may end, once its cue is given. It
+// announces the window as late as possible, since the counters are read then.
 func (c *controller) openWhenTold(now int64) error {
 	if c.mayOpen == 0 {
 		c.mayOpen = now
-		c.lastReport = now - int64(reportEvery) // whoever tells it to waits for this
+		c.lastReport = now - int64(reportEvery) // whoever gives the cue waits for this report
 	}
 	at, told := c.cue(OnOpen, now)
 	ahead := time.Duration(at - now)
@@ -133,9 +133,9 @@ func (c *controller) openWhenTold(now int64) error {
 	return nil
 }
 
-// openNotice is the time from the announcement of a pause of an open loop to its begin: a client
-// that waits for a nearer arrival no longer looks up. Its end is announced as long before, since
-// clients that wait for a far arrival look up that often.
+// openNotice is the time from the announcement of an open loop's pause to its begin: a client that
+// waits for a nearer arrival no longer checks. The end of a pause is announced as early, since
+// clients that wait for a far arrival check that often.
 const openNotice = notice + maxSleep
 
 // mostPauses bounds the pauses that each call is compared with.
@@ -173,7 +173,7 @@ func (c *controller) endEarly(now int64) error {
 	end := now + int64(notice)
 	paused := b.open()
 	switch {
-	case now < b.begin: // or it has none yet
+	case now < b.begin: // or the window has no begin yet
 		return ErrNothingMeasured
 	case b.end <= end:
 		return nil
@@ -200,7 +200,7 @@ func (c *controller) pause(from int64) {
 	c.publish(b)
 }
 
-// resume lets clients send from the instant on, and puts the window's end off.
+// resume lets clients send from the instant on, and postpones the window's end.
 func (c *controller) resume(to int64) {
 	b := *c.bounds()
 	b.pauses = slices.Clone(b.pauses)
@@ -281,8 +281,8 @@ func (c *controller) ended() bool {
 	return b.end != notYet && c.lastDone >= c.schedule.before(b.end, b)
 }
 
-// maybeOpen opens the window when the throughput is steady or the warm-up has
-// taken its maximum time; with a cue, once it was given after that.
+// maybeOpen opens the window when the throughput is steady or the warm-up has taken its
+// maximum time. A plan with a cue then waits for the cue.
 func (c *controller) maybeOpen(now int64) error {
 	took := time.Duration(c.bounds().running(now) - c.began)
 	if took < c.plan.WarmUp.AtLeast {

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// window is read by all clients.
+// window holds the state that all clients read.
 type window struct {
 	bounds atomic.Pointer[bounds]
 	past   atomic.Int64  // closed loop: clients whose measured calls have all ended
@@ -19,7 +19,7 @@ type window struct {
 	ended  chan struct{} // closed after over was set
 }
 
-// stop ends the clients, those that think at once.
+// stop ends the clients. Clients that think end at once.
 func (w *window) stop() {
 	if !w.over.Swap(true) {
 		close(w.ended)
@@ -55,7 +55,7 @@ func (b *bounds) cut(instant int64) (paused int64) {
 	return paused
 }
 
-// running returns the instant on a clock that stands still while the load is paused.
+// running returns the instant on a clock that stops while the load is paused.
 func (b *bounds) running(instant int64) int64 { return instant - b.cut(instant) }
 
 // within returns the time between two instants that lies in the window.
@@ -67,8 +67,8 @@ func (b *bounds) within(from, to int64) int64 {
 	return b.running(to) - b.running(from)
 }
 
-// place tells which side of the window's edges an instant is on: it differs for two
-// instants if there is an edge between them.
+// place numbers the side of the window's edges that an instant is on. Two instants have
+// different places if an edge is between them.
 func (b *bounds) place(instant int64) int {
 	place := 0
 	if instant >= b.begin {
@@ -165,7 +165,7 @@ func setEnough(w *record.WarmUp, course []record.Interval, of figure) {
 	w.EnoughNS, w.EnoughRequests = &took, &requests
 }
 
-// A figure returns the value that the steady state of a course is judged by, for each interval.
+// A figure returns one value per interval, by which the steady state of a course is judged.
 type figure func(course []record.Interval) []float64
 
 // serviceTimes returns the intervals' means. An interval in which no call ended has the mean of
@@ -209,8 +209,8 @@ func condense(course []record.Interval, limit int) []record.Interval {
 	return course
 }
 
-// figureOf returns the throughput for a closed loop. A schedule fixes the throughput of an open
-// loop, for which it returns the mean service time.
+// figureOf returns the throughput for a closed loop, and the mean service time for an open loop,
+// whose throughput is fixed by its schedule.
 func figureOf(p *Plan) figure {
 	if p.Open != nil {
 		return serviceTimes

@@ -47,18 +47,17 @@ const (
 	leastShare = 1.0 / 100
 	// The limit of steps before the refinement, however noisy the machine is.
 	mostSteps = 60
-	// refinements is the number of tries on either side of the threshold, after the halving, that
-	// tell how far single tries scatter. Without them the interval of the threshold is twice as
-	// wide at 2 % noise and holds it in 99 %; with 14 it is a quarter narrower still.
+	// refinements is the number of tries on either side of the threshold, after the halving. They
+	// show how far single tries scatter. At 2 % noise, the threshold's interval would be twice as
+	// wide without them (and hold it in 99 %); with 14 it would be a quarter narrower.
 	refinements = 8
 )
 
 // Run finds the highest rate that meets the goal. It raises or lowers the rate by a quarter until
 // the outcome changes, and then halves the interval between. An outcome counts when two of up to
-// three tries agree, since a busy machine can spoil one. In the end it tries rates around the one
-// at which half of the tries meet the goal, so that a reader can tell how exactly that one is
-// known. The result is the measurement that won the vote of the highest rate that won one; its
-// Search says what was tried.
+// tries agree, since a busy machine can spoil one. In the end it tries rates around the threshold,
+// at which half of the tries meet the goal, to find how exactly the threshold is known. The
+// result is the measurement of the highest rate that won its vote; its Search lists the tries.
 func Run(ctx context.Context, p Plan) (*load.Result, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -72,8 +71,8 @@ func Run(ctx context.Context, p Plan) (*load.Result, error) {
 	return s.finish(err)
 }
 
-// finish returns the best measurement. One that was told to end has found enough if it knows
-// a rate above, too.
+// finish returns the best measurement. A search that was told to end succeeds if it also knows a
+// rate that missed the goal.
 func (s *searcher) finish(err error) (*load.Result, error) {
 	if errors.Is(err, load.ErrNothingMeasured) && s.best != nil && s.found.MissedPerSecond > 0 {
 		s.found.Why, s.best.EndedEarly, err = "it was told to end", true, nil
@@ -164,7 +163,7 @@ func (s *searcher) tooLow(rate, most float64) error {
 	case missed && rate < most*leastShare:
 		return fmt.Errorf("%w: at %.4g per second, %s", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why)
 	case missed && tooShort != nil:
-		return fmt.Errorf("%w: at %.4g per second, %s; of a lower rate %w", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why, tooShort)
+		return fmt.Errorf("%w: at %.4g per second, %s; no lower rate can be tried: %w", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why, tooShort)
 	case tooShort != nil:
 		return fmt.Errorf("the goal cannot be judged: %w", tooShort)
 	}
@@ -221,8 +220,8 @@ func (s *searcher) keep(r *load.Result, rate float64) {
 	}
 }
 
-// refine tries rates one deviation above and below the threshold, where a try tells
-// most about both, and decides nothing.
+// refine tries rates one deviation above and below the threshold, where tries say most about
+// the threshold and the deviation. It decides nothing.
 func (s *searcher) refine(ctx context.Context) error {
 	for i := range refinements {
 		threshold, err := stats.FindThreshold(tries(s.found.Steps), 0.5)
@@ -260,7 +259,7 @@ const (
 	// leastBeyond is the number of requests that must lie beyond a quantile for it to judge
 	// a step: with ten, the share beyond it is known to a third.
 	leastBeyond = 10
-	// longestStep is the most times its duration that a step may last for that.
+	// longestStep limits a step that lasts longer to get that many requests, in its durations.
 	longestStep = 10
 )
 
@@ -278,7 +277,7 @@ func (p *Plan) stepTooShort(rate float64) error {
 	if need <= longestStep*p.Duration {
 		return nil
 	}
-	return fmt.Errorf("judging P%g takes %.0f requests (%d beyond it), which at %.4g per second last %v, and a step of %v becomes at most %d times as long: write a duration of %v or more, or a lower percentile",
+	return fmt.Errorf("judging P%g needs %.0f requests (%d beyond it), which at %.4g per second take %v; a step of %v may last at most %d times as long: set a duration of %v or more, or a lower percentile",
 		100*p.Goal.Quantile, p.Goal.leastRequests(), leastBeyond, rate, need.Round(time.Millisecond), p.Duration, longestStep, (need/longestStep).Round(time.Millisecond)+time.Millisecond)
 }
 

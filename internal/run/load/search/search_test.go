@@ -109,7 +109,7 @@ func TestAStepHasEnoughRequestsForItsPercentile(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		_, err := Run(t.Context(), plan(2, 0.999))
-		if err == nil || !strings.Contains(err.Error(), "P99.9 takes 10000 requests") || !strings.Contains(err.Error(), "write a duration of 6.2") {
+		if err == nil || !strings.Contains(err.Error(), "P99.9 needs 10000 requests") || !strings.Contains(err.Error(), "set a duration of 6.2") {
 			t.Errorf("P99.9 at 160 a second in steps of a second: %v", err)
 		}
 	})
