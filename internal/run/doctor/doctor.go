@@ -38,7 +38,7 @@ type Diagnosis struct {
 
 // Engine has the figures of the load engine itself, on this machine, now.
 type Engine struct {
-	OwnNS         float64 `json:"own_ns"`          // a request, closed loop
+	OwnNS         float64 `json:"own_ns"`          // per request, in a closed loop
 	LateP50NS     int64   `json:"late_p50_ns"`     // open loop, at Rate
 	LateP99NS     int64   `json:"late_p99_ns"`     //
 	RatePerSecond float64 `json:"rate_per_second"` //
@@ -56,8 +56,8 @@ func Examine(ctx context.Context) Diagnosis {
 	return d
 }
 
-// findCongestion says which congestion controls variants can ask for. One that the kernel
-// has and this user may not choose can be chosen in a network that the user made.
+// findCongestion says which congestion controls variants can ask for. The kernel may have some
+// that this user may choose only in a network that the user made.
 func findCongestion(networks host.Finding) host.Finding {
 	f := host.Finding{Name: "congestion control", Status: host.OK}
 	var have, lack []string
@@ -67,13 +67,13 @@ func findCongestion(networks host.Finding) host.Finding {
 		case err == nil:
 			have = append(have, "cc="+name)
 		case networks.Status == host.OK && slices.Contains(congestion.Available(), name):
-			have = append(have, "cc="+name+" (over links and in other networks of a trial's own only)")
+			have = append(have, "cc="+name+" (only over links and in a trial's own network)")
 		default:
 			lack = append(lack, "cc="+name)
 			f.Status, f.Remedy = host.Limited, err.Error()
 		}
 	}
-	f.Detail = strings.Join(have, ", ") + "; connections have " + cmp.Or(congestion.Default(), "one that is not known") + " by default"
+	f.Detail = strings.Join(have, ", ") + "; the default is " + cmp.Or(congestion.Default(), "unknown")
 	if len(lack) > 0 {
 		f.Detail += "; not " + strings.Join(lack, ", ")
 	}
@@ -109,7 +109,7 @@ func measureEngine(ctx context.Context) Engine {
 	return f
 }
 
-// findNetworks says whether trials can have own networks, and what links cost; nil: none.
+// findNetworks says whether trials can have own networks, and what links cost (nil: no links).
 func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 	f := host.Finding{Name: "networks of a trial's own", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
 	measure := link.MeasureCost
@@ -118,12 +118,12 @@ func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 			f.Status, f.Detail, f.Remedy = host.Missing, "`network` and --link fail", why
 			return []host.Finding{f}, nil
 		}
-		f.Detail += ", in a user namespace, where wirelab runs itself again when they are asked for"
+		f.Detail += ", in a user namespace, in which wirelab then runs itself again"
 		measure = measureCostInUserNamespace
 	}
 	cost, err := measure(ctx)
 	if err != nil {
-		failed := host.Finding{Name: emulatedLinks, Status: host.Limited, Detail: "what they cost is not known", Remedy: err.Error()}
+		failed := host.Finding{Name: emulatedLinks, Status: host.Limited, Detail: "their cost is unknown", Remedy: err.Error()}
 		return []host.Finding{f, failed}, nil
 	}
 	return []host.Finding{f, judgeCost(cost)}, &cost
@@ -131,10 +131,10 @@ func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 
 const emulatedLinks = "emulated links"
 
-// mostLate divides the delay of a link: a trial is valid if P99 is late by less than the result.
+// mostLate is a divisor: a trial is valid if P99 is late by less than the link's delay over it.
 const mostLate = 10
 
-// judgeCost says what emulation adds to a round trip, and which delays are kept.
+// judgeCost says what emulation adds to a round trip, and which delays are exact enough.
 func judgeCost(c link.Cost) host.Finding {
 	f := host.Finding{Name: emulatedLinks, Status: host.OK}
 	f.Detail = fmt.Sprintf("a link that does nothing adds %s to a round trip (%s, over a bare pair of interfaces %s)",
@@ -179,17 +179,17 @@ func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error)
 	return cost, nil
 }
 
-// A Probe says what a probe sees on this machine, and what that costs.
+// A Probe says what a probe observes on this machine, and what that costs.
 type Probe struct {
 	Name    string      `json:"name"`
 	Status  host.Status `json:"status"`
 	Method  string      `json:"method,omitempty"`
 	Missing []string    `json:"missing,omitempty"` // each with the reason and a cure
-	// Price is absent where nothing looks on from outside.
+	// Price is absent for a probe that does not observe from outside.
 	Price *price.Prices `json:"price,omitempty"`
 }
 
-// examineProbes tries all of them, in about a second.
+// examineProbes tries all probes, in about a second.
 func examineProbes(ctx context.Context) []Probe {
 	var all []Probe
 	for _, name := range record.Probes {
@@ -218,7 +218,7 @@ func examineProbe(name string) Probe {
 	switch {
 	case err == nil:
 		found.Price = &prices
-	case !errors.Is(err, host.ErrUnsupported): // otherwise a worker does its work
+	case !errors.Is(err, host.ErrUnsupported): // unsupported: a worker observes itself instead
 		found.Missing = append(found.Missing, "its price: "+err.Error())
 	}
 	return found

@@ -56,7 +56,7 @@ func YardstickNames() []string {
 	return lists.Map(yardsticks(), func(y yardstick) string { return y.name })
 }
 
-// Named are the programs and peers that a run is asked to measure, too.
+// Named holds the yardsticks and peers that a run measures in addition.
 type Named struct {
 	Yardsticks []string
 	Peers      []string
@@ -86,7 +86,7 @@ func (n Named) Check(s *scenario.Scenario) error {
 	return checkSome(n.Apply(s))
 }
 
-// checkSome refuses a scenario that has only what nobody named.
+// checkSome refuses a scenario whose variants all need a program or peer that is not named.
 func checkSome(s *scenario.Scenario) error {
 	var unnamed []string
 	for _, p := range s.Parts {
@@ -108,7 +108,7 @@ func (n Named) wants(v scenario.Variant) bool {
 	return (len(peers) > 0 || program != "") && !slices.ContainsFunc(peers, unnamed) && (program == "" || slices.Contains(n.Yardsticks, program))
 }
 
-// Apply adds the variants that are wanted. Where peers are named, those of others go.
+// Apply adds the wanted variants. If peers are named, variants of other peers are removed.
 func (n Named) Apply(s *scenario.Scenario) *scenario.Scenario {
 	s = s.With(n.wants)
 	if len(n.Peers) == 0 {
@@ -118,7 +118,7 @@ func (n Named) Apply(s *scenario.Scenario) *scenario.Scenario {
 	return withoutVariants(s, unnamed)
 }
 
-// Install adds what is named to a scenario, or a warning where a program cannot be installed.
+// Install adds the named yardsticks to a scenario, or warns where one cannot be installed.
 func (n Named) Install(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*scenario.Scenario, []string) {
 	had := Named{Peers: n.Peers} // Prepare builds peers
 	var warnings []string
@@ -136,7 +136,7 @@ func (n Named) Install(ctx context.Context, s *scenario.Scenario, progress io.Wr
 	return had.Apply(s), warnings
 }
 
-// NoLink is the machine's own loopback, beside links that it is compared with.
+// NoLink stands for the plain loopback in a list of links to compare.
 const NoLink = "none"
 
 // OverLinks gives the only part of a scenario its link, or makes a part for each of several.
@@ -174,8 +174,8 @@ func wordOf(link string) string {
 	}, strings.ToLower(link)), "-")
 }
 
-// AddProbes gives the probes to all parts that are measured, and leaves out those that see
-// nothing on this machine. A warning says what is not seen, and what would make it visible.
+// AddProbes adds the probes to all measured parts, and leaves out probes that do not work on
+// this machine. A warning says what a probe lacks here, and what would provide it.
 func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scenario, warnings []string, _ error) {
 	if len(wanted) > 0 {
 		s = new(*s)
@@ -183,7 +183,7 @@ func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scena
 		for i, part := range s.Parts {
 			switch program, foreign := foreignClient(part); {
 			case foreign:
-				warnings = append(warnings, fmt.Sprintf("part %s is not looked into: %s cannot be", part.Name, program))
+				warnings = append(warnings, fmt.Sprintf("part %s gets no probes: they cannot observe %s", part.Name, program))
 			case part.Profile == "":
 				s.Parts[i].Probes = wanted
 			}

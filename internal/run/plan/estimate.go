@@ -20,22 +20,22 @@ import (
 
 // An Estimate estimates the time that is left of a run.
 //
-// What a trial should take is known from its cell: the window, the warm-up, the start of two
-// processes. What trials took is held against that, cell by cell, also those of a run that goes on.
-// A cell without a trial takes what it should, times the median of that ratio over the cells that
-// are most like it: of its stack and sizes, then of its sizes and clients, then of its part, then
-// all. So one slow cell moves its own repeats and those like it alone.
+// The expected time of a trial follows from its cell: the window, the warm-up, the start of two
+// processes. Measured trials, also those before an interruption, give the ratio of real to
+// expected time for their cell. A cell without a trial takes its expected time times the median
+// ratio of the cells that are most like it: of its stack and sizes, then of its sizes and
+// clients, then of its part, then all. So one slow cell changes only cells like it.
 type Estimate struct {
 	plan     []scenario.Planned
 	expected []time.Duration          // of each trial of the plan
 	cells    []string                 // of each trial of the plan
 	open     map[int]bool             // trials without a record
 	spent    map[string]time.Duration // by the last trial of each cell
-	trials   map[string]int           // by those, one of their trials
+	trials   map[string]int           // trials by one of the last trials of its cell; see spent
 
 	done    int
-	began   time.Time // the run
-	started time.Time // the running trial
+	began   time.Time // when the run began
+	started time.Time // when the running trial started
 }
 
 // NewEstimate reads the times of the trials of the run that are done. A nil run has none.
@@ -55,7 +55,7 @@ func NewEstimate(plan []scenario.Planned, run *record.Run) *Estimate {
 	}
 	for r, err := range run.Records() {
 		if err != nil {
-			break // whoever reads the run for its figures will say so
+			break // reading the run's figures will report it
 		}
 		if r.Trial < len(e.cells) {
 			e.took(r.Trial, time.Duration(r.TookNS))
@@ -67,8 +67,8 @@ func NewEstimate(plan []scenario.Planned, run *record.Run) *Estimate {
 const (
 	// trialOverhead is the time to start and end two processes, roughly.
 	trialOverhead = 600 * time.Millisecond
-	// usualCall is the time of one call in a loop that makes a fixed number of requests,
-	// usualByte that of each of its bytes, and usualConnection that of a connection of its own.
+	// usualCall is the time per call in a loop that makes a fixed number of requests, usualByte
+	// the time per byte, and usualConnection the time to open a connection.
 	usualCall       = 40 * time.Microsecond
 	usualByte       = 3 * time.Nanosecond
 	usualConnection = 300 * time.Microsecond
@@ -115,7 +115,7 @@ func (e *Estimate) Observe(event live.Event) {
 	}
 }
 
-// measured ends a trial that ran just now.
+// measured records the time of a trial that has just ended.
 func (e *Estimate) measured(number int) {
 	e.took(number, time.Since(e.started))
 	e.started = time.Time{}
@@ -232,7 +232,7 @@ func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (r
 type Rehearsal struct {
 	Title     string  `json:"title"`
 	Trials    int     `json:"trials"`         // to be measured
-	Done      int     `json:"done,omitempty"` // of a run that would be continued
+	Done      int     `json:"done,omitempty"` // trials with a record, of a run that is continued
 	Cells     int     `json:"cells"`
 	Seconds   float64 `json:"estimated_seconds"` // on a quiet machine
 	Directory string  `json:"directory"`
@@ -253,14 +253,14 @@ func Rehearse(s *scenario.Scenario, u *record.Until, run *record.Run, directory 
 	return r
 }
 
-// Looking back must not keep a run waiting.
+// Limits, so that reading earlier runs does not delay a new one.
 const (
-	earlierRuns  = 50 // whose manifests are read, in a folder
-	earlierRead  = 5  // whose records are read
+	earlierRuns  = 50 // manifests read per folder
+	earlierRead  = 5  // runs whose records are read
 	earlierBytes = 16 << 20
 )
 
-// Outlook says what a plan could find, at the noise of those earlier runs that can be read.
+// Outlook says what a plan could find at the noise of the earlier runs that can be read.
 func Outlook(cells []record.Cell, until *record.Until, folders []string) string {
 	forecast := compare.NewForecast(cells, until)
 	if forecast == nil {
@@ -319,7 +319,7 @@ func earlierHere(cells []record.Cell, folders []string) (runs []earlierRun) {
 	return runs
 }
 
-// learn lets the forecast learn from a run, if it can be read.
+// learn adds a run's noise to the forecast, if the run can be read.
 func learn(forecast *compare.Forecast, directory string) {
 	run, err := record.Open(directory)
 	if err != nil {

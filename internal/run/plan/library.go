@@ -26,7 +26,7 @@ import (
 
 // A Library reads scenarios: the studies that wirelab carries, and files.
 type Library struct {
-	CheckColumn func(name string) error // of the table that a study asks for
+	CheckColumn func(name string) error // checks a column of the table that a study asks for
 }
 
 // Vocabulary returns what a scenario may name in this program.
@@ -79,7 +79,7 @@ func StudyNames() []string {
 	}
 	var names []string
 	for _, f := range files {
-		if !f.IsDir() { // a folder has what was published
+		if !f.IsDir() { // the folder has published figures
 			names = append(names, strings.TrimSuffix(f.Name(), studyEnding))
 		}
 	}
@@ -106,11 +106,11 @@ func (l Library) Scenario(name string) (*scenario.Scenario, error) {
 	return scenario.Parse(name, data, l.Vocabulary())
 }
 
-// maxScenarioBytes bounds what is read as a scenario, or as the CSV file that one names:
-// another's scenario may name a device that never ends.
+// maxScenarioBytes bounds a scenario file, and a CSV file that a scenario names: somebody
+// else's scenario may name a device that never ends.
 const maxScenarioBytes = 8 << 20
 
-// ReadFile reads a file, or what a process writes into one, up to a limit.
+// ReadFile reads a file, or the output of a process from a named pipe, up to a limit.
 func ReadFile(name string, most int) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -126,12 +126,12 @@ func ReadFile(name string, most int) ([]byte, error) {
 
 func checkVariant(v scenario.Variant, p scenario.Part) error {
 	if err := catalog.Check(v); err != nil {
-		return err // the others read its options
+		return err // the other checks read its options
 	}
 	return cmp.Or(catalog.CheckConnection(v, p.Connection), catalog.CheckNetwork(v, p.Network), CheckCarries(v, p.Workload), catalog.CheckLoad(v, p))
 }
 
-// IsSized reports whether a workload takes sizes, which an unknown one does.
+// IsSized reports whether a workload takes sizes. An unknown workload does.
 func IsSized(text string) bool {
 	w, _, err := workloads.Find(text)
 	return err != nil || w.Info().Sized
@@ -147,7 +147,7 @@ func checkPayload(p scenario.Part, payload scenario.Payload) error {
 	})
 }
 
-// CheckCarries checks that a variant has the kinds of call that a workload makes.
+// CheckCarries checks that a variant can make the kinds of call that a workload makes.
 func CheckCarries(v scenario.Variant, text string) error {
 	s, err := catalog.Find(v.Stack)
 	if err != nil {
@@ -185,7 +185,7 @@ func declarations(parts []scenario.Part) scenario.Declarations {
 	}
 	for _, p := range parts {
 		for _, v := range p.Stacks {
-			if s, err := catalog.Find(v.Stack); err == nil { // an old run's may be gone
+			if s, err := catalog.Find(v.Stack); err == nil { // the stack of an old run may no longer exist
 				d.Protocols[v.String()] = stack.ProtocolFor(s, catalog.OwnOptions(v))
 			}
 		}
@@ -222,7 +222,7 @@ func (l Library) DeclareMissing(m *record.Manifest) error {
 
 // changeAlike reports whether the first changes lead through the same variants in both lists.
 func changeAlike(a, b []scenario.Variant, changes int) bool {
-	n := changes + 1 // a list may have more behind them
+	n := changes + 1 // a list may continue after them
 	return len(a) >= n && len(b) >= n && slices.EqualFunc(a[:n], b[:n], func(x, y scenario.Variant) bool { return x.String() == y.String() })
 }
 

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/run/lab"
 )
 
-// leastRepeats is the fewest that give a verdict or an interval.
+// leastRepeats is the smallest number of repeats that give a verdict or an interval.
 const leastRepeats = 3
 
 // Until returns the looks that a scenario takes towards a target.
@@ -30,7 +30,7 @@ func Until(s *scenario.Scenario, target Target, most Most) (*record.Until, error
 		}
 	}
 	if first == 0 {
-		return nil, errors.New("--until: no part that is measured can answer it: verdict takes two variants or more, a width one, as in --until 3%")
+		return nil, errors.New("--until: no measured part can reach this goal: verdict needs at least two variants, a width such as --until 3% at least one")
 	}
 	first = max(first, leastRepeats)
 	if most.Repeats <= first {
@@ -40,7 +40,7 @@ func Until(s *scenario.Scenario, target Target, most Most) (*record.Until, error
 	return u, nil
 }
 
-// isRepeated tells the parts that can bring a run nearer to its goal.
+// isRepeated returns a filter of the parts whose repeats bring a run nearer to its goal.
 func isRepeated(u *record.Until) func(scenario.Part) bool {
 	return func(p scenario.Part) bool { return p.Profile == "" && (u.Width > 0 || len(p.Stacks) > 1) }
 }
@@ -67,7 +67,7 @@ func atLook(s *scenario.Scenario, u *record.Until, look int) []scenario.Planned 
 	return s.PlanLooks(repeats, repeatedBy(s, u))
 }
 
-// repeatedBy tells the cells that a look repeats: those that can bring the run nearer to its goal.
+// repeatedBy returns a filter of the cells that a look repeats: those of isRepeated's parts.
 func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
 	if !u.Claims {
 		repeated := map[string]bool{}
@@ -88,7 +88,7 @@ func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario
 	}
 }
 
-// DescribeGoal says what a run repeats for.
+// DescribeGoal describes the goal of a run's repeats.
 func DescribeGoal(u *record.Until) string {
 	if u.Claims {
 		return "every claim stands"
@@ -151,7 +151,7 @@ func (c *Course) look(u *record.Until) error {
 		trials, more := len(Trials(c.Scenario, u)), len(atLook(c.Scenario, u, u.Begun+1))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
 			u.Ended = record.EndedByTime
-			if found, _, err = compare.TakeLook(&c.Run.Manifest, judged.Records); err != nil { // at the level that this leaves it
+			if found, _, err = compare.TakeLook(&c.Run.Manifest, judged.Records); err != nil { // the last look has another level
 				return err
 			}
 		}
@@ -191,7 +191,7 @@ func describeLook(u *record.Until) string {
 	text := fmt.Sprintf("look %d of at most %d, after %d repeats: %d of %d %s", u.Begun, len(u.Looks), now.Repeats, *now.Of-*now.Open, *now.Of, what)
 	switch u.Ended {
 	case "":
-		return fmt.Sprintf("%s; on to %d repeats", text, u.Looks[u.Begun].Repeats)
+		return fmt.Sprintf("%s; continuing to %d repeats", text, u.Looks[u.Begun].Repeats)
 	case record.EndedNothing:
 		return text + "; more repeats would decide none of the others"
 	case record.EndedByTime:
@@ -203,10 +203,10 @@ func describeLook(u *record.Until) string {
 // UsualMost bounds the repeats of --until. More repeats find ever less.
 const UsualMost = 30
 
-// A Target is how well each mean is to be known, as a share; zero stands for Verdict.
+// A Target is the wanted precision of each mean, as a share; zero stands for Verdict.
 type Target float64
 
-// Verdict is the Target that every comparison of the mean is decided.
+// Verdict is the text of the Target to decide every comparison of the mean.
 const Verdict = "verdict"
 
 // Set reads a Target.
@@ -218,7 +218,7 @@ func (g *Target) Set(text string) error {
 	percent, isShare := strings.CutSuffix(text, "%")
 	width, err := strconv.ParseFloat(percent, 64)
 	if err != nil || !isShare || !(width >= 0.1 && width <= 100) {
-		return errors.New("want verdict, or how well each mean is to be known, from 0.1% to 100%, as in 3%")
+		return errors.New("want verdict, or the precision of each mean, from 0.1% to 100%, as in 3%")
 	}
 	*g = Target(width / 100)
 	return nil
@@ -244,7 +244,7 @@ type Most struct {
 const (
 	// leastMost is more than the repeats before the first look.
 	leastMost = 4
-	// mostRepeats bounds what a slip of the finger plans.
+	// mostRepeats protects from typing errors.
 	mostRepeats = 1000
 )
 

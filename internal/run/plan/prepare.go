@@ -1,11 +1,11 @@
-// Package plan says what of a scenario is measured on this machine, in which order and for how
-// long.
+// Package plan decides which trials of a scenario are measured on this machine, in which order,
+// and for how long.
 //
 //	name ── Library ──> scenario ── Named, AddProbes ──> scenario ── Prepare ──> what can be measured here
 //	     ── Until ──> looks ── Trials ──> trials ── Estimate, Outlook ──> what they take, what they could find
 //	                                             └─ Course ──> look after look, until the goal is reached
 //
-// Replication plans what the claims of several studies need.
+// Replication plans the runs that the claims of several studies need.
 //
 // This package must not carry out a trial, nor know how a run is shown.
 package plan
@@ -35,9 +35,9 @@ import (
 // A Prepared holds the part of a scenario that this machine can measure, and its programs.
 type Prepared struct {
 	Scenario *scenario.Scenario
-	// Rebuilt are workers whose Go runtime has another limit of small objects, by that limit.
+	// Rebuilt maps a limit of small objects to the worker whose Go runtime was rebuilt with it.
 	Rebuilt map[int][]string
-	// Peers are workers in other languages, by their names.
+	// Peers maps names of peers to the commands of workers in other languages.
 	Peers map[string][]string
 	// Warnings say which variants are left out, and why.
 	Warnings []string
@@ -60,8 +60,8 @@ func Prepare(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*Pr
 	return p, p.buildPeers(ctx, progress)
 }
 
-// leaveOut tries what each variant needs, once for each key, and takes the variants for which that
-// fails out of the scenario, with a warning each. If none is left, it returns the first as an error.
+// leaveOut tries each key that a variant needs once, and removes from the scenario the variants
+// with a failed key, with one warning each. If none is left, it returns the first as an error.
 func leaveOut[K comparable](ctx context.Context, p *Prepared, needs func(scenario.Part, scenario.Variant) []K, try func(K) error) error {
 	var warnings []string
 	lacks := map[K]bool{}
@@ -109,7 +109,7 @@ func (p *Prepared) rebuild(ctx context.Context, progress io.Writer) error {
 	})
 }
 
-// checkCongestion leaves out the variants whose congestion control their processes cannot have.
+// checkCongestion leaves out the variants whose congestion control is not available here.
 func (p *Prepared) checkCongestion(ctx context.Context) error {
 	type place struct {
 		name       string
@@ -190,7 +190,7 @@ func CheckForFleet(s *scenario.Scenario, oneClient bool) error {
 		case p.Network != (scenario.Network{}) || slices.ContainsFunc(p.Networks, linked):
 			return fmt.Errorf("part %s: a fleet's machines have their own network, and no link is emulated between them: leave out `network` and --link", p.Name)
 		case len(p.Probes) > 0:
-			return fmt.Errorf("part %s: probe %s: probes look on from the machine that the ends run on: leave it out, or measure without a fleet", p.Name, p.Probes[0])
+			return fmt.Errorf("part %s: probe %s: probes observe only the machine that they run on: leave it out, or measure without a fleet", p.Name, p.Probes[0])
 		case p.Load.Model == scenario.Search && !oneClient:
 			return fmt.Errorf("part %s: a search is not spread over several machines: choose one, as in --client role=client", p.Name)
 		}
@@ -203,7 +203,7 @@ func NeedsNetwork(s *scenario.Scenario) bool {
 	return slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Network != scenario.Network{} })
 }
 
-// A Terminal is the standard streams of a program that runs in a user namespace.
+// A Terminal holds the standard streams of a program that runs in a user namespace.
 type Terminal struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

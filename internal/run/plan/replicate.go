@@ -33,18 +33,17 @@ type Replication struct {
 }
 
 const (
-	// quickWindow is long enough for a thousand calls of the slowest cell that a claim asks
-	// the P99 of.
+	// quickWindow is long enough for a thousand calls of the slowest cell whose P99 is in a claim.
 	quickWindow = scenario.Duration(400 * time.Millisecond)
 	quickBudget = 15 * time.Minute
 	fullBudget  = 5 * time.Hour
-	// The repeats of a claim that stays open.
+	// The most repeats of a claim that is still undecided.
 	mostQuickRepeats, mostRepeatsOfClaim = 9, 30
 
 	replicationFile = "replicate.json"
 )
 
-// ClaimingStudies returns the studies that have claims of something published.
+// ClaimingStudies returns the studies that test published claims.
 func (l Library) ClaimingStudies() []string {
 	return slices.DeleteFunc(StudyNames(), func(name string) bool {
 		s, err := l.Study(name)
@@ -164,8 +163,8 @@ func (r *Replication) Plan(ctx context.Context, l Library, name string, progress
 	return study, nil
 }
 
-// TimeFor returns the time for study i, in nanoseconds, when the replication has run so long. A
-// study that ends early leaves its time to the others. Trials are those of each study's first look.
+// TimeFor returns the time for study i, in nanoseconds, after the replication has run for ran. A
+// study that ends early leaves its time to the others. trials counts the first look of each study.
 func (r *Replication) TimeFor(i int, trials []int, ran time.Duration) int64 {
 	left, rest := max(0, r.Budget-ran), 0
 	for _, n := range trials[i:] {

@@ -19,13 +19,13 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A Service is what is served.
+// A Service says what to serve, and where.
 type Service struct {
 	Variant, Workload, Address string
-	RootFile                   string // gets the root certificate that clients must trust; "": none does
+	RootFile                   string // file for the root certificate that clients must trust; "": none
 	// Ready is called with the address when the server listens.
 	Ready func(address string) error
-	// Progress is told how the build of a worker goes.
+	// Progress receives lines about the build of a worker.
 	Progress io.Writer
 }
 
