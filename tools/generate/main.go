@@ -97,8 +97,8 @@ func compare(root string, files map[string][]byte) error {
 	return nil
 }
 
-// addSyscalls adds the names of Linux's system calls by their numbers, which
-// golang.org/x/sys has as constants.
+// addSyscalls adds the names of Linux's system calls by number, from the constants of
+// golang.org/x/sys.
 func addSyscalls(ctx context.Context, root string, files map[string][]byte) error {
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys")
 	list.Dir, list.Stderr = root, os.Stderr

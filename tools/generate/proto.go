@@ -43,19 +43,19 @@ var plugins = []plugin{
 	},
 }
 
-// protoCopies has the original of each copy. The sources of a peer are built where
-// the tree is not, so they are whole without it.
+// protoCopies maps each copy to its original. The sources of a peer are also built outside
+// of this tree, so they need a copy.
 var protoCopies = map[string]string{
 	"peers/proto/echo.proto": "internal/wire/workload/echo/echo.proto",
 	"peers/proto/ping.proto": "internal/wire/workload/ping/ping.proto",
 	"peers/proto/chat.proto": "internal/wire/workload/chat/chat.proto",
 }
 
-// plugin is a protoc plugin and the options it is given besides the module.
+// A plugin is a protoc plugin with its options, besides the module.
 type plugin struct {
 	tool    string
 	options []string
-	only    []string // the files it is for; empty: all
+	only    []string // its files; empty: all
 }
 
 // generateGo returns the Go code of every .proto file in the tree, and the copies of
@@ -69,7 +69,7 @@ func generateGo(ctx context.Context, root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for .proto files: %w", err)
 	}
-	ofPeers := func(name string) bool { return strings.HasPrefix(name, "peers/") } // which compile their own
+	ofPeers := func(name string) bool { return strings.HasPrefix(name, "peers/") } // peers compile their own
 	request, err := compile(ctx, root, slices.DeleteFunc(sources, ofPeers))
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// libraries are bundled into the page; their licences go along with it.
+// libraries are bundled into the page, together with their licences.
 var libraries = []string{"preact", "uplot"}
 
 // errNoPackages says that the npm packages could not be installed.

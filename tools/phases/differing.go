@@ -23,10 +23,9 @@ type selection struct {
 func (s selection) pattern() string { return "-run=^(" + strings.Join(s.tests, "|") + ")$" }
 
 // differing returns the tests that behave differently without -short and the race detector, and
-// the packages that have such tests, or benchmarks. A test differs if its declaration, or one
-// that it names, asks for -short, counts allocations, or is built only with or without the
-// detector. Names are compared without types, so a test too many may be chosen, but none is
-// missed.
+// the packages that have such tests, or benchmarks. A test differs if its declaration, or one that
+// it names, asks for -short, counts allocations, or is built only with or without the detector.
+// Names are compared without types, so it may choose a test too many, but misses none.
 func differing(ctx context.Context, module string, patterns []string) (selection, error) {
 	const format = `{{.Name}}	{{.ImportPath}}	{{.Dir}}`
 	out, err := list(ctx, module, format, patterns)
@@ -148,7 +147,7 @@ func (d *declaration) read(top ast.Decl) {
 	d.differs = d.differs || d.uses["testing.Short"] || d.uses["testing.AllocsPerRun"]
 }
 
-// differing returns the names that differ, or that use others which do, here or in suites.
+// differing returns the names that differ, or that use names which differ, here or in suites.
 func (d declarations) differing(suites map[string]bool) map[string]bool {
 	found := map[string]bool{}
 	for grows := true; grows; {

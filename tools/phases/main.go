@@ -3,8 +3,8 @@
 //
 //	phases lint drift short bench-once full
 //
-// short and full are test runs; this command starts them with go test -json, shows
-// the lines that go test would, and keeps the output of tests that pass to itself.
+// short and full are test runs: this command starts them with go test -json, prints
+// the lines of a plain go test, and hides the output of passing tests.
 // Every other phase is the target of the Makefile with that name. It prints a line
 // at least every ten seconds, so that nobody asks whether it hangs; and as its last
 // lines the slowest packages, why tests were skipped, and which tests failed.
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run prints what a phase that failed has to say last.
+// run runs the phases. For a failed phase it prints the error last.
 func run(ctx context.Context, s *screen, phases []string) (failed bool) {
 	results := newResults()
 	began := time.Now()
@@ -72,7 +72,7 @@ func one(ctx context.Context, s *screen, phase string, results *results) error {
 func goTest(ctx context.Context, s *screen, results *results, arguments ...string) ([]failure, error) {
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Stderr = s
-	// Else each process with the race detector sleeps for a second at its end.
+	// Otherwise each process with the race detector sleeps for a second at its end.
 	command.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=10 "+os.Getenv("GORACE"))
 	events, err := command.StdoutPipe()
 	if err != nil {
@@ -85,7 +85,7 @@ func goTest(ctx context.Context, s *screen, results *results, arguments ...strin
 	return failures, errors.Join(read, command.Wait())
 }
 
-// screen prints, and says what goes on when nothing was printed for a while.
+// A screen prints lines. After a silence it prints the current activity.
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -93,7 +93,7 @@ type screen struct {
 	doing string
 }
 
-// longestSilence is kept by looking every second.
+// longestSilence is checked once per second, so that a line comes at least every ten.
 const longestSilence = 9 * time.Second
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -112,7 +112,7 @@ func (s *screen) now(doing string) {
 	s.doing = doing
 }
 
-// begin starts a phase; done ends it.
+// begin starts a phase. done ends it, and returns its time.
 func (s *screen) begin(phase string) (done func() time.Duration) {
 	began, ended := time.Now(), make(chan struct{})
 	s.now("")

@@ -44,7 +44,7 @@ func newResults() *results {
 
 type test struct{ pkg, name string }
 
-// read prints what go test would without -json, and returns which tests failed.
+// read prints the lines that go test prints without -json, and returns the failed tests.
 func (r *results) read(events io.Reader, s *screen) ([]failure, error) {
 	output := map[test]string{}
 	var failures []failure
@@ -80,11 +80,11 @@ func (r *results) read(events io.Reader, s *screen) ([]failure, error) {
 	}
 }
 
-// certain are failures of a test that no repetition excuses.
+// certain matches failures that no repetition excuses.
 var certain = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: )`)
 
-// add leaves out a failure that follows from a known one: of a test whose subtest failed,
-// and of a package whose test failed.
+// add leaves out a failure that follows from a known one: the failure of a test whose subtest
+// failed, or of a package whose test failed.
 func add(failures []failure, f failure) []failure {
 	for i, known := range failures {
 		if known.pkg == f.pkg && (f.test == "" || strings.HasPrefix(known.test, f.test+"/")) {
@@ -145,7 +145,7 @@ func (r *results) flaked(f failure) {
 	r.flaky = append(r.flaky, f)
 }
 
-// mostFlaky tests may fail once in a run that passes.
+// mostFlaky is the most flaky tests of a run that passes.
 const mostFlaky = 3
 
 // tooFlaky says whether flaky tests fail the run.
@@ -153,7 +153,7 @@ func (r *results) tooFlaky(strict bool) bool {
 	return len(r.flaky) > mostFlaky || strict && len(r.flaky) > 0
 }
 
-// lastLine returns go test's own line of a package, below PASS.
+// lastLine returns the line that go test itself prints for a package, below PASS.
 func lastLine(text string) string {
 	text = strings.TrimSuffix(text, "\n")
 	return text[strings.LastIndexByte(text, '\n')+1:] + "\n"

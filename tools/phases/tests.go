@@ -31,13 +31,13 @@ var (
 
 // Modules apart from the workspace.
 const (
-	peers  = "rpc/fastgrpc/interop" // fastgrpc meets the programs of others
-	deploy = "deploy/check"         // the files of a deployment meet their readers
+	peers  = "rpc/fastgrpc/interop" // tests fastgrpc against programs of other projects
+	deploy = "deploy/check"         // tests the files of a deployment with the programs that read them
 	tools  = "tools"
 )
 
-// long are the packages that take longest, which start first: one that starts last
-// would run alone at the end. The closing lines of each run show them.
+// long lists the packages that take longest. They start first: a long package that starts last
+// would run alone at the end. The closing lines of each run show the slowest packages.
 var long = []string{
 	"wirelab.dev/internal/run/worker",
 	"wirelab.dev/cmd/wirelab",
@@ -49,9 +49,9 @@ var long = []string{
 	"wirelab.dev/rpc/creditrpc",
 }
 
-// short runs the tests of all packages with -short under the race detector. More
-// packages run at a time than most machines have CPUs, since many wait. Parsers of
-// deployments share nothing: the detector would only have all of them compiled again.
+// short runs the tests of all packages with -short under the race detector. More packages run at a
+// time than most machines have CPUs, since many wait. Parsers of deployments share no memory: with
+// the detector they would only be compiled again.
 func short(ctx context.Context, s *screen, r *results) error {
 	const tested = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
 	packages, err := list(ctx, "", tested, both)
@@ -66,9 +66,9 @@ func short(ctx context.Context, s *screen, r *results) error {
 	)
 }
 
-// full runs the tests that short left out, or that differ there, with every benchmark once, and
-// without the race detector. Packages that measure or start workers share the machine with others too:
-// all tests must bear busy neighbours, and many of these wait.
+// full runs, without the race detector, the tests that short left out or that differ there, and
+// every benchmark once. Packages that measure or start workers share the machine with others, too:
+// all tests must tolerate busy neighbours, and many of these wait.
 func full(ctx context.Context, s *screen, r *results) error {
 	ours, err := differing(ctx, "", both)
 	if err != nil {
@@ -100,7 +100,7 @@ func runSuites(ctx context.Context, s *screen, r *results, first suite, others .
 	return cmp.Or(err, beside)
 }
 
-// arguments of go; tests, if not empty, is a pattern of the only tests to run.
+// arguments returns the arguments of go. A pattern in tests names the only tests to run.
 func (u suite) arguments(packages []string, tests ...string) []string {
 	arguments := slices.Concat([]string{"test", "-json"}, common, u.options, tests, packages)
 	if u.module != "" {
@@ -135,7 +135,7 @@ func (u suite) run(ctx context.Context, s *screen, r *results) error {
 	return nil
 }
 
-// repeats counts the runs of a test that failed, alone.
+// repeats is the number of times that a failed test is run again, alone.
 const repeats = 3
 
 func longFirst(packages []string) []string {

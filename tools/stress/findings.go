@@ -14,10 +14,10 @@ type failure struct {
 	lines     []string // the first of its output
 	log       string
 	failed    int      // runs in the combination under way
-	in        []string // a line for each combination before
+	in        []string // one line per earlier combination
 }
 
-// findings is all that failed.
+// A findings holds all failed tests.
 type findings struct {
 	runs     int
 	failures []*failure
@@ -33,7 +33,7 @@ func (f *findings) add(one failure) {
 	f.failures[i].failed++
 }
 
-// ran ends a combination of a package, which had this number of runs.
+// ran ends a combination of a package after this number of runs.
 func (f *findings) ran(c combination, runs int) {
 	for _, known := range f.failures {
 		if known.failed > 0 {
@@ -66,7 +66,7 @@ var (
 // mostLines limits the printed lines of a failure.
 const mostLines = 4
 
-// failedTests reads a test binary's output. Of a test and its subtests it keeps
+// failedTests reads a test binary's output. Of a test and its failed subtests, it keeps only
 // the subtests. A binary that died outside any test counts as one failure.
 func failedTests(output string) []failure {
 	var failed []failure
@@ -88,7 +88,7 @@ func failedTests(output string) []failure {
 	})
 }
 
-// excerpt is the first lines, to the next test's result.
+// excerpt returns the first lines, up to the next test's result.
 func excerpt(lines []string) []string {
 	if next := slices.IndexFunc(lines, failLine.MatchString); next >= 0 {
 		lines = lines[:next]

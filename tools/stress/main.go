@@ -2,9 +2,8 @@
 // package many times: with and without the race detector, at GOMAXPROCS 1, 2 and
 // 4, with two goroutines beside it that do nothing but use CPU, and without.
 //
-// It judges nothing but the tests' own results. Tests run with -short unless they
-// are asked for in full: the full ones measure, and what they measure is not true
-// of a machine that is kept busy.
+// It judges only the tests' own results. Tests run with -short unless the full tests
+// are asked for: these measure, and their figures are wrong on a machine that is kept busy.
 package main
 
 import (
@@ -38,7 +37,7 @@ func run() error {
 	flag.StringVar(&p.tests, "run", "", "only tests that match this regular expression")
 	short := flag.String("short", "on", "on or off: whether tests run with -short")
 	flag.IntVar(&p.atOnce, "at-once", runtime.NumCPU(), "how many runs of a package go on at a time")
-	flag.DurationVar(&p.atMost, "for", 0, "start no run after so long, and give each package its share; 0 is without limit")
+	flag.DurationVar(&p.atMost, "for", 0, "start no run after this time, and give each package its share; 0: no limit")
 	only := flag.String("only", "", `only combinations whose name matches this regular expression, as "race GOMAXPROCS=1"`)
 	flag.Parse()
 	p.short, p.logs, p.out = *short != "off", filepath.Join("bin", "stress", time.Now().Format("20060102-150405")), os.Stdout
@@ -64,7 +63,7 @@ type plan struct {
 	out      io.Writer
 }
 
-// combination is the conditions of a run.
+// A combination holds the conditions of a run.
 type combination struct {
 	race           bool
 	procs, burners int
@@ -134,7 +133,7 @@ func (p *plan) execute(ctx context.Context) error {
 		}
 	}
 	found.print(p.out)
-	_, _ = fmt.Fprintf(p.out, "%d of %d runs in %v; had no run for want of time: %d of %d (a package in a combination each)\n", found.runs, p.runs*clock.shares, time.Since(clock.began).Round(time.Second), clock.missed, clock.shares)
+	_, _ = fmt.Fprintf(p.out, "%d of %d runs in %v; without a run for lack of time: %d of %d (each is a package in a combination)\n", found.runs, p.runs*clock.shares, time.Since(clock.began).Round(time.Second), clock.missed, clock.shares)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted after %d runs", found.runs)

@@ -24,11 +24,11 @@ type runner struct {
 	clock    *clock
 }
 
-// longSilence is after how long a line tells how far the runs are.
+// longSilence is the time after which a line reports the progress of the runs.
 const longSilence = 10 * time.Second
 
-// run runs the tests in each combination. It deletes the test binaries then: a whole
-// tree's would fill a disk.
+// run runs the tests in each combination. Then it deletes the test binaries: those of a whole
+// tree would fill a disk.
 func (r *runner) run(ctx context.Context, combinations []combination) (err error) {
 	if r.binaries, err = os.MkdirTemp("", "stress"); err != nil {
 		return err
@@ -89,10 +89,10 @@ type tally struct {
 	mu                   sync.Mutex
 	begun, ended, failed int
 	until, said          time.Time
-	err                  error // why results cannot be kept
+	err                  error // why results cannot be written
 }
 
-// next is the number of the run that a goroutine shall begin, if any.
+// next returns the number of the next run, for the goroutine that calls it; more: there is one.
 func (t *tally) next(ctx context.Context, runs int) (run int, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +122,7 @@ func (r *runner) printf(format string, values ...any) {
 	_, _ = fmt.Fprintf(r.plan.out, "%s: %s; %s\n", r.label, fmt.Sprintf(format, values...), r.clock.left())
 }
 
-// compile makes the test binary, once.
+// compile makes the test binary at its first call.
 func (r *runner) compile(ctx context.Context, race bool) (string, error) {
 	binary := filepath.Join(r.binaries, "race-"+strconv.FormatBool(race)+".test")
 	if _, err := os.Stat(binary); err == nil {
@@ -135,8 +135,8 @@ func (r *runner) compile(ctx context.Context, race bool) (string, error) {
 	return binary, nil
 }
 
-// once runs the tests in a process group of their own, so that what they start
-// ends with them.
+// once runs the tests in a process group of their own, so that the processes that they start
+// end with them.
 func (r *runner) once(ctx context.Context, binary string, c combination) (output string, err error) {
 	command := exec.CommandContext(ctx, binary, "-test.short="+strconv.FormatBool(r.plan.short), "-test.run="+r.plan.tests, "-test.timeout=10m", "-test.paniconexit0")
 	command.Dir = r.pkg.folder
@@ -148,7 +148,7 @@ func (r *runner) once(ctx context.Context, binary string, c combination) (output
 	return string(combined), err
 }
 
-// keep writes the output of a failed run to a file and counts what failed.
+// keep writes the output of a failed run to a file, and counts the failed tests.
 func (r *runner) keep(c combination, run int, output string) error {
 	name := strings.NewReplacer("/", "-", " ", "-", "=", "").Replace(fmt.Sprintf("%s %v run%02d.log", r.pkg.path, c, run))
 	log := filepath.Join(r.plan.logs, name)
@@ -165,12 +165,12 @@ func (r *runner) keep(c combination, run int, output string) error {
 	return nil
 }
 
-// clock divides the time between the packages in their combinations. What one
-// does not need goes to those after it.
+// A clock divides the time between the packages in their combinations. Time that a package
+// does not need goes to the packages after it.
 type clock struct {
 	began, ends  time.Time
 	shares, done int
-	missed       int // of those done: time was up before their first run
+	missed       int // of the done ones: time was up before their first run
 }
 
 // unlimited is more time than any run takes.

@@ -123,7 +123,7 @@ func TestTimeIsUp(t *testing.T) {
 	if err := p.execute(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if want := "\n0 of 24 runs in 0s; had no run for want of time: 4 of 4 ("; !strings.Contains(out.String(), want) {
+	if want := "\n0 of 24 runs in 0s; without a run for lack of time: 4 of 4 ("; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, &out)
 	}
 }

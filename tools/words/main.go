@@ -51,13 +51,13 @@ var rules = []rule{
 	{regexp.MustCompile(`(?i)\b(requests|calls|bytes|times|packets|connections|lines|files|messages|events|trials|points) an? (second|minute|trial|call|request|connection|cell|package|line|machine|point)\b`), `write "per" in rates`},
 }
 
-// written are the names of files that hold sentences.
+// written matches the names of files that hold sentences.
 var written = regexp.MustCompile(`(\.(go|md|ya?ml|ts|tsx|css|sh|py|rs|c|h|cc|cpp|java|proto|txtar)|(^|/)(Makefile|Containerfile))$`)
 
-// derived are files that programs write.
+// derived matches files that programs write.
 var derived = regexp.MustCompile(`\.pb\.go$|_vtproto\.pb\.go$|(^|/)testdata/.*\.(go|md|ya?ml)$|^web/dist/|^tools/words/`)
 
-// generated is the first line of Go's generated files and of the page's types.
+// generated matches the first line of Go's generated files and of the page's types.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
 // check prints every place with a phrase, and returns their number.
