@@ -47,37 +47,37 @@ export const figures = [
 ] as const;
 
 export interface Run {
-  version: number; // of this form
-  name: string; // of the scenario
-  status: "running" | "done" | "interrupted" | "failed"; // how far the run has come
-  partial: boolean; // fewer trials were done than planned
+  version: number; // version of this format
+  name: string; // name of the scenario
+  status: "running" | "done" | "interrupted" | "failed"; // state of the run
+  partial: boolean; // true if fewer trials were done than planned
   seed: string;
   trials: TrialCounts;
   cells: Cell[];
   comparisons: Comparison[];
-  powers: Power[]; // what the repeats could tell
+  powers: Power[]; // differences that the repeats could find
   knees: Knee[];
   crossovers: Crossover[];
   limits: LimitEffect[];
   warm_ups: WarmUpNeed[];
   contrasts: Contrast[];
-  scalings: Scaling[]; // how throughput follows the calls in flight
-  shares: Shares[]; // how the difference between a part's first and last variant comes about
-  steps: Step[]; // where a call's time jumps with its size, and what takes the jump away
-  claims: Claim[]; // of the scenario, and whether they hold here
-  allocations: Allocation[]; // where an end's heap allocations come from
-  insights: Insight[]; // what probes saw
-  settings: Setting[]; // that are not a library's default
-  machine_limits: MachineLimit[]; // those of the machine that a trial could have run into
-  fleet?: Fleet; // the agents that ran the ends; absent if this machine did
-  answer: string[]; // in a few short lines
-  advice: string[]; // in words, most important first
-  warnings: string[]; // of the whole run
-  directory: string; // where the run lies
-  gates?: GateFinding[]; // what was asked of the run, cell by cell; absent where nothing was
-  since?: Diff; // how it differs from an earlier run, as `wirelab diff --json` has it; absent without one
-  until?: Until; // what the run repeated for; absent in a run with a fixed number of repeats
-  rejudged?: Rejudged; // absent where every trial is judged as when it was measured
+  scalings: Scaling[]; // throughput by calls in flight
+  shares: Shares[]; // shares of the difference between a part's first and last variant
+  steps: Step[]; // sizes at which a call's time jumps, and changes that remove the jump
+  claims: Claim[]; // claims of the scenario, with their outcomes
+  allocations: Allocation[]; // heap allocations of an end by function
+  insights: Insight[]; // readings of probes
+  settings: Setting[]; // settings that differ from a library's default
+  machine_limits: MachineLimit[]; // limits of the machine that a trial may have reached
+  fleet?: Fleet; // agents that ran the ends; absent if this machine ran them
+  answer: string[]; // a few short lines
+  advice: string[]; // sentences, most important first
+  warnings: string[]; // warnings about the whole run
+  directory: string; // directory of the run
+  gates?: GateFinding[]; // outcomes of gates, cell by cell; absent without gates
+  since?: Diff; // differences from an earlier run, as in `wirelab diff --json`; absent without one
+  until?: Until; // goal of the repeats; absent in a run with a fixed number of repeats
+  rejudged?: Rejudged; // absent if every trial is judged as when it was measured
   title: string;
   question: string;
   started: string;
@@ -91,7 +91,7 @@ export interface Run {
   pairs: Pair[];
 }
 
-/** An Allocation says where the heap allocations of one end come from, by trials that were profiled for it and measured for nothing else. */
+/** An Allocation divides the heap allocations of one end by function, from trials that were profiled only for this. */
 export interface Allocation {
   part: string;
   variant: string;
@@ -101,58 +101,58 @@ export interface Allocation {
   clients: number; // concurrent ones
   end: "client" | "server"; // client or server
   trials: number;
-  calls: number; // of all trials
+  calls: number; // calls of all trials
   bytes_per_call: number;
   objects_per_call: number;
-  functions: Allocator[]; // that allocate by themselves, those of the most bytes first
-  tree: Branch[]; // the call trees that allocate, those of the most bytes first
+  functions: Allocator[]; // functions that allocate themselves, by bytes
+  tree: Branch[]; // call trees that allocate, by bytes
 }
 
-/** Allocator is a function that allocates by itself. */
+/** Allocator is a function that allocates itself. */
 export interface Allocator {
   function: string; // with its package's path
   bytes_share: number;
   objects_share: number;
 }
 
-/** An AnswerStatus holds the number of answers of a service that had one status. */
+/** An AnswerStatus counts a service's answers with one status. */
 export interface AnswerStatus {
-  name: string; // as in "200 OK" of HTTP, or "Unavailable" of gRPC
+  name: string; // such as "200 OK" of HTTP, or "Unavailable" of gRPC
   count: number;
-  bad: boolean; // calls with it count as failed unless their user says otherwise
+  bad: boolean; // calls with this status count as failed by default
 }
 
-/** A Branch is a row of functions: each calls the next one and no other function that leads to allocations. */
+/** A Branch is a chain of functions: each calls only the next one on the way to allocations. */
 export interface Branch {
   functions: string[];
-  bytes_share: number; // with all that is called
+  bytes_share: number; // including its calls
   objects_share: number;
-  calls: Branch[]; // by the last of the functions
+  calls: Branch[]; // branches that the last function calls
 }
 
 /** A Breakdown divides a time per call by category. */
 export interface Breakdown {
   us_per_call: number;
-  samples: number; // that the shares come from; their error is the less, the more there are
+  samples: number; // samples behind the shares: more samples, smaller errors
   categories: Category[]; // the largest first
-  functions: Spent[]; // that spend most by themselves
-  depth: number | null; // Depth is the mean number of functions in user space above the kernel, over the stacks that end in it.
-  decoding?: Decoding; // Decoding holds the depth in the stack at which messages are decoded, and the share that it takes; absent if no sample shows it.
+  functions: Spent[]; // functions with the most own time
+  depth: number | null; // Depth is the mean number of user-space functions in the stacks that end in the kernel.
+  decoding?: Decoding; // Decoding describes the decoding of messages; absent if no sample shows it.
 }
 
 /** Bulk holds the cost and the rate of messages under a load of large ones. */
 export interface Bulk {
   server_cpu_s_per_gb: number | null; // null if it was not measured
-  gb_per_second: number | null; // of messages, both ways together
+  gb_per_second: number | null; // message bytes, both directions together
   intervals: IntervalsByField;
 }
 
-/** A Category is a share of a time. */
+/** A Category is a named share of a time. */
 export interface Category {
   name: string;
   share: number;
   us_per_call: number;
-  error_us: number; // one standard error, of the sampling alone
+  error_us: number; // one standard error, only from sampling
 }
 
 /** Cell is one point of the matrix, over its valid trials. */
@@ -174,103 +174,103 @@ export interface Cell {
   errors: number;
   error_kinds: ErrorCount[];
   throughput_rps: number | null; // successful answers per second
-  service_us: Latencies; // from the actual send
-  response_us: Latencies; // from the intended send; the same as service_us in a closed loop without a limit, where it is nil
-  wait_us?: Latencies; // for a permit of the in-flight limit, part of response_us; absent without a limit
-  p99_over_p50: number | null; // of response_us
-  client_cpu_us: number | null; // CPU time per request; null if it was not measured
-  server_cpu_us: number | null; // CPU time per request; null if it was not measured
-  in_flight: number | null; // calls, mean over the window
-  warm_up_ms: number | null; // that went before the window; 0 if it began cold
+  service_us: Latencies; // times from the actual send
+  response_us: Latencies; // times from the intended send; nil in a closed loop without a limit, where they equal service_us
+  wait_us?: Latencies; // wait for a permit of the in-flight limit, part of response_us; absent without a limit
+  p99_over_p50: number | null; // P99 of response_us divided by P50
+  client_cpu_us: number | null; // CPU time per request; null if not measured
+  server_cpu_us: number | null; // CPU time per request; null if not measured
+  in_flight: number | null; // mean number of calls over the window
+  warm_up_ms: number | null; // duration of the warm-up; 0 without one
   connections_opened: number | null;
-  drain_us: number | null; // until a burst's last answer; null for other loads
+  drain_us: number | null; // time until a burst's last answer; null for other loads
   search?: Search; // absent if no rate was searched for
-  capacity_rps?: number | null; // Capacity is the served rate of trials that were offered more than can be served. They are invalid, because their latency only shows how long they took.
+  capacity_rps?: number | null; // Capacity is the served rate of trials that were offered more than can be served. Such trials are invalid, because their latency only shows their length.
   traced?: number; // requests that a tracing system was asked to follow; absent if none was
-  traces?: Trace[]; // of the slowest of them, slowest first
+  traces?: Trace[]; // the slowest of these requests, slowest first
   survival: Survival;
   connections: Connections;
   client: End;
   server: End;
-  bound: "server-cpu" | "client-cpu" | "waiting" | ""; // what kept a closed loop from going faster; empty if neither is plain
+  bound: "server-cpu" | "client-cpu" | "waiting" | ""; // what limited a closed loop; empty if no cause is clear
   traffic?: Traffic; // absent if it was not measured
   wire?: Wire; // absent if it was not measured
   bulk?: Bulk; // absent if a call carries less than 1 MiB, or its bytes were not counted
   fleet_clients?: FleetClient[]; // by agent; absent if one machine's client made all calls
   trials: number; // done
-  valid_trials: number; // of them
-  spoiled_trials: number; // Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.
+  valid_trials: number; // valid trials
+  spoiled_trials: number; // Spoiled counts the trials that only other programs spoiled.
   key: string; // names the cell within its run
   repeats: Repeat[];
   curve: CurvePoint[]; // response time by percentile, as far as ten requests lie beyond, and the maximum
-  density: CurvePoint[]; // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
-  course: CoursePoint[]; // the window's; empty of bursts, searches and short windows
+  density: CurvePoint[]; // share of requests by response time, in twelve steps per doubling; empty with few requests
+  course: CoursePoint[]; // course of the window; empty for bursts, searches and short windows
   window_seconds: number; // the shortest of the trials; 0 if none was measured
-  spread: SpreadStep[]; // of response times, from the fastest to the slowest; empty of other cells
+  spread: SpreadStep[]; // response times from the fastest to the slowest; empty for other cells
   intervals: IntervalsByField;
   valid: boolean; // at least one trial is valid
-  warnings: string[]; // what the checks found, worst first, then what else is worth knowing
-  statuses?: AnswerStatus[]; // of the answers of a service of the user's own; absent of other cells
-  response_apart: boolean; // response_us is not service_us
-  said: string; // what the service was asked, and over what
-  name: string; // the same with the number of clients
+  warnings: string[]; // findings of checks, worst first, then other remarks
+  statuses?: AnswerStatus[]; // statuses of a user's service's answers; absent in other cells
+  response_apart: boolean; // response_us differs from service_us
+  said: string; // the request and the protocol
+  name: string; // request, protocol and number of clients
   checks: JudgedCheck[]; // worst first
 }
 
-/** A CheckChange is a check that now comes to another level than the stored one. */
+/** A CheckChange is a check whose level differs from the stored one. */
 export interface CheckChange {
   check: string;
   stored: string; // ok, warning, invalid or unknown; empty if the check was not made
   level: "ok" | "warning" | "invalid" | "unknown";
-  changes_validity: boolean; // ChangesValidity reports whether these trials became invalid, or valid again. Others are so for other checks, or were not invalid at all.
+  changes_validity: boolean; // ChangesValidity reports whether these trials became invalid, or valid again. Otherwise their validity comes from other checks, or did not change.
   trials: number;
-  detail: string; // the worse level's reason, in the first of the trials
+  detail: string; // reason of the worse level, from the first of the trials
 }
 
-/** A Claim holds a claim of the scenario and the run's answer to it. */
+/** A Claim holds a claim of the scenario and its outcome in the run. */
 export interface Claim {
-  row: string; // of a published study; may be empty
-  says: string; // what is claimed
-  but?: string; // what stands against it in the study itself; absent: nothing
+  row: string; // row of a published study; may be empty
+  says: string; // the claim in words
+  but?: string; // the study's own objection to the claim; absent if none
   part: string;
   find: string; // the expression that was evaluated for each repeat
-  figures: ClaimFigure[]; // which it was evaluated over, as far as they were measured
+  figures: ClaimFigure[]; // the measured figures in the expression
   claimed_ratio: number | null; // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
-  at_least: number | null; // the least that the claim allows; null without a lower bound
-  at_most: number | null; // the most
+  at_least: number | null; // lower bound of the claim; null if it has none
+  at_most: number | null; // upper bound of the claim; null if it has none
   outcome: "compatible" | "larger" | "smaller" | "refuted" | "underpowered" | "not measured";
-  reason: string; // why it was not measured, or what was found instead of a number; else empty
-  ratio: number | null; // what the expression comes to; of a cause, the effect over that with the first factor changed
-  factors: ClaimFactor[]; // of a claim about a cause, what could be it, the claimed one first; else empty
-  margin: number; // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
-  p: number | null; // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
-  pairs: number; // repeats that it rests on
-  needed_pairs: number | null; // of an underpowered claim: about how many would tell; null if none under 10,000, and for other outcomes
+  reason: string; // why there is no ratio; else empty
+  ratio: number | null; // value of the expression; for a cause, the effect divided by the effect with the first factor changed
+  factors: ClaimFactor[]; // possible causes, the claimed one first; empty unless the claim is about a cause
+  margin: number; // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
+  p: number | null; // probability of such a clear estimate if another outcome is true, Holm-adjusted over the claims; null with too few pairs
+  pairs: number; // repeats with all figures of the expression
+  needed_pairs: number | null; // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
   intervals: IntervalsByField;
 }
 
 /** A ClaimFactor is a possible cause of an effect, and whether it moves the effect. */
 export interface ClaimFactor {
   name: string;
-  variant: string; // that has it changed
-  ratio: number | null; // of the effect without the change to the effect with it; null if it was not measured
-  moves: "yes" | "reverse" | "no" | "unknown"; // whether the effect is certainly smaller with the change, greater, the same within the margin, or none of these
+  variant: string; // the variant with the factor changed
+  ratio: number | null; // the effect without the change divided by the effect with it; null if not measured
+  moves: "yes" | "reverse" | "no" | "unknown"; // yes: the change certainly makes the effect smaller; reverse: greater; no: the same within the margin; else unknown
   intervals: IntervalsByField;
 }
 
-/** A ClaimFigure is one of the figures that a claim rests on. */
+/** A ClaimFigure is one of the figures in a claim's expression. */
 export interface ClaimFigure {
-  figure: string; // its name in expressions
+  figure: string; // name in expressions
   part: string;
   variant: string;
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number;
-  value: number | null; // times in microseconds, throughput per second; the median over repeats
+  value: number | null; // median over repeats; times in microseconds, throughput per second
   intervals: IntervalsByField;
 }
 
-/** Comparison holds two variants against each other at one point. */
+/** Comparison compares two variants at one point. */
 export interface Comparison {
   part: string;
   a: string; // a variant
@@ -279,64 +279,64 @@ export interface Comparison {
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number; // concurrent ones
-  load: Load; // without an in-flight limit, which is the variant's
-  metric: "mean" | "p99" | "throughput" | "cpu"; // what the ratio is of: mean, p99, throughput or cpu, which is CPU time per request of both ends
+  load: Load; // without an in-flight limit, which belongs to the variant
+  metric: "mean" | "p99" | "throughput" | "cpu"; // mean, p99, throughput or cpu, the CPU time per request of both ends
   pairs: number; // repeats in which both trials are valid
-  ratio: number | null; // A's over B's, paired by repeat
-  p: number | null; // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
-  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
-  margin: number; // within it they count as equivalent; 0.05 for 5 %
+  ratio: number | null; // A's figure divided by B's, paired by repeat
+  p: number | null; // probability of a ratio this far from 1 without a difference, Holm-adjusted; null with too few trials
+  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // of A against B; for cpu less or more in place of faster or slower
+  margin: number; // relative difference that counts as equivalent; 0.05 for 5 %
   intervals: IntervalsByField;
 }
 
-/** Connections holds the connections that were asked for and those that the window had, over the trials that the cell's figures come from. */
+/** Connections holds the wanted connections and those in the window, over the trials behind the cell's figures. */
 export interface Connections {
   per_request: boolean; // every request asks for a connection of its own
-  secure: boolean; // over TLS or QUIC: as negotiated; of older records, where handshakes were counted or the variant has tls=on
-  want: number; // at once
+  secure: boolean; // over TLS or QUIC, as negotiated; in older records, if handshakes were counted or the variant has tls=on
+  want: number; // wanted at the same time
   during: number; // opened in the window
-  failed: number; // attempts
-  full: number; // handshakes with a certificate
-  resumed: number; // handshakes that resumed a session
-  early: number; // of those, with early data that the server took
+  failed: number; // failed attempts
+  full: number; // full handshakes, with a certificate
+  resumed: number; // resumed handshakes
+  early: number; // resumed handshakes whose early data the server accepted
   early_refused: number;
   handshake_failed: number;
-  achieved: number | null; // share of the connections that began as asked; null in modes that keep theirs
-  differs: boolean; // what was achieved is not what was asked for
+  achieved: number | null; // share of connections with the wanted handshake; null in modes that keep connections
+  differs: boolean; // the achieved connections differ from the wanted ones
   connect_us: Times; // TCP: SYN to established
   handshake_us: Times; // TLS or QUIC
   negotiated: Negotiated;
-  first_byte_us: Times; // from a call's beginning, on its own connection, to its answer's first byte
+  first_byte_us: Times; // from the start of a call on its own connection to the answer's first byte
 }
 
-/** A Contrast holds what one choice changes: two variants of one stack that differ in one option of their connections, at the same place. */
+/** A Contrast compares two variants of one stack at the same place that differ in one option of their connections. */
 export interface Contrast {
   part: string;
   stack: string;
-  option: string; // which differs
+  option: string; // the option that differs
   base: string; // a variant
   changed: string; // a variant
   from: string; // the base's value of the option
-  to: string; // the changed one's
+  to: string; // the changed variant's value of the option
   workload: string; // the service that was called
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number; // concurrent ones
-  load: Load; // without an in-flight limit, which is the variant's
+  load: Load; // without an in-flight limit, which belongs to the variant
   pairs: number; // repeats in which both trials are valid
   effects: Effect[];
 }
 
-/** A Count is an event that was counted. */
+/** A Count is a number of events. */
 export interface Count {
   name: string;
   per_call: number;
 }
 
-/** A CoursePoint is a stretch of the window or of its warm-up, over all valid trials. */
+/** A CoursePoint is an interval of the window or its warm-up, over all valid trials. */
 export interface CoursePoint {
-  seconds: number; // its middle, from the window's beginning: negative in warm-up
-  offered_rps: number | null; // that the schedule has there; null of a load without one
+  seconds: number; // middle of the interval, from the window's beginning; negative in warm-up
+  offered_rps: number | null; // rate of the schedule; null for a load without a schedule
   throughput_rps: number;
   mean_us: number | null; // service time; null if nothing ended
   p99_us: number | null; // service time, the median over trials; null if fewer than 100 calls ended in each
@@ -344,110 +344,110 @@ export interface CoursePoint {
   server_cores: number | null; // CPUs in use
   response_p50_us?: number; // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
   response_p99_us?: number; // the same; absent if fewer than 100 calls ended in each
-  response_max_us?: number; // of all trials; absent if no call ended
-  failed_share?: number; // of the calls that ended; absent if none did
+  response_max_us?: number; // slowest of all trials; absent if no call ended
+  failed_share?: number; // share of the ended calls; absent if none ended
 }
 
 /** A Crossover is the size at which one variant overtakes another as messages grow. */
 export interface Crossover {
   part: string;
-  a: string; // faster below
-  b: string; // faster above
+  a: string; // the variant that is faster with smaller messages
+  b: string; // the variant that is faster with larger messages
   clients: number;
   bytes: number | null;
-  kind: "gradual" | "sharp" | "indistinct"; // gradual, sharp or indistinct, where the noise covers it
-  size_before: number; // the measured size below
-  size_after: number; // the measured size above
-  before: number | null; // A's latency over B's at size_before
-  after: number | null; // A's latency over B's at size_after
+  kind: "gradual" | "sharp" | "indistinct"; // gradual, sharp, or indistinct in the noise
+  size_before: number; // the nearest measured size below
+  size_after: number; // the nearest measured size above
+  before: number | null; // A's latency divided by B's at size_before
+  after: number | null; // A's latency divided by B's at size_after
   intervals: IntervalsByField;
 }
 
 export type CurvePoint = [number, number];
 
-/** A Decoding says how deep in the stack messages are decoded, and at which share of the time. */
+/** A Decoding holds the depth in the stack at which messages are decoded, and the share of time. */
 export interface Decoding {
-  depth: number; // functions outside of it, in the mean
+  depth: number; // mean number of calling functions
   share: number;
 }
 
 /** A Diagnosis names what limits a variant with the most calls in flight. */
 export interface Diagnosis {
-  text: string; // in a sentence, which package advice writes
+  text: string; // as a sentence of package advice
   bottleneck: "none" | "connection" | "connection?" | "client-cpu" | "server-cpu" | "cpus" | "unknown";
   clients: number; // calls in flight
   share_of_ideal: number | null;
-  connections: number | null; // really opened
-  in_flight: number | null; // mean
-  client_busy: number | null; // share of its CPUs
+  connections: number | null; // opened
+  in_flight: number | null; // mean number of calls
+  client_busy: number | null; // busy share of the client's CPUs
   server_busy: number | null;
-  requests_per_write: number | null; // a system call
-  requests_per_segment: number | null; // with payload
-  idle_share: number | null; // of the time, in which a connection had nothing on the way
-  blocked_share: number | null; // of the time, in which a window or a full buffer held a connection back
-  retransmits_per_thousand: number | null; // requests
-  better: string; // the variant with more connections that carries most; empty if none was measured
+  requests_per_write: number | null; // requests per write system call
+  requests_per_segment: number | null; // requests per segment with payload
+  idle_share: number | null; // share of the time without bytes under way on a connection
+  blocked_share: number | null; // share of the time in which a window or a full buffer blocked a connection
+  retransmits_per_thousand: number | null; // retransmits per thousand requests
+  better: string; // the best variant with more connections; empty if none was measured
   better_connections: number;
-  gain: number | null; // its throughput over this one's
-  rivals: number; // variants with more connections
+  gain: number | null; // its throughput divided by this variant's
+  rivals: number; // number of variants with more connections
   intervals: IntervalsByField;
 }
 
-/** A Diff holds how a run differs from an earlier one, in the cells that both have. */
+/** A Diff compares a run with an earlier one, in the cells that both have. */
 export interface Diff {
-  before: string; // where the run lies
+  before: string; // path of the earlier run
   after: string;
-  differences: Difference[]; // cell by cell, and there by metric
+  differences: Difference[]; // by cell, then by metric
   only_in_before: string[]; // cells
   only_in_after: string[];
   invalid: string[]; // cells without a valid trial in one of the runs
-  doubts: string[]; // what speaks against comparing the two at all
-  power?: Power; // what the repeats can find of the mean; absent with too few
+  doubts: string[]; // reasons not to trust the comparison
+  power?: Power; // differences of the mean that the repeats can find; absent with too few
 }
 
 /** A Difference is one figure of one cell in both runs. */
 export interface Difference {
   cell: string;
   metric: "mean" | "p99" | "throughput" | "cpu";
-  before: number; // in microseconds; of throughput, a second
+  before: number; // in microseconds; throughput per second
   after: number;
-  before_trials: number; // that are valid
+  before_trials: number; // valid trials before
   after_trials: number;
-  ratio: number | null; // of after over before
-  p: number | null; // as a comparison's
-  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // on after
+  ratio: number | null; // after divided by before
+  p: number | null; // as in a comparison
+  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on after
   intervals: IntervalsByField;
 }
 
-/** A Direction is one way of the traffic, per request. */
+/** A Direction is the traffic in one direction, per request. */
 export interface Direction {
-  bytes: number | null; // payload of segments or datagrams
-  handshake: number | null; // bytes before a call's first
+  bytes: number | null; // payload bytes of segments or datagrams
+  handshake: number | null; // bytes before the first byte of a call
   packets: number | null;
   pure_acks: number | null; // segments without payload
-  packets_per_call: number | null; // of the system
+  packets_per_call: number | null; // packets of the system per call
 }
 
-/** An Effect is one figure of the changed variant over that of the base. */
+/** An Effect is a figure of the changed variant divided by that figure of the base. */
 export interface Effect {
   metric: "cpu" | "throughput" | "p99" | "handshake" | "first-byte" | "server-peak";
   ratio: number | null;
-  p: number | null; // as a comparison's
+  p: number | null; // as in a comparison
   verdict: "more" | "less" | "equivalent" | "undecided"; // more, less, equivalent or undecided
   intervals: IntervalsByField;
 }
 
-/** An End holds what one end cost over the window, besides its CPU time per request. */
+/** An End holds the costs of one end over the window, besides its CPU time per request. */
 export interface End {
-  cpu_share: number | null; // of the CPU time of both ends
-  busy: number | null; // share of the CPUs it was given
-  gc_share: number | null; // of its own CPU time, that its garbage collector took
-  cores: number | null; // of them in use: CPU time by time
-  rss_bytes: number | null; // at the window's end
-  peak_bytes: number | null; // the most in the window
-  own_bytes: number | null; // the most without the pages of files, which all that run the program share
+  cpu_share: number | null; // share of both ends' CPU time
+  busy: number | null; // busy share of the end's CPUs
+  gc_share: number | null; // share of its CPU time in the garbage collector
+  cores: number | null; // CPUs in use: CPU time divided by time
+  rss_bytes: number | null; // memory at the window's end
+  peak_bytes: number | null; // maximum in the window
+  own_bytes: number | null; // maximum without the pages of files, which processes share
   heap_bytes: number | null;
-  threads: number | null; // the most at once, as the next two
+  threads: number | null; // maximum at one time; also in the next two
   sockets: number | null;
   goroutines: number | null;
 }
@@ -460,51 +460,51 @@ export interface ErrorCount {
   example: string; // the first one, verbatim
 }
 
-/** A Fleet holds the agents that ran the ends of a run's trials on machines of their own. */
+/** A Fleet lists the agents whose machines ran the ends of a run's trials. */
 export interface Fleet {
   agents: FleetAgent[]; // the servers first
-  clock_error_us: number; // how well an instant of one machine was known on another's clock, at the worst
-  opened_apart_us: number; // how far apart the windows of a trial's clients opened, at the most
+  clock_error_us: number; // largest error in comparing two machines' clocks
+  opened_apart_us: number; // largest time between the openings of a trial's windows
 }
 
 /** A FleetAgent is an agent in one of its roles. */
 export interface FleetAgent {
   name: string;
-  role: "server" | "client"; // the end that it ran
-  labels: string[]; // as in zone=a
+  role: "server" | "client"; // the end that the agent ran
+  labels: string[]; // such as zone=a
   machine: string; // system, kernel and processor
-  trials: number; // in which it had the role
-  clock_offset_us: number; // its clock ahead of that of the machine that wirelab ran on, after the last trial
-  clock_error_us: number; // how well that was known, at the worst
+  trials: number; // trials in this role
+  clock_offset_us: number; // how far its clock is ahead of wirelab's machine, after the last trial
+  clock_error_us: number; // largest error of this offset
 }
 
-/** A FleetClient holds what one of several clients did, in the median of the trials that the cell's figures come from. */
+/** A FleetClient holds the results of one of several clients, as the median of the trials behind the cell's figures. */
 export interface FleetClient {
-  agent: string; // its name
-  clients: number; // of the cell's
+  agent: string; // the agent's name
+  clients: number; // number of the cell's clients on this agent
   throughput_rps: number; // successful answers per second
-  p50_us: number | null; // of the response times; null if too few requests lie beyond
-  p99_us: number | null; // likewise
+  p50_us: number | null; // P50 of the response time; null if too few requests lie beyond it
+  p99_us: number | null; // P99 of the response time; null as for P50
   cpu_us: number | null; // CPU time per request; null if it was not measured
-  busy_share: number | null; // of the CPUs that it was given; null if it was not measured
-  level: "ok" | "warning" | "invalid" | "unknown"; // the worst that a check says of it in any trial
-  detail: string; // the check and its reason; empty if it is ok
+  busy_share: number | null; // busy share of its CPUs; null if not measured
+  level: "ok" | "warning" | "invalid" | "unknown"; // the worst level of any check in any trial
+  detail: string; // the check and its reason; empty for level ok
 }
 
-/** A GateFinding is the outcome of a condition in one cell. */
+/** A GateFinding is the outcome of a condition in one cell, with the figure. */
 export interface GateFinding {
   gate: string; // as it was written
   cell: string;
-  outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, and may by chance
-  unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // of the next two
+  outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, perhaps by chance
+  unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // unit of limit and found
   limit: number;
-  found: number | null; // null where it is not known
-  windows: number; // valid ones that it is of
-  why?: string; // it could not be judged
+  found: number | null; // null if unknown
+  windows: number; // valid windows of the figure
+  why?: string; // reason if the outcome is unjudged
   intervals: IntervalsByField;
 }
 
-/** An Inside holds what was seen of one end. */
+/** An Inside holds the readings of one end. */
 export interface Inside {
   counters: Count[];
   syscalls: Syscall[]; // the most frequent first
@@ -512,7 +512,7 @@ export interface Inside {
   off_cpu?: Breakdown; // waiting, of all threads together
 }
 
-/** An Insight holds what probes saw of a cell, in passes of their own. */
+/** An Insight holds the probes' readings of a cell. */
 export interface Insight {
   part: string;
   variant: string;
@@ -520,15 +520,15 @@ export interface Insight {
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number; // concurrent ones
-  mean_us: number | null; // of a call, where nothing looked on; null if the cell was not measured
+  mean_us: number | null; // mean time of a call without a probe; null if the cell was not measured
   passes: Pass[];
   client: Inside;
   server: Inside;
-  life?: Life; // absent if it was not looked for
+  life?: Life; // absent if no probe traced calls
   intervals: IntervalsByField;
 }
 
-/** Interval holds the true value at the stated confidence. */
+/** Interval contains the true value with the stated confidence. */
 export interface Interval {
   low: number;
   high: number;
@@ -537,15 +537,15 @@ export interface Interval {
 
 export type IntervalsByField = Record<string, Interval>;
 
-/** A JudgedCheck is a check of a cell's trials, at its worst. */
+/** A JudgedCheck is a check over a cell's trials, with its worst level. */
 export interface JudgedCheck {
   name: string;
   level: string;
-  trials: number; // in which it came out so
-  detail: string; // of the first of them
+  trials: number; // trials with this level
+  detail: string; // detail of the first of these trials
 }
 
-/** A KeptCheck keeps its stored level, because the record lacks what this version's check reads, or because there is no such check any more. */
+/** A KeptCheck keeps its stored level, because the record lacks a figure that this version's check needs, or because this version has no such check. */
 export interface KeptCheck {
   check: string;
   trials: number;
@@ -559,7 +559,7 @@ export interface Knee {
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   by: "throughput" | "tail"; // which curve bends: throughput or tail
-  found: boolean; // false: refused, see reason
+  found: boolean; // false: see reason
   clients: number | null; // null if not found
   reason: string;
   intervals: IntervalsByField;
@@ -575,20 +575,20 @@ export interface Latencies {
   p999: number | null;
   p9999: number | null;
   max: number | null;
-  stalls?: Stall[]; // absent if no minority of trials decides a percentile
+  stalls?: Stall[]; // absent if no percentile depends on a minority of trials
 }
 
 /** A Life divides the time of single calls, one at a time, into stages. */
 export interface Life {
-  calls: number; // whose stages were separated
-  untold: number; // whose stages were not
+  calls: number; // calls whose stages were separated
+  untold: number; // calls whose stages could not be separated
   mean_us: number;
-  stages: Stage[]; // in their order; they add up to the mean
-  bare_us: number | null; // Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null if it always did.
-  cost: number | null; // Cost is the time of a call while it looked on, over that without it.
+  stages: Stage[]; // in order of time; they add up to the mean
+  bare_us: number | null; // Bare is the mean of the same processes' calls without the probe; null if it always ran.
+  cost: number | null; // Cost is the time of a call with the probe divided by the time without it.
 }
 
-/** A LimitEffect holds what an in-flight limit changed, counted both ways: service times leave the wait for a permit out, response times include it. */
+/** A LimitEffect compares a variant with and without an in-flight limit, counted in two ways: service times leave out the wait for a permit, response times include it. */
 export interface LimitEffect {
   part: string;
   without: string; // a variant
@@ -603,7 +603,7 @@ export interface LimitEffect {
   tail_without: number | null; // P99 over P50
   tail_with_service: number | null; // P99 over P50
   tail_with_response: number | null; // P99 over P50
-  p50_without_us: number | null; // null if too few requests lie beyond, as the others
+  p50_without_us: number | null; // null if too few requests lie beyond it; also in the next fields
   p99_without_us: number | null;
   p50_with_us: number | null; // of response time
   p99_with_us: number | null; // of response time
@@ -633,23 +633,23 @@ export interface Look {
   again?: number[]; // of a run until claims stand: the places of the claims whose cells are repeated for the next look
 }
 
-/** A MachineLimit is one of the machine's limits, at the trial that came nearest to it. */
+/** A MachineLimit is one of the machine's limits, in the trial that came nearest to it. */
 export interface MachineLimit {
   name: string;
   need: number;
   have: number;
-  short: boolean; // less was to be had than was needed
+  short: boolean; // less was available than needed
   note: string;
-  cell: string; // which came nearest
+  cell: string; // the cell that came nearest
 }
 
-/** Negotiated holds what a cell's connections and their server agreed on, as the connections reported it. */
+/** Negotiated holds the results of a cell's negotiations between connections and server. */
 export interface Negotiated {
-  recorded: boolean; // false: the records are older than this, and nothing of it is known
-  protocol: string; // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
-  sessions: Session[]; // the kinds of TLS sessions; none if all was cleartext
-  client_congestion: string; // congestion control of its sockets, or of QUIC; with commas where they were several; empty: not known
-  server_congestion: string; // likewise
+  recorded: boolean; // false: older records, without this information
+  protocol: string; // protocol of the answers: h1, h2, h3, tcp-plain, tcp-calls
+  sessions: Session[]; // kinds of TLS sessions; none in cleartext
+  client_congestion: string; // congestion control of its sockets or of QUIC; several are separated by commas; empty if unknown
+  server_congestion: string; // same for the server
 }
 
 /** A Network is a network namespace for one trial alone. */
@@ -662,7 +662,7 @@ export interface Network {
   down?: Way; // and back
 }
 
-/** A PackedProfile is a profile whose stacks are one list of numbers. */
+/** A PackedProfile is a profile with all stacks in one list of numbers. */
 export interface PackedProfile {
   part: string;
   variant: string;
@@ -673,15 +673,15 @@ export interface PackedProfile {
   end: "client" | "server";
   kind: "cpu" | "offcpu" | "alloc";
   unit: "ns" | "B";
-  samples: number; // that it was estimated from; 0 if everything was counted
-  per_call: number; // of the unit, all stacks together
-  stacks: number[]; // Packed has for each stack: how many outermost frames it shares with the stack before it, how many more it has, these, its category, and its weight in thousand-millionths. Frames and categories are places in the lists of Profiles.
+  samples: number; // samples behind the estimate; 0 if all events were counted
+  per_call: number; // sum of all stacks per call, in the unit
+  stacks: number[]; // Packed has for each stack: the number of outermost frames shared with the stack before, the number of further frames, these frames, the category, and the weight in billionths. Frames and categories are indexes into the lists of Profiles.
 }
 
-/** Pair is two insights that the page can explain one against the other, or one that it explains alone, in words. */
+/** Pair names two insights that the page can compare, or one that it explains alone, with its sentences. */
 export interface Pair {
-  of: number; // B: its place among the insights
-  against: number | null; // A; null where B is explained alone
+  of: number; // index of insight B
+  against: number | null; // index of insight A; null if B is explained alone
   words: string[];
 }
 
@@ -689,31 +689,31 @@ export interface Pair {
 export interface Pass {
   probe: string;
   trials: number;
-  cost: number | null; // Cost is the time of a call while the probe looks on, over that without it; null if it is not known.
+  cost: number | null; // Cost is the time of a call with the probe, divided by the time without it; null if unknown.
   method: string;
-  missing?: string[]; // what could not be seen, and why
+  missing?: string[]; // what the probe could not read, and why
   intervals: IntervalsByField;
 }
 
-/** Power holds what the repeats of a run can find of a metric, at the noise of its own trials, in four comparisons out of five. */
+/** Power holds the differences of a metric that a run's repeats find in four of five comparisons, at the noise of its trials. */
 export interface Power {
   metric: "mean" | "p99" | "throughput" | "cpu";
-  comparisons: number; // with enough pairs for a verdict
-  pairs: number; // of the comparison in the middle
-  noise: number; // by how much trials of one cell differ: a standard deviation of 0.07 is 7 %
-  findable: number; // the least difference of two variants that is found: 0.2 for 20 % more
-  difference: number; // the one whose pairs follow: 0.1 for 10 % more
-  pairs_for_difference: number | null; // that find it, about; null if 10,000 are too few
-  pairs_for_equivalence: number | null; // that find two equal variants equivalent, about; null likewise
+  comparisons: number; // comparisons with enough pairs for a verdict
+  pairs: number; // pairs of the median comparison
+  noise: number; // standard deviation of trials of one cell: 0.07 for 7 %
+  findable: number; // smallest difference of two variants that is found: 0.2 for 20 % more
+  difference: number; // the difference for pairs_for_difference: 0.1 for 10 % more
+  pairs_for_difference: number | null; // approximate pairs that find this difference; null if more than 10,000
+  pairs_for_equivalence: number | null; // approximate pairs that prove two equal variants equivalent; null if more than 10,000
 }
 
-/** A ProfiledFunction is a function that stands in stacks. */
+/** A ProfiledFunction is a function in call stacks. */
 export interface ProfiledFunction {
   name: string; // with its package's path
   in: string; // kernel, or a library's name; empty for the program itself
 }
 
-/** Profiles holds the profiles of a run, for its page. */
+/** Profiles holds the profiles of a run for its page. */
 export interface Profiles {
   categories: string[];
   functions: ProfiledFunction[];
@@ -722,15 +722,15 @@ export interface Profiles {
 
 /** A RateKnee is the rate from which the percentile grows. */
 export interface RateKnee {
-  found: boolean; // false: refused, see reason
-  rate_rps: number | null; // null if not found, as the next three
-  low_rps: number | null; // it lies above
-  high_rps: number | null; // it lies below
-  confidence: number | null; // of the two
+  found: boolean; // false: see reason
+  rate_rps: number | null; // null if not found; also in the next three
+  low_rps: number | null; // lower end of the interval
+  high_rps: number | null; // upper end of the interval
+  confidence: number | null; // confidence of the interval
   reason: string;
 }
 
-/** A Rejudged holds the trials that are judged otherwise than when they were measured. */
+/** A Rejudged lists trials whose judgement has changed since they were measured. */
 export interface Rejudged {
   now_invalid: number; // trials that were valid when measured
   now_valid: number; // trials that were invalid when measured
@@ -742,9 +742,9 @@ export interface Rejudged {
 export interface Repeat {
   trial: number;
   valid: boolean;
-  throughput_rps: number | null; // null if the trial failed, as the next three
-  mean_us: number | null; // null if nothing was answered too
-  p50_us: number | null; // null too if fewer than ten requests of the trial lie beyond it, as the next
+  throughput_rps: number | null; // null if the trial failed; also in the next three
+  mean_us: number | null; // also null if nothing was answered
+  p50_us: number | null; // also null if fewer than ten requests lie beyond it; also in the next
   p99_us: number | null;
 }
 
@@ -753,12 +753,12 @@ export interface ScalabilityLaw {
   ideal_rps: number | null; // λ
   contention: number | null; // σ
   coherency: number | null; // κ
-  peak: number | null; // calls in flight beyond which throughput falls; null if that is far beyond what was measured
-  misfit: number; // mean error, as a share
+  peak: number | null; // calls in flight beyond which throughput falls; null if far beyond the measured range
+  misfit: number; // mean relative error of the fit
   intervals: IntervalsByField;
 }
 
-/** A Scaling holds how the throughput of one variant follows the calls in flight, and what keeps it from following further. */
+/** A Scaling holds a variant's throughput by calls in flight, and what limits it. */
 export interface Scaling {
   part: string;
   variant: string;
@@ -772,26 +772,26 @@ export interface Scaling {
   diagnosis: Diagnosis;
 }
 
-/** A ScalingPoint is the throughput with one number of calls in flight. */
+/** A ScalingPoint is the throughput with a given number of calls in flight. */
 export interface ScalingPoint {
   clients: number;
   throughput_rps: number | null;
-  ideal_rps: number | null; // what one call alone does, times their number; null if that was not measured
+  ideal_rps: number | null; // throughput of one call in flight, times their number; null if not measured
   share_of_ideal: number | null; // null with ideal_rps
-  law_rps: number | null; // what the law gives; null without one
+  law_rps: number | null; // throughput by the law; null without a law
   intervals: IntervalsByField;
 }
 
 /** A Search holds the highest rate that keeps a goal. */
 export interface Search {
-  percentile: number; // of the response time, that the goal is about
+  percentile: number; // percentile of the response time in the goal
   limit_us: number;
   kept_rps: number | null; // the highest rate that kept the goal
-  missed_rps: number | null; // the lowest above it that did not
-  threshold_rps: number | null; // the rate at which half of the tries keep the goal; its interval is over the trials, or of one's or two's tries
-  steps: SearchStep[]; // by rate
+  missed_rps: number | null; // the lowest higher rate that missed the goal
+  threshold_rps: number | null; // the rate at which half of the tries keep the goal; its interval is over trials, or over tries with fewer than three trials
+  steps: SearchStep[]; // tries by ascending rate
   knee: RateKnee;
-  why: string; // what ended a search before the two came close
+  why: string; // why a search ended before kept and missed came close
 }
 
 /** A SearchStep is one try of a rate. */
@@ -799,25 +799,25 @@ export interface SearchStep {
   repeat: number;
   offered_rps: number;
   achieved_rps: number;
-  figure_us: number | null; // of the percentile; null if nothing was answered, or fewer than ten requests lie beyond
+  figure_us: number | null; // percentile; null without answers, or if fewer than ten requests lie beyond it
   kept: boolean;
-  why: string; // it was not kept
+  why: string; // why the rate was not kept
 }
 
-/** A Session is one kind of TLS session, in the IANA's names. */
+/** A Session is one kind of TLS session, with IANA's names. */
 export interface Session {
   version: string;
   cipher: string;
-  group: string; // of the key exchange
+  group: string; // group of the key exchange
   alpn: string;
-  full: number; // connections since the clients began that showed a certificate
-  resumed: number; // and that resumed a session
+  full: number; // full handshakes since the clients started
+  resumed: number; // resumed handshakes since the clients started
 }
 
-/** A Setting is a value that differs from a library's default, with the variants of one stack that have it. */
+/** A Setting is a value that differs from a library's default, with the variants of one stack that use it. */
 export interface Setting {
   stack: string;
-  variants: string[]; // that have it
+  variants: string[]; // variants with this value
   side: string; // server, client or both
   name: string; // as the library spells it
   value: string;
@@ -825,68 +825,68 @@ export interface Setting {
   why: string;
 }
 
-/** A ShareStep is the part of one change. */
+/** A ShareStep is the share of one change in a difference. */
 export interface ShareStep {
-  change: string; // as the scenario says
+  change: string; // the scenario's name for it
   from: string; // a variant
   to: string; // a variant
   ratio: number | null;
-  decided: boolean; // the ratio is beyond doubt not 1
-  share: number | null; // below zero where the change makes up for others; null if there is nothing to share out
+  decided: boolean; // the ratio is proven to differ from 1
+  share: number | null; // below zero if the change offsets others; null if the difference is not proven
   intervals: IntervalsByField;
 }
 
-/** Shares says how the difference between a part's first variant and its last comes about, change by change. */
+/** Shares divides the difference between a part's first variant and its last among the changes between them. */
 export interface Shares {
   part: string;
   workload: string; // the service that was called
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number; // concurrent ones
-  metric: "cpu" | "throughput" | "mean"; // of a contrast or a comparison
+  metric: "cpu" | "throughput" | "mean"; // metric of a contrast or a comparison
   from: string; // a variant
   to: string; // a variant
   pairs: number; // repeats in which all variants have a valid trial
-  ratio: number | null; // of the last variant over the first
-  decided: boolean; // the ratio is beyond doubt not 1; else there is nothing to share out
+  ratio: number | null; // the last variant's figure divided by the first's
+  decided: boolean; // the ratio is proven to differ from 1; else there are no shares
   steps: ShareStep[];
   intervals: IntervalsByField;
 }
 
-/** A Spent is a function that spends time by itself. */
+/** A Spent is a function with its own time. */
 export interface Spent {
   function: string;
-  in?: string; // kernel, or a library
+  in?: string; // kernel, or the library's name
   share: number;
 }
 
-/** A SpreadStep counts the requests that took about the same time. */
+/** A SpreadStep counts requests with similar times. */
 export interface SpreadStep {
-  us: number; // the middle of the step
+  us: number; // middle of the step, in microseconds
   requests: number;
 }
 
 /** A Stage is a part of a call. */
 export interface Stage {
   name: string;
-  kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // what it is spent in
-  end: "client" | "server" | ""; // where; empty if it is at both
+  kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // where the time is spent
+  end: "client" | "server" | ""; // end of the wire; empty for both
   mean_us: number;
-  error_us: number; // one standard error of the mean, of the calls alone: runs may differ by more
-  median_us: number; // of the calls around the median
-  p99_us: number | null; // of the calls around P99; null with fewer than a thousand
+  error_us: number; // one standard error of the mean over the calls; runs may differ by more
+  median_us: number; // mean over the calls around the median
+  p99_us: number | null; // mean over the calls around P99; null with fewer than 1,000 calls
 }
 
 /** A Stall is a minority of a cell's trials whose slowest requests decide a percentile. */
 export interface Stall {
   percentile: "p90" | "p95" | "p99" | "p999" | "p9999";
-  repeats: number[]; // of the trials that stalled
-  trials: number; // of all, stalled or not
-  longest_us: number; // request of a stalled trial
+  repeats: number[]; // repeats that stalled
+  trials: number; // number of all trials
+  longest_us: number; // longest request of a stalled trial
   without_us: number; // the percentile of the other trials
 }
 
-/** A Step holds how the time of a call changes from one size to a slightly larger one, for one variant of a part that asks for it. */
+/** A Step compares the time of a call at one size with a slightly larger one, for one variant of a part that asks for it. */
 export interface Step {
   part: string;
   variant: string;
@@ -894,14 +894,14 @@ export interface Step {
   clients: number;
   from_bytes: number;
   to_bytes: number;
-  time_ratio: number | null; // P50 at the larger size over that at the smaller, over the repeats
-  faults: number | null; // page faults per call, of both ends, that it has more; null if they were not counted
+  time_ratio: number | null; // P50 at the larger size divided by P50 at the smaller, over the repeats
+  faults: number | null; // additional page faults per call of both ends at the larger size; null if not counted
   outcome: "step" | "none" | "stays" | "gone" | "appears" | "undecided";
-  base?: string; // the part's first variant, which the outcome is relative to; absent for that one
+  base?: string; // the part's first variant, to which the kind is relative; absent for the first itself
   intervals: IntervalsByField;
 }
 
-/** Survival counts the answered requests, over all trials that came to a measurement. */
+/** Survival counts the answered requests over all measured trials. */
 export interface Survival {
   trials: number;
   requests: number;
@@ -914,7 +914,7 @@ export interface Survival {
 export interface Syscall {
   name: string;
   per_call: number;
-  us: number | null; // that one takes, waiting included; null if it was not measured
+  us: number | null; // duration of one, including waiting; null if not measured
 }
 
 /** Times is a short distribution of times, in microseconds; null if nothing was timed. */
@@ -924,35 +924,35 @@ export interface Times {
   p99: number | null;
 }
 
-/** A Trace is a request that a tracing system was asked to follow. */
+/** A Trace is a request that a tracing system was asked to record. */
 export interface Trace {
-  id: string; // in 32 hexadecimal digits, as W3C Trace Context has it
+  id: string; // 32 hexadecimal digits of W3C Trace Context
   latency_us: number; // from the actual send to the answer
-  after_ms: number; // it was sent, from the begin of its trial's window
-  repeat: number; // the trial that it was sent in
+  after_ms: number; // time of the send, from the beginning of its trial's window
+  repeat: number; // the trial of the request
   failed: boolean;
 }
 
-/** Traffic counts what went over the connections in the window, below TLS. */
+/** Traffic counts bytes and packets on the connections in the window, below TLS. */
 export interface Traffic {
   transport: string; // tcp or udp
-  offload: string; // gso or none; empty if it is not known
-  sent: Direction; // by the client
+  offload: string; // gso or none; empty if unknown
+  sent: Direction; // sent by the client
   received: Direction;
-  retransmits_per_thousand: number | null; // requests
+  retransmits_per_thousand: number | null; // retransmits per thousand requests
   rtt_us: number | null;
   min_rtt_us: number | null;
 }
 
-/** TrialCounts says how many trials there were. */
+/** TrialCounts counts trials. */
 export interface TrialCounts {
   planned: number;
   done: number;
   invalid: number; // failed a check of validity
   failed: number; // gave no measurement
-  measured_again: number; // because other programs had spoiled them
-  thrown_away: number; // measurements of them
-  spoiled: number; // by other programs to the end, with nothing else wrong
+  measured_again: number; // trials repeated because other programs had spoiled them
+  thrown_away: number; // discarded measurements of these trials
+  spoiled: number; // trials that remain invalid only because of other programs
 }
 
 /** Until is the goal of a run's repeats, and the progress towards it. */
@@ -965,7 +965,7 @@ export interface Until {
   ended?: "answered" | "repeats" | "time" | "nothing"; // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
 
-/** A WarmUpNeed holds how much warm-up would have been enough. */
+/** A WarmUpNeed holds the warm-up that would have been enough. */
 export interface WarmUpNeed {
   part: string;
   variant: string;
@@ -973,10 +973,10 @@ export interface WarmUpNeed {
   response_bytes: number; // of payload
   clients: number;
   trials: number;
-  settled: number; // of them
-  needed_ms: number | null; // from the first request; null if none settled
-  needed_requests: number | null; // of all clients together
-  first_over_settled: number | null; // mean of the first tenth of a second over the settled one
+  settled: number; // trials that became steady
+  needed_ms: number | null; // time from the first request to the steady state; null if no trial settled
+  needed_requests: number | null; // requests of all clients until the steady state
+  first_over_settled: number | null; // mean of the first 100 ms divided by the steady mean
   intervals: IntervalsByField;
 }
 
@@ -997,13 +997,13 @@ export interface Way {
 export interface Wire {
   request: WireBytes;
   response: WireBytes;
-  first_sent_bytes: number | null; // by a connection's first call
+  first_sent_bytes: number | null; // bytes of a connection's first call
   first_received_bytes: number | null;
-  handshake_sent_bytes: number | null; // besides a connection's calls
+  handshake_sent_bytes: number | null; // bytes of a connection outside of calls
   handshake_received_bytes: number | null;
 }
 
-/** WireBytes is one direction of a call. */
+/** WireBytes counts the bytes of a call in one direction. */
 export interface WireBytes {
   message_bytes: number | null;
   protocol_bytes: number | null;

@@ -1,19 +1,18 @@
-// Package advice says in words what a run's figures mean to somebody who must
-// choose: which variant is fastest, where more clients stop paying, which has the
-// best tail, what a limit did, which survives reconnections and what resuming
-// saves, what a request costs each end, and which figures are doubtful.
+// Package advice writes a run's results as plain sentences for somebody who must choose: which
+// variant is fastest, from where more clients stop paying, which has the best tail, what a limit
+// did, which variants survive reconnections, what resuming saves, what a request costs each end,
+// and which figures are doubtful.
 //
-// It reads an analysis and nothing else, and never says more than its verdicts
-// allow. A difference that is not beyond doubt is called so, a figure without
-// repeats has no winner, and what is invalid comes first if the answer would have
-// rested on it. Equal statements about several sizes are one sentence. Calls that
-// another program made are no variant to choose.
+// It reads only an analysis, and claims no more than the analysis has proven: a difference without
+// a proof is called so, and a figure without repeats has no winner. Invalid trials come first if
+// the answer would have used them. Equal statements about several sizes become one sentence. Calls
+// that another program made are not offered as a choice.
 //
-// [Answer] is for somebody who reads a few lines, [Advise] has all that can be said.
+// [Answer] writes a few lines; [Advise] writes everything that can be said.
 //
-// Each function of a summary or of a [rank.Part] answers one question, with sentences or
-// not at all. Package rank knows who is best where, package words how figures and places
-// are written.
+// Each function on a summary or a [rank.Part] answers one question and returns no sentences if it
+// has no answer. Package rank orders the variants at each point; package words formats figures and
+// places.
 package advice
 
 import (
@@ -26,9 +25,9 @@ import (
 	"wirelab.dev/internal/judge/analysis/curves"
 )
 
-// Advise returns sentences in plain words, the most important first. Where a
-// trial is judged otherwise than when it was measured, or the run was repeated until
-// something stood, that comes second: the answer may rest on it.
+// Advise returns plain sentences, the most important first. Second come changed judgements of
+// trials since they were measured, and the end of a run that repeated until a goal: the answer may
+// depend on them.
 func Advise(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return slices.Concat([]string{whose(s)}, invalid(s), caution(s))
@@ -57,14 +56,14 @@ func inOrder(s *analysis.Summary) []string {
 	if s.IsSweep() {
 		return slices.Concat(partial(s), claims(s), bottlenecks(s), doubts, caution(s))
 	}
-	var early []string // what is invalid comes first if the advice would look for it
+	var early []string // invalid trials come first if the advice would use them
 	if missesEnds(main) {
 		early, doubts = doubts, nil
 	}
 	var ofMain, ofOthers, ofBulk []string
 	for _, p := range parts {
 		switch {
-		case p.Searched(): // each variant has another rate: times of calls cannot be compared
+		case p.Searched(): // rates differ by variant, so times of calls cannot be compared
 		case p == main:
 			ofMain = append(words.Prefixed(p, parts, fastest(p)), words.Prefixed(p, parts, choice(p))...)
 		case !p.Cold() && !p.Within(main):

@@ -81,7 +81,7 @@ func TestNoKneeWasFound(t *testing.T) {
 		}
 	}
 	s.Knees[0].Points, s.Knees[1].Points = 4, 3
-	want := "No knee to report: finding where more clients stop paying needs 5 concurrencies with three valid trials each, and no curve has more than 4."
+	want := "No knee to report: finding where more clients stop paying needs 5 concurrencies with three valid trials each; no curve has more than 4."
 	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, want) {
 		t.Errorf("want\n%s\nin\n%s", want, text)
 	}
@@ -92,7 +92,7 @@ func TestNoConcurrencyHasEnoughTrials(t *testing.T) {
 	usual().addTo(s)
 	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 0, "")}
 	s.Knees[0].Points = 0
-	holds(t, strings.Join(Advise(s), "\n"), "needs 5 concurrencies with three valid trials each, and no curve has one.")
+	holds(t, strings.Join(Advise(s), "\n"), "needs 5 concurrencies with three valid trials each; no curve has one.")
 }
 
 // study is a matrix without repeats beside a sweep and a limit with them.
@@ -182,7 +182,7 @@ func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 	usual().addTo(s)
 	spoil(s, func(c *matrix.Cell) bool { return c.Variant == "tcp" && c.Clients == 200 })
 	said := Advise(s)
-	if !strings.Contains(said[0], "No valid trial is left of tcp at 64 B with 200 clients") {
+	if !strings.Contains(said[0], "These have no valid trial left: tcp at 64 B with 200 clients") {
 		t.Errorf("first: %s", said[0])
 	}
 	for _, text := range said[1:] {

@@ -34,7 +34,7 @@ func Answer(s *analysis.Summary) []string {
 	return append(lines[:min(len(lines), words.MostLines-len(last))], last...)
 }
 
-// found answers the question of a scenario of this kind, the most important first.
+// found returns the findings for this kind of scenario, the most important first.
 func found(s *analysis.Summary) []string {
 	parts := rank.PartsOf(s)
 	switch {
@@ -49,12 +49,12 @@ func found(s *analysis.Summary) []string {
 	}
 	main := rank.MainPart(parts)
 	if len(s.Claims) > 0 && len(main.Sizes)*len(main.Clients) < 2 {
-		return append(stepLines(s), linkLines(s)...) // each claim has a line, and nothing else was asked
+		return append(stepLines(s), linkLines(s)...) // a study of claims gets no other lines
 	}
 	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directions(parts), compared(main), shareLines(s), crossoverLines(s), alone(main))
 }
 
-// compared says who is fastest at how many points, and by how much at the ends.
+// compared returns the fastest variants with their number of points, and their leads at the ends.
 func compared(p *rank.Part) []string {
 	if p.Searched() {
 		return nil
@@ -70,7 +70,7 @@ func compared(p *rank.Part) []string {
 	return append(lines, bestRate(p)...)
 }
 
-// whoLeads counts the points at which a variant is fastest, beyond doubt or not.
+// whoLeads counts the points where each variant is fastest, proven or not.
 func whoLeads(all []rank.Ranking) string {
 	wins, lowest := map[string]int{}, map[string]int{}
 	ties, open, tooFew := 0, 0, 0
@@ -126,7 +126,7 @@ func bestRate(p *rank.Part) []string {
 	return words.Fill(over+head+": ", items)
 }
 
-// alone describes a variant that has no rival.
+// alone describes the only variant of a part.
 func alone(p *rank.Part) []string {
 	if len(p.Variants) != 1 {
 		return nil
@@ -136,7 +136,7 @@ func alone(p *rank.Part) []string {
 	}))
 }
 
-// directions compare messages that are large one way with those that are large the other way.
+// directions compares messages that are large one way with messages that are large the other way.
 func directions(parts []*rank.Part) []string {
 	var lines []string
 	for _, p := range parts {
@@ -160,7 +160,7 @@ func directions(parts []*rank.Part) []string {
 	return lines
 }
 
-// nextStep asks for more measurements, or for a choice.
+// nextStep suggests more measurements, or a choice.
 func nextStep(s *analysis.Summary) []string {
 	parts, asked := rank.PartsOf(s), withoutVerdict(s)
 	switch {
@@ -180,8 +180,8 @@ func nextStep(s *analysis.Summary) []string {
 	return chosen(rank.MainPart(parts))
 }
 
-// withoutVerdict asks for more trials or a quieter machine where most cells have too few valid
-// ones.
+// withoutVerdict suggests more trials or a quieter machine if most cells have too few valid
+// trials.
 func withoutVerdict(s *analysis.Summary) string {
 	few, planned := 0, 0
 	for i := range s.Cells {
@@ -198,12 +198,12 @@ func withoutVerdict(s *analysis.Summary) string {
 	case 2*planned > few && 2*s.Again.Spoiled >= s.Invalid:
 		return fmt.Sprintf("Do: measure on a quieter machine: %d of %d cells have too few valid trials.", few, len(s.Cells))
 	case 2*planned > few:
-		return words.Cut(fmt.Sprintf("Do: see to what makes trials invalid (%s): %d of %d cells have too few.", worst(s), few, len(s.Cells)))
+		return words.Cut(fmt.Sprintf("Do: fix the cause of invalid trials (%s): %d of %d cells have too few valid ones.", worst(s), few, len(s.Cells)))
 	}
 	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
 }
 
-// worst names what makes most trials invalid.
+// worst names the check that makes most trials invalid.
 func worst(s *analysis.Summary) string {
 	if all := reasons(s, record.Invalid); len(all) > 0 {
 		return all[0].name
@@ -211,7 +211,7 @@ func worst(s *analysis.Summary) string {
 	return "failures"
 }
 
-// openClaims says how many repeats would decide at least half of the undecided claims.
+// openClaims returns the repeats that would decide at least half of the undecided claims.
 func openClaims(s *analysis.Summary) []string {
 	open, few := 0, 0
 	var needed []int
@@ -232,7 +232,7 @@ func openClaims(s *analysis.Summary) []string {
 	case open == 0:
 		return nil
 	case few >= half:
-		how := fmt.Sprintf("see to what makes trials invalid (%s)", worst(s))
+		how := fmt.Sprintf("fix the cause of invalid trials (%s)", worst(s))
 		switch {
 		case s.Invalid == 0:
 			how = fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
@@ -247,7 +247,7 @@ func openClaims(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("Do: take about %s: that decides %d of the %s.", words.Count(needed[half-1], "repeat"), half, words.Count(open, "open claim"))}
 }
 
-// morePaths names the variant that carries more than a connection that holds its callers back.
+// morePaths names the better variant with more connections for each limiting connection.
 func morePaths(s *analysis.Summary) []string {
 	var items []string
 	for _, c := range s.Scalings {
@@ -261,7 +261,7 @@ func morePaths(s *analysis.Summary) []string {
 	return words.Fill("Do: use ", items)
 }
 
-// chosen gives the rule for choosing by the mean, with the fewest and with the most clients.
+// chosen returns the rule for choosing by the mean, with the fewest and with the most clients.
 func chosen(p *rank.Part) []string {
 	if len(p.Variants) < 2 || p.Searched() || len(p.Sizes) == 0 {
 		return nil
@@ -280,7 +280,7 @@ func chosen(p *rank.Part) []string {
 	return []string{words.Cut(line)}
 }
 
-// trust counts the valid trials, and names what most of the others met.
+// trust counts the valid trials, and names the commonest reasons against the others.
 func trust(s *analysis.Summary) []string {
 	if s.Done == 0 || len(s.Cells) == 0 {
 		return nil

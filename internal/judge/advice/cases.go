@@ -29,12 +29,12 @@ func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	return pairs[:min(len(pairs), words.ShownRivals)]
 }
 
-// hasShares reports whether a part exists to divide a difference into shares, and is no case.
+// hasShares reports whether a part only divides a difference into shares, and is not a case.
 func hasShares(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d compare.Shares) bool { return d.Part == part })
 }
 
-// verdictOrder lists verdicts on the second variant of a pair as they are printed.
+// verdictOrder lists verdicts on the second variant of a pair in their printing order.
 var verdictOrder = []compare.Verdict{compare.Slower, compare.Faster, compare.Equivalent, compare.Undecided}
 
 // countVerdicts counts the cases by their verdict on the second variant. The comparisons'
@@ -51,7 +51,7 @@ func countVerdicts(pair []*compare.Comparison) map[compare.Verdict]int {
 	return count
 }
 
-// caseVerdict says how the second of two variants does against the first.
+// caseVerdict compares the second of two variants with the first.
 func caseVerdict(pair []*compare.Comparison) string {
 	first, other := pair[0].A, pair[0].B
 	count := countVerdicts(pair)
@@ -65,18 +65,18 @@ func caseVerdict(pair []*compare.Comparison) string {
 	verdicts := other + " is " + words.List(texts)
 	switch tooFew := count[""]; {
 	case len(texts) == 0:
-		verdicts = fmt.Sprintf("%s against %s was measured too seldom for a verdict", other, first)
+		verdicts = fmt.Sprintf("%s against %s has too few trials for a verdict", other, first)
 	case tooFew > 0:
-		verdicts += fmt.Sprintf(" (%d were measured too seldom for a verdict)", tooFew)
+		verdicts += fmt.Sprintf(" (%d have too few trials for a verdict)", tooFew)
 	}
 	byRatio := func(a, b *compare.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
-	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // of the second's time
+	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // by the second variant's time
 	name := func(c *compare.Comparison) string { return fmt.Sprintf("%s with %s", c.Part, words.Clients(c.Clients)) }
 	return fmt.Sprintf("Of %d scenarios, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", len(pair), verdicts,
 		words.Times(least.Ratio.Inverse()), first, name(least), words.Times(most.Ratio.Inverse()), name(most))
 }
 
-// caseLimits says for all closed loops whether the CPU was the limit, or what calls wait for.
+// caseLimits counts the closed loops by their limit: CPU, or waiting for something else.
 func caseLimits(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
 	by := byBound(cells)
@@ -87,18 +87,18 @@ func caseLimits(s *analysis.Summary) []string {
 			what = "waiting"
 		}
 		least, longest := meanSpan(waiting)
-		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the users over the %s to %s that a call waits, not what the wire can carry",
+		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the number of users divided by the %s to %s that a call waits; the wire may carry more",
 			what, len(waiting), words.Micros(least), words.Micros(longest)))
 	}
 	for _, end := range []struct {
 		bound matrix.Bound
 		text  string
-	}{{matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}, {matrix.Unbound, "neither plainly"}} {
+	}{{matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}, {matrix.Unbound, "neither clearly"}} {
 		if cells := by[end.bound]; len(cells) > 0 {
 			clauses = append(clauses, fmt.Sprintf("%s in %d (%s)", end.text, len(cells), namesWithParts(cells)))
 		}
 	}
-	return words.Sentence(clauses, "What limits the %d closed loops is %s.", len(cells))
+	return words.Sentence(clauses, "Limits of the %d closed loops: %s.", len(cells))
 }
 
 // namesWithParts names some of the cells by variant, part and clients.

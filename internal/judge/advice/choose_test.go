@@ -48,14 +48,14 @@ func TestChoiceFindsWhoOvertakes(t *testing.T) {
 		"With 100 to 200 clients use grpc.",
 		"64 B, 1 client: tcp 100 µs; grpc 1.5× (1.47 to 1.53)",
 		"4 KiB, 200 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
-		"Measured here, 64 B to 4 KiB with 1 to 200 clients; beyond that it is not known.",
+		"Measured here, 64 B to 4 KiB with 1 to 200 clients; outside of that it is unknown.",
 	)
 	four := scenario.Payload{Request: 4096, Response: 4096}
 	wantChoice(
 		t, s, Wish{Size: four, Callers: 100},
 		"With 100 clients use grpc.",
 		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
-		"Measured here, 4 KiB with 100 clients; beyond that it is not known.",
+		"Measured here, 4 KiB with 100 clients; outside of that it is unknown.",
 	)
 	// Between two concurrencies that disagree both rules stand.
 	wantChoice(
@@ -64,7 +64,7 @@ func TestChoiceFindsWhoOvertakes(t *testing.T) {
 		"With 100 clients use grpc.",
 		"4 KiB, 50 clients: tcp 100 µs; grpc 1.5× (1.47 to 1.53)",
 		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
-		"Measured here, 4 KiB with 50 to 100 clients; beyond that it is not known.",
+		"Measured here, 4 KiB with 50 to 100 clients; outside of that it is unknown.",
 	)
 }
 
@@ -86,10 +86,10 @@ func TestChoiceKeepsAGoal(t *testing.T) {
 }
 
 func TestNoChoiceWhereTheDataBearNone(t *testing.T) {
-	wantChoice(t, overtaking(1), Wish{}, "No advice: no difference of the mean is beyond doubt, 64 B to 4 KiB with 1 to 200 clients.")
+	wantChoice(t, overtaking(1), Wish{}, "No advice: no difference of the mean is proven, 64 B to 4 KiB with 1 to 200 clients.")
 	s := overtaking(3)
-	wantChoice(t, s, Wish{Callers: 500}, "No advice: that lies beyond what was measured, 64 B to 4 KiB with 1 to 200 clients.")
-	wantChoice(t, s, Wish{Size: scenario.Payload{Request: 1 << 20, Response: 1 << 20}}, "No advice: that lies beyond what was measured, 64 B to 4 KiB with 1 to 200 clients.")
-	wantChoice(t, s, Wish{New: true}, "No advice: the run has no two variants side by side with a new connection per request.")
-	wantChoice(t, &analysis.Summary{}, Wish{}, "No advice: the run has no two variants side by side with kept connections.")
+	wantChoice(t, s, Wish{Callers: 500}, "No advice: outside of the measured range, 64 B to 4 KiB with 1 to 200 clients.")
+	wantChoice(t, s, Wish{Size: scenario.Payload{Request: 1 << 20, Response: 1 << 20}}, "No advice: outside of the measured range, 64 B to 4 KiB with 1 to 200 clients.")
+	wantChoice(t, s, Wish{New: true}, "No advice: the run does not compare two variants with a new connection per request.")
+	wantChoice(t, &analysis.Summary{}, Wish{}, "No advice: the run does not compare two variants with kept connections.")
 }

@@ -32,13 +32,13 @@ func TestClaimsInWords(t *testing.T) {
 		{Says: "a file server is cheaper", Outcome: compare.Unmeasured, Unasked: true},
 	}}}
 	want := []string{
-		"F1, “a codec takes a tenth off”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×. That is " + find + " in unary.",
 		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. That is " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more can tell. That is " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the border between two answers that 10,000 repeats might not tell. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. That is " + find + " in unary.",
 		"F1, “a codec takes a tenth off”: not measured here: no mean of grpc in unary.",
-		"F1, “the codec causes it”: a smaller effect here than is claimed: 0.95 (0.94 to 0.96), claimed 0.9×; it goes with the codec (3×); not with the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. That is " + find + " in unary.",
-		"Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to “a file server is cheaper”.",
+		"F1, “the codec causes it”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; it goes with the codec (3×); not with the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. That is " + find + " in unary.",
+		"Not judged without the yardstick, which `run --yardstick` measures:  “a file server is cheaper”.",
 	}
 	got := claims(s)
 	if len(got) != len(want) {
@@ -85,7 +85,7 @@ func TestAllocationsInWords(t *testing.T) {
 	got := allocations(&analysis.Summary{Results: analysis.Results{Allocations: []insight.Allocation{
 		of("grpc", insight.ServerEnd, 2048), of("grpc", insight.ClientEnd, 100), of("tcp", insight.ServerEnd, 64),
 	}}})
-	const want = "What a call of p makes the server allocate: grpc 2 KiB in 3 objects (75 % of the bytes by codec.Copy); tcp 64 B in 3 objects (75 % of the bytes by codec.Copy)."
+	const want = "A call of p allocates at the server: grpc 2 KiB in 3 objects (75 % of the bytes by codec.Copy); tcp 64 B in 3 objects (75 % of the bytes by codec.Copy)."
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// reconnections says which variants lose no request with a connection per request, and its price.
+// reconnections names variants that lose no request with a connection per request, and the cost.
 func reconnections(p *rank.Part) []string {
 	reconnecting := rank.Keep(p.Cells, reconnects)
 	most := 0
@@ -57,7 +57,7 @@ func reconnections(p *rank.Part) []string {
 // reconnects reports whether each request of a cell opened a connection of its own.
 func reconnects(c *matrix.Cell) bool { return c.Connections.PerRequest && c.Survival.Requests > 0 }
 
-// priceOf gives the CPU time of a request whose connection begins with a full handshake.
+// priceOf compares the CPU time per request when each connection begins with a full handshake.
 func priceOf(p *rank.Part, clients int) []string {
 	if len(p.Sizes) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func priceOf(p *rank.Part, clients int) []string {
 		words.AtSmallest(p), least.Best, words.DoubtOf(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(others))}
 }
 
-// otherConnections names cells with other connections than wanted, unless a check says so already.
+// otherConnections names cells with other connections than wanted, unless a check already does.
 func otherConnections(s *analysis.Summary) []string {
 	cells := rank.CellsOf(s, func(c *matrix.Cell) bool {
 		return c.Connections.Differs && !slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" })
@@ -97,11 +97,11 @@ func otherConnections(s *analysis.Summary) []string {
 	if more := len(texts) - words.ShownItems; more > 0 {
 		texts = append(texts[:words.ShownItems], words.Count(more, "cell")+" more")
 	}
-	return []string{"Not the connections that were asked for: " + words.List(texts) + "."}
+	return []string{"Connections differ from the scenario's: " + words.List(texts) + "."}
 }
 
-// lifecycleLines says which variants lose requests with a connection per request, and what keeping
-// it saves.
+// lifecycleLines names the variants that lose requests with a connection per request, and the gain
+// from keeping connections.
 func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	var lines, whole []string
 	n := 0
@@ -120,7 +120,7 @@ func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	return append(lines, words.Fill(fmt.Sprintf("No request lost with a connection per request, in %s: ", words.Count(n, "cell")), whole)...)
 }
 
-// keepingBuys describes the stack that gains most by keeping its connections.
+// keepingBuys describes the largest gain of a stack from keeping its connections.
 func keepingBuys(s *analysis.Summary) []string {
 	shown := slices.DeleteFunc(shownContrasts(s.Contrasts), func(c compare.Contrast) bool { return c.Option != compare.ByConnection })
 	if len(shown) == 0 {
@@ -142,9 +142,8 @@ func keepingBuys(s *analysis.Summary) []string {
 	return []string{words.Cut(line + ".")}
 }
 
-// contrasts says what resumption saves, and then what each other choice of a connection costs.
-// It shows them with the most clients and the smallest size, where the connection is most of a
-// request.
+// contrasts describes the saving by resumption, and then the cost of each other connection option.
+// It uses the most clients and the smallest size, where the connection is most of a request.
 func contrasts(s *analysis.Summary) []string {
 	shown := shownContrasts(s.Contrasts)
 	var bought, cost []string
@@ -163,11 +162,11 @@ func contrasts(s *analysis.Summary) []string {
 		return nil
 	}
 	where := words.AtSize(shown[0].Payload) + "with " + words.Clients(shown[0].Clients)
-	return append(words.Sentence(bought, "What keeping or resuming connections buys, %s: %s.", where), words.Sentence(cost, "What a choice costs, %s: %s.", where)...)
+	return append(words.Sentence(bought, "Gains from keeping or resuming connections, %s: %s.", where), words.Sentence(cost, "Cost of options, %s: %s.", where)...)
 }
 
-// shownContrasts returns the contrasts with the most clients and the smallest request, each choice
-// by the variant with the fewest other options.
+// shownContrasts returns the contrasts with the most clients and the smallest request. Each choice
+// is shown for the variant with the fewest other options.
 func shownContrasts(all []compare.Contrast) []compare.Contrast {
 	if len(all) == 0 {
 		return nil
@@ -185,7 +184,7 @@ func shownContrasts(all []compare.Contrast) []compare.Contrast {
 	return shown
 }
 
-// metricWords names, for a sentence, what a contrast may change.
+// metricWords names in words the metrics that a contrast may change.
 var metricWords = map[string]string{
 	matrix.CPU:        "the CPU time",
 	matrix.Handshake:  "the handshake's time",
@@ -195,9 +194,9 @@ var metricWords = map[string]string{
 	matrix.ServerPeak: "the server's memory",
 }
 
-// effectsOf says what changed, by the metrics that the option's stack declares, or
-// else by the CPU time, the handshake and the throughput. Early data is sent before
-// the handshake ends, so it shortens the time to the first byte, not the handshake.
+// effectsOf describes the changes in the metrics that the option's stack declares, or else in CPU
+// time, handshake and throughput. Early data is sent before the handshake ends, so it shortens the
+// time to the first byte, not the handshake.
 func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 	metrics := []string{matrix.CPU, matrix.Handshake, matrix.Throughput}
 	switch {
@@ -231,7 +230,7 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 	return strings.Join(parts, ", ")
 }
 
-// saving returns the share that is saved at a ratio below 1.
+// saving turns a ratio below 1 into the saved share.
 func saving(ratio matrix.Figure) matrix.Figure {
 	saved := matrix.Figure{Value: 1 - ratio.Value}
 	if i := ratio.Interval; i != nil {

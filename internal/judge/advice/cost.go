@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cost gives the CPU time per request at both ends with the most clients, for sizing a system.
+// cost returns the CPU time per request at both ends with the most clients, for sizing a system.
 func cost(p *rank.Part) []string {
 	var clauses []string
 	for _, size := range p.SizeEnds() {
@@ -29,7 +29,7 @@ func cost(p *rank.Part) []string {
 	return words.Sentence(clauses, "CPU time per request, client + server, with %s: %s.", words.Clients(p.MostClients()))
 }
 
-// cheapest says whose requests cost the least CPU time, as a clause, or nothing without rivals.
+// cheapest names the variant with the least CPU time per request, if it has rivals.
 func cheapest(p *rank.Part, at rank.Point) string {
 	least, ok := p.Rank(matrix.CPU, at)
 	switch {
@@ -41,9 +41,9 @@ func cheapest(p *rank.Part, at rank.Point) string {
 	return "; " + least.Best + " costs least" + words.DoubtOf(least)
 }
 
-// bulk gives the cost of a gigabyte to the server of a part whose calls carry bulk. In a
-// closed loop it adds the gigabytes per second; otherwise the schedule decides them, and it
-// adds the cores in use.
+// bulk returns the server's CPU cost per gigabyte for a part whose calls carry bulk. In a closed
+// loop it adds the gigabytes per second; otherwise the schedule sets the rate, and it adds the
+// cores in use.
 func bulk(p *rank.Part) []string {
 	if len(p.Sizes) == 0 || len(p.Clients) == 0 {
 		return nil
@@ -64,9 +64,9 @@ func bulk(p *rank.Part) []string {
 	return words.Sentence(texts, "CPU time of the server for a GB in %s, %swith %s: %s.", p.Name, words.AtSmallest(p), words.Clients(p.Clients[0]))
 }
 
-// bound says whether CPU or waiting was the limit of a closed loop with the most
-// clients. A throughput that is the number of clients over a sleep says nothing
-// about the wire.
+// bound returns the limit of a closed loop with the most clients: CPU or waiting. If calls mostly
+// sleep, throughput is the number of clients divided by the sleep, and shows nothing about the
+// wire.
 func bound(p *rank.Part) []string {
 	if len(p.Sizes) == 0 || !p.Closed() {
 		return nil
@@ -84,7 +84,7 @@ func bound(p *rank.Part) []string {
 		if units.Number(least) != units.Number(longest) {
 			waits += " to " + words.Micros(longest)
 		}
-		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the clients over the %s that a call waits, not what the wire can carry",
+		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the number of clients divided by the %s that a call waits; the wire may carry more",
 			names(waiting, len(cells)), words.Share(busiest), waits))
 	}
 	if busy := by[matrix.ByServerCPU]; len(busy) > 0 {
@@ -93,7 +93,7 @@ func bound(p *rank.Part) []string {
 	if busy := by[matrix.ByClientCPU]; len(busy) > 0 {
 		clauses = append(clauses, "the client's CPU for "+names(busy, len(cells)))
 	}
-	return words.Sentence(clauses, "What limits %swith %s is %s.", words.AtSmallest(p), words.Clients(p.MostClients()))
+	return words.Sentence(clauses, "Limit %swith %s: %s.", words.AtSmallest(p), words.Clients(p.MostClients()))
 }
 
 func byBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
@@ -110,7 +110,7 @@ func meanSpan(cells []*matrix.Cell) (least, longest float64) {
 	return slices.Min(means), slices.Max(means)
 }
 
-// names lists the variants of the cells, or says that they are all.
+// names lists the variants of the cells, or counts them if all are meant.
 func names(cells []*matrix.Cell, all int) string {
 	if len(cells) == all && all > words.ShownRivals {
 		return fmt.Sprintf("all %d variants", all)
@@ -118,8 +118,8 @@ func names(cells []*matrix.Cell, all int) string {
 	return words.List(lists.Map(cells, func(c *matrix.Cell) string { return c.Variant }))
 }
 
-// allocations says how much a call allocates at the end that allocates more, and by which
-// function.
+// allocations returns the bytes that a call allocates at the end that allocates more, with the
+// main function.
 func allocations(s *analysis.Summary) []string {
 	var sentences []string
 	for _, all := range lists.GroupBy(s.Allocations, func(a insight.Allocation) string { return a.Part }) {
@@ -140,18 +140,18 @@ func allocations(s *analysis.Summary) []string {
 			}
 			return text
 		})
-		sentences = append(sentences, words.Sentence(texts, "What a call of %s makes the %s allocate: %s.", all[0].Part, end)...)
+		sentences = append(sentences, words.Sentence(texts, "A call of %s allocates at the %s: %s.", all[0].Part, end)...)
 	}
 	return sentences
 }
 
-// Explain says where the time of a cell goes, or the difference between two, as far as it was
-// seen.
+// Explain describes the parts of a cell's time, or of the difference between two cells, as far as
+// probes recorded them.
 func Explain(e *insight.Explanation) []string {
 	return slices.Concat(stages(e), cpuTimes(e), systemCalls(e))
 }
 
-// why explains the difference that a run's probes were most likely asked for.
+// why explains the difference between the two cells that the probes were most likely meant for.
 func why(s *analysis.Summary) []string {
 	if len(s.Insights) == 0 {
 		return nil
@@ -159,7 +159,7 @@ func why(s *analysis.Summary) []string {
 	return Explain(insight.Explain(insight.UsualPair(s.Insights)))
 }
 
-// stages explains the time of a call.
+// stages explains the stages of a call's time.
 func stages(e *insight.Explanation) []string {
 	if len(e.Stages) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func stages(e *insight.Explanation) []string {
 		units.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
 }
 
-// namesApart names two cells by what differs between them: mostly their variants.
+// namesApart names two cells by their difference, which is mostly the variant.
 func namesApart(e *insight.Explanation) (of, against string) {
 	for _, named := range []func(*insight.Insight) string{
 		func(i *insight.Insight) string { return "over " + i.Variant },
@@ -198,7 +198,7 @@ func namesApart(e *insight.Explanation) (of, against string) {
 	return "in " + e.Of.Part, "in " + e.Against.Part
 }
 
-// condition names the place of a cell, as far as two cells may share it.
+// condition names the place of a cell without the parts that both cells share.
 func condition(i *insight.Insight) string {
 	return " " + words.AtSize(i.Payload) + "with " + words.Clients(i.Clients)
 }
@@ -222,7 +222,7 @@ func cpuTimes(e *insight.Explanation) []string {
 	return ofCall(e, "CPU time", clauses)
 }
 
-// ofCall puts clauses about one cell, or about one against the other, into a sentence.
+// ofCall makes a sentence of clauses about one cell, or about one cell against another.
 func ofCall(e *insight.Explanation, what string, clauses []string) []string {
 	if e.Against == nil {
 		return words.Sentence(clauses, what+" of a call over %s: %s.", e.Of.Variant)
@@ -231,7 +231,7 @@ func ofCall(e *insight.Explanation, what string, clauses []string) []string {
 	return words.Sentence(clauses, what+" of a call %s, against one %s: %s.", b, a)
 }
 
-// largestParts names three parts at most that make up half of a difference, and leaves out chance.
+// largestParts names at most three parts that explain half of a difference, and ignores noise.
 func largestParts(e insight.Explained, difference float64) string {
 	var named []string
 	explained := 0.0
@@ -246,7 +246,7 @@ func largestParts(e insight.Explained, difference float64) string {
 		named = append(named, fmt.Sprintf("%s (%s)", part.Name, words.Micros(math.Abs(part.Difference()))))
 	}
 	if len(named) == 0 {
-		return "in parts that may be chance"
+		return "in parts that may be noise"
 	}
 	return words.List(named)
 }

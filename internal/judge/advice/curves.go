@@ -17,9 +17,9 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// knees says where more clients stop paying or where tails begin to grow, and for
-// which curves no such point was found, with the reason. Curves of too few
-// concurrencies are left to [tooFewForKnees].
+// knees names the number of clients from which throughput stops growing or tails begin to grow.
+// Curves without such a point are listed with the reason, but those with too few concurrencies are
+// left to [tooFewForKnees].
 func knees(s *analysis.Summary, by string) []string {
 	begins := "more clients stop paying"
 	if by == curves.ByTail {
@@ -50,7 +50,7 @@ func knees(s *analysis.Summary, by string) []string {
 	return []string{text}
 }
 
-// tooFewForKnees says that no curve has enough concurrencies for a knee, if none has.
+// tooFewForKnees explains that no curve has enough concurrencies for a knee, if none has.
 func tooFewForKnees(s *analysis.Summary) []string {
 	most := 0
 	for _, k := range s.Knees {
@@ -63,11 +63,11 @@ func tooFewForKnees(s *analysis.Summary) []string {
 	if most > 0 {
 		had = fmt.Sprintf("more than %d", most)
 	}
-	return []string{fmt.Sprintf("No knee to report: finding where more clients stop paying needs %d concurrencies with three valid trials each, and no curve has %s.",
+	return []string{fmt.Sprintf("No knee to report: finding where more clients stop paying needs %d concurrencies with three valid trials each; no curve has %s.",
 		matrix.KneePoints, had)}
 }
 
-// kneePlace says at how many clients a knee is, with its interval.
+// kneePlace writes the number of clients at a knee, with its interval.
 func kneePlace(k curves.Knee) string {
 	i := k.Clients.Interval
 	return fmt.Sprintf("at about %s (%.0f to %.0f)", words.Clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
@@ -87,10 +87,10 @@ func curvesOf(knees []curves.Knee) string {
 	return strings.Join(lists.Map(alike, func(same []string) string { return words.List(same) + " at " + words.List(sizes[same[0]]) }), ", ")
 }
 
-// sweepSizes is the fewest sizes along which the analysis seeks crossovers.
+// sweepSizes is the number of sizes from which the analysis looks for crossovers.
 const sweepSizes = 4
 
-// crossovers says which variant overtakes which as messages grow.
+// crossovers names the variants that overtake another as messages grow.
 func crossovers(s *analysis.Summary, parts []*rank.Part) []string {
 	var clauses, unclear []string
 	for _, c := range s.Crossovers {
@@ -110,7 +110,7 @@ func crossovers(s *analysis.Summary, parts []*rank.Part) []string {
 	return append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
 }
 
-// withoutCrossover says of each part with enough sizes that no crossover was found, or why not.
+// withoutCrossover explains for each part with enough sizes that no crossover was found.
 func withoutCrossover(parts []*rank.Part) []string {
 	var sentences []string
 	for _, p := range parts {
@@ -122,7 +122,7 @@ func withoutCrossover(parts []*rank.Part) []string {
 	return sentences
 }
 
-// noCrossover covers the pairs of variants along whose sizes the analysis looked.
+// noCrossover covers the pairs of variants that have enough sizes for a crossover.
 func noCrossover(p *rank.Part) string {
 	type sweep struct {
 		a, b    string
@@ -147,12 +147,12 @@ func noCrossover(p *rank.Part) string {
 	case looked == 0:
 		return fmt.Sprintf("No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at %d sizes.", sweepSizes)
 	case whole == len(p.Clients)*len(p.Variants)*(len(p.Variants)-1)/2:
-		return fmt.Sprintf("From %s to %s no variant was seen to overtake another.", words.PayloadText(p.Sizes[0]), words.PayloadText(p.Sizes[len(p.Sizes)-1]))
+		return fmt.Sprintf("From %s to %s no variant overtook another.", words.PayloadText(p.Sizes[0]), words.PayloadText(p.Sizes[len(p.Sizes)-1]))
 	}
-	return "As messages grow no variant was seen to overtake another, where there were trials enough to look."
+	return "As messages grow, no variant overtook another at the sizes with enough trials."
 }
 
-// limits says what an in-flight limit did, in both ways of counting.
+// limits describes the effect of an in-flight limit on service times and on response times.
 func limits(s *analysis.Summary) []string {
 	var sentences []string
 	for _, l := range s.Limits {
@@ -163,7 +163,7 @@ func limits(s *analysis.Summary) []string {
 		}
 		sentences = append(sentences, fmt.Sprintf(
 			"At most %d in flight on %s (%s, %s): counted from the permit on, the mean is %s times that without the limit%s;"+
-				" with the wait for the permit, which callers see, the mean is %s times that without%s; throughput is %s times that without.",
+				" with the wait for the permit, as callers measure it, the mean is %s times that without%s; throughput is %s times that without.",
 			l.Limit, l.Without, words.PayloadText(l.Payload), words.Clients(l.Clients),
 			words.Between(l.MeanServiceRatio, units.Number), ofCall, words.Between(l.MeanResponseRatio, units.Number), ofCaller, words.Between(l.ThroughputRatio, units.Number)))
 	}
@@ -185,10 +185,10 @@ func crossoverLines(s *analysis.Summary) []string {
 	return lines
 }
 
-// bottlenecks says of every curve, one sentence each, what keeps it from its ideal line.
+// bottlenecks returns one sentence per curve about the cause that keeps it from its ideal line.
 func bottlenecks(s *analysis.Summary) []string { return lists.Map(s.Scalings, Bottleneck) }
 
-// Bottleneck says what keeps one curve from its ideal line.
+// Bottleneck names the cause that keeps one curve from its ideal line.
 func Bottleneck(s curves.Scaling) string {
 	d := s.Diagnosis
 	name := s.Variant
@@ -222,8 +222,7 @@ func Bottleneck(s curves.Scaling) string {
 	}
 }
 
-// serialises says whether callers wait for the call before theirs, or for their turn to be
-// written.
+// serialises describes callers that wait for earlier calls, or for their turn in the writer.
 func serialises(d curves.Diagnosis) string {
 	verb := "serialises"
 	if d.Connections.Value > 1 {
@@ -235,7 +234,7 @@ func serialises(d curves.Diagnosis) string {
 	return fmt.Sprintf("%s %d callers, each waiting for calls before it", verb, d.Clients)
 }
 
-// bestInFlight says who carries most with the most calls in flight, one line per workload.
+// bestInFlight names the best variants with the most calls in flight, one line per workload.
 func bestInFlight(s *analysis.Summary) []string {
 	var lines []string
 	last := func(c curves.Scaling) curves.ScalingPoint { return c.Points[len(c.Points)-1] }

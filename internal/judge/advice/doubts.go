@@ -22,9 +22,9 @@ func partial(s *analysis.Summary) []string {
 	case !s.Partial():
 		return nil
 	case s.Done == 0:
-		return []string{fmt.Sprintf("No trial has ended: %d were planned, and there is nothing to judge.", s.Planned)}
+		return []string{fmt.Sprintf("No trial has ended of %d planned: nothing can be judged yet.", s.Planned)}
 	}
-	return []string{fmt.Sprintf("This run is partial: %d of %d trials were done, and what follows rests on them alone.", s.Done, s.Planned)}
+	return []string{fmt.Sprintf("This run is partial: %d of %d trials were done, and all figures come from these.", s.Done, s.Planned)}
 }
 
 // missesEnds reports whether a cell at the lowest or highest concurrency has no valid trial.
@@ -35,7 +35,7 @@ func missesEnds(p *rank.Part) bool {
 	})
 }
 
-// invalid says what was left out, and why.
+// invalid counts the trials that were left out, with the reasons.
 func invalid(s *analysis.Summary) []string {
 	trials := words.Count(s.Done, "trial")
 	var out []string
@@ -64,14 +64,14 @@ func invalid(s *analysis.Summary) []string {
 	}
 	text := words.List(out) + why + "."
 	if len(names) > 0 {
-		text += fmt.Sprintf(" No valid trial is left of %s.", words.List(words.Shortened(names, "%d more")))
+		text += fmt.Sprintf(" These have no valid trial left: %s.", words.List(words.Shortened(names, "%d more")))
 	}
 	return []string{text}
 }
 
-// caution says what was measured again, and what the checks found in valid trials.
+// caution lists trials that were measured again, and the warnings in valid trials.
 func caution(s *analysis.Summary) []string {
-	care := words.Sentence(reasonsOf(s, record.Warning), "Valid, but to be read with care: %s.")
+	care := words.Sentence(reasonsOf(s, record.Warning), "Valid, but read with care: %s.")
 	if s.Again.Trials == 0 {
 		return care
 	}
@@ -79,7 +79,7 @@ func caution(s *analysis.Summary) []string {
 		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}, care...)
 }
 
-// reasonsOf names the checks with a level, each with an example.
+// reasonsOf names the checks that gave a level, each with an example.
 func reasonsOf(s *analysis.Summary, level record.Level) []string {
 	texts := lists.Map(reasons(s, level), func(r reason) string {
 		return fmt.Sprintf("%s in %s (%s)", r.name, words.Count(r.trials, "trial"), r.example)
@@ -90,13 +90,13 @@ func reasonsOf(s *analysis.Summary, level record.Level) []string {
 	return texts
 }
 
-// A reason is a check that found something.
+// A reason is a check that reported a problem in some trials.
 type reason struct {
 	name, example string
 	trials        int
 }
 
-// reasons returns the checks with a level. The checks with the most trials come first.
+// reasons returns the checks that gave a level. The checks with the most trials come first.
 func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
 	add := func(one reason) {
@@ -117,7 +117,7 @@ func reasons(s *analysis.Summary, level record.Level) []reason {
 	return all
 }
 
-// rejudged says where trials are judged otherwise than when they were measured.
+// rejudged lists trials whose judgement has changed since they were measured.
 func rejudged(s *analysis.Summary) []string {
 	r := s.Rejudged
 	if r == nil {
@@ -144,19 +144,19 @@ func rejudged(s *analysis.Summary) []string {
 		say(nowValid, "Valid by this version's rules, and invalid when measured: %s. Why they were not: %s.", words.Count(r.NowValid, "trial"))
 	}
 	if len(sentences) == 0 && len(all) > 0 {
-		say(all, "No trial is more or less valid by this version's rules than when measured, but some checks come to another level: %s.")
+		say(all, "Every trial's validity is unchanged by this version's rules, but some checks give another level: %s.")
 	}
 	for _, k := range r.Kept {
 		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, words.Count(k.Trials, "trial")))
 	}
 	if len(kept) > 0 {
 		slices.Sort(kept)
-		sentences = append(sentences, "Could not be judged again, because the records lack what the check reads, and stands as when measured: "+words.List(kept)+".")
+		sentences = append(sentences, "Kept as judged when measured, because the records lack the check's figures:  "+words.List(kept)+".")
 	}
 	return sentences
 }
 
-// judgedAnew counts the trials whose validity is another than when they were measured.
+// judgedAnew counts the trials whose validity has changed since they were measured.
 func judgedAnew(s *analysis.Summary) []string {
 	r := s.Rejudged
 	if r == nil || r.NowInvalid+r.NowValid == 0 {
@@ -168,11 +168,11 @@ func judgedAnew(s *analysis.Summary) []string {
 		}
 		return words.Count(n, "trial")
 	}
-	return []string{fmt.Sprintf("Judged anew by this version: %s invalid, %s valid that was not.", count(r.NowInvalid), count(r.NowValid))}
+	return []string{fmt.Sprintf("Judged again by this version: %s now invalid, %s now valid.", count(r.NowInvalid), count(r.NowValid))}
 }
 
-// warmUp says how much warm-up would have been enough. It reads the parts that
-// began cold if there are any, since they show it best.
+// warmUp returns the warm-up time that would have been enough. It uses the parts without warm-up
+// if there are any, because they show it best.
 func warmUp(s *analysis.Summary) []string {
 	needs := slices.Clone(s.WarmUps)
 	beganCold := func(n curves.WarmUpNeed) bool {
@@ -192,7 +192,7 @@ func warmUp(s *analysis.Summary) []string {
 	}
 	needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return n.Settled == 0 })
 	if len(needs) == 0 {
-		return []string{"No trial became steady: the figures may still have been on their way."}
+		return []string{"No trial became steady: the figures may still have been changing."}
 	}
 	middle, last := medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.Needed.Value })
 	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
@@ -214,7 +214,7 @@ func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64
 	return needs[len(needs)/2], needs[len(needs)-1]
 }
 
-// looks says what a run was repeated for, and whether it reached that.
+// looks names the goal of a run that repeats until it is reached, and the outcome.
 func looks(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil {
@@ -225,19 +225,19 @@ func looks(s *analysis.Summary) []string {
 	case u.Width > 0:
 		goal, counted = "each mean was known within "+words.Share(u.Width), "means are"
 	case u.Claims:
-		goal, counted = "every claim stood", "claims do"
+		goal, counted = "every claim was decided", "claims are"
 	}
 	last := u.Looks[u.Begun-1]
 	where := fmt.Sprintf("look %d of at most %d, after %s", u.Begun, len(u.Looks), words.Count(last.Repeats, "repeat"))
 	if last.Open == nil || last.Of == nil || u.Ended == "" {
-		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: what was measured is judged as at that look.", goal, where)}
+		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: its trials are judged as at that look.", goal, where)}
 	}
 	why := "no more repeats were allowed"
 	switch {
 	case u.Ended == record.EndedAnswered:
 		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals allow for the looks.", goal, where)}
 	case u.Ended == record.EndedNothing && !u.Claims:
-		return []string{fmt.Sprintf("Repeated until %s, but at %s, there was nothing valid to look at.", goal, where)}
+		return []string{fmt.Sprintf("Repeated until %s, but at %s, no trial was valid.", goal, where)}
 	case u.Ended == record.EndedNothing:
 		why = "more repeats would decide none of the others"
 	case u.Ended == record.EndedByTime:
@@ -247,7 +247,7 @@ func looks(s *analysis.Summary) []string {
 		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
 }
 
-// stillOpen counts what a repeating run left undecided. Open claims are counted with the others.
+// stillOpen counts the undecided comparisons. Open claims are counted elsewhere.
 func stillOpen(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered || u.Claims {
@@ -264,7 +264,7 @@ func stillOpen(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("After %s %d of %d %s are still open.", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)}
 }
 
-// power says what difference of the mean the repeats can find, unless every comparison is decided.
+// power returns the difference of the mean that repeats can find, unless all are decided.
 func power(s *analysis.Summary) []string {
 	i := slices.IndexFunc(s.Powers, func(p compare.Power) bool { return p.Metric == matrix.Mean })
 	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool {
@@ -277,18 +277,18 @@ func power(s *analysis.Summary) []string {
 	text := fmt.Sprintf("Trials of one cell differ by %s, so that %s show a difference of the mean from %s on, four times in five",
 		words.Share(p.Noise), words.Count(p.Pairs, "repeat"), words.Share(p.Findable))
 	if p.Findable > p.Difference && p.PairsForDifference != nil {
-		text += fmt.Sprintf("; one of %s takes about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
+		text += fmt.Sprintf("; a difference of %s takes about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
 	}
 	if p.PairsForEquivalence != nil && *p.PairsForEquivalence > p.Pairs {
-		text += fmt.Sprintf("; that two variants are equal within 5 %% takes about %s", words.Count(*p.PairsForEquivalence, "repeat"))
+		text += fmt.Sprintf("; to show that two variants are equal within 5 %% takes about %s", words.Count(*p.PairsForEquivalence, "repeat"))
 	}
 	return []string{text + "."}
 }
 
-// Outlook says in one line what a number of repeats can find. p is nil if that is not known.
+// Outlook describes in one line what a number of repeats can find. p is nil if it is unknown.
 func Outlook(p *compare.Power, repeats int, where string) string {
 	if p == nil {
-		return "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"
+		return "could find: unknown until one run with 3 repeats or more was made on this machine"
 	}
 	what := map[string]string{matrix.Mean: "the mean", matrix.Throughput: "throughput"}[p.Metric]
 	difference := words.Share(p.Findable)

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fastest says which variant has the lowest mean response time, with few and with many clients.
+// fastest names the variant with the lowest mean response time, with few and with many clients.
 func fastest(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return singleVariant(p)
@@ -30,7 +30,7 @@ func fastest(p *rank.Part) []string {
 	return sentences
 }
 
-// leader says who leads at a group of sizes, with the figures of the first and the last.
+// leader names the best variant of a group of sizes, with figures for the first and last size.
 func leader(p *rank.Part, group []rank.Ranking) string {
 	first := group[0]
 	text := first.Best + " has the lowest mean"
@@ -51,7 +51,7 @@ func leader(p *rank.Part, group []rank.Ranking) string {
 	return text
 }
 
-// figuresOf gives the best variant's time and how many times as long the others take.
+// figuresOf writes the best variant's time and the ratios of the other variants to it.
 func figuresOf(r rank.Ranking, withSize bool) string {
 	text := "a call takes "
 	if withSize {
@@ -67,7 +67,7 @@ func figuresOf(r rank.Ranking, withSize bool) string {
 	return text
 }
 
-// byHowMuch gives the best variant's time, and how many times as long the others take.
+// byHowMuch writes the best variant's time, and the ratios of the other variants to it.
 func byHowMuch(r rank.Ranking) []string {
 	over, names := words.Brief(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
 	items := make([]string, len(r.Rivals))
@@ -77,16 +77,16 @@ func byHowMuch(r rank.Ranking) []string {
 	return words.Fill(fmt.Sprintf("%s%s: %s %s; ", over, words.Where(r.At), names[0], words.Micros(r.Value.Value)), items)
 }
 
-// timesLine gives the times and the rate of one cell.
+// timesLine writes the times and the rate of one cell.
 func timesLine(of string, mean matrix.Figure, c *matrix.Cell) string {
-	line := fmt.Sprintf("%s: %s in the mean", of, words.Between(mean, words.Micros))
+	line := fmt.Sprintf("%s: mean %s", of, words.Between(mean, words.Micros))
 	if p99 := rank.MetricOf(matrix.P99, c); p99 != nil {
 		line += ", P99 " + words.Micros(p99.Value)
 	}
 	return words.Cut(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
-// singleVariant describes a variant that has no rival.
+// singleVariant describes the only variant of a part.
 func singleVariant(p *rank.Part) []string {
 	if p.Cells[0].Kind().Alone {
 		return servedWith(p)
@@ -104,11 +104,11 @@ func singleVariant(p *rank.Part) []string {
 	if slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool { return c.Variant != p.Variants[0] }) {
 		opening = "Only " + p.Variants[0] + " has valid trials"
 	}
-	return []string{fmt.Sprintf("%s; in the mean, a call takes: %s.", opening, strings.Join(clauses, "; "))}
+	return []string{fmt.Sprintf("%s; the mean time of a call: %s.", opening, strings.Join(clauses, "; "))}
 }
 
-// highestThroughput says which variant answers the most requests per second, each at its best
-// concurrency. The intervals show whether that is certain, because comparisons are of equal
+// highestThroughput names the variant with the most answered requests per second, each variant at
+// its best concurrency. Intervals show the certainty, because comparisons need equal
 // concurrencies.
 func highestThroughput(p *rank.Part) []string {
 	if !p.Closed() || len(p.Clients) < 2 {
@@ -127,15 +127,15 @@ func highestThroughput(p *rank.Part) []string {
 		clause := fmt.Sprintf("%s%s's, %s with %s, against %s",
 			words.AtSize(size), first.Variant, words.Between(first.Throughput, words.Rate), words.Clients(first.Clients), words.List(others))
 		if !rank.Apart(first.Throughput, rest[0].Throughput) {
-			clause += fmt.Sprintf(" (its lead over %s is not beyond doubt)", rest[0].Variant)
+			clause += fmt.Sprintf(" (its lead over %s is not proven)", rest[0].Variant)
 		}
 		clauses = append(clauses, clause)
 	}
 	return words.Sentence(clauses, "The highest throughput is %s.")
 }
 
-// tail says which variant has the best tail with the most clients: by the lowest
-// P99, since P99/P50 is also low for a variant that is always slow.
+// tail names the variant with the best tail with the most clients: the lowest P99. P99/P50 would
+// favour a variant whose every call is slow.
 func tail(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
@@ -158,7 +158,7 @@ func tailAt(p *rank.Part, lowest rank.Ranking) string {
 	steady := p.Steadiest(low, lowest.At)
 	holds := "is lowest"
 	if lowest.IsSure() && steady == low {
-		holds = "holds it best"
+		holds = "is best"
 	}
 	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.Best, holds, words.Between(lowest.Value, words.Micros), units.Number(low.P99OverP50.Value), words.DoubtOf(lowest))
 	for _, s := range low.ResponseTimes().Stalls {
@@ -173,24 +173,23 @@ func tailAt(p *rank.Part, lowest rank.Ranking) string {
 		steady.Variant, units.Number(steady.P99OverP50.Value), words.Micros(steady.ResponseTimes().P50.Value), words.Micros(steady.ResponseTimes().P99.Value))
 }
 
-// choice gives the rule for choosing that the measurements support: with the fewest and with
-// the most clients, the fewest ranges of sizes with a variant that no measurement speaks
-// against. It looks at P99 and CPU time with the most clients, for which a system would be
-// sized.
+// choice returns a rule for choosing, with the fewest and with the most clients: the fewest ranges
+// of sizes for which no measurement rules the chosen variant out. It adds P99 and CPU time with
+// the most clients, because a system is sized for these.
 func choice(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
 	}
 	if !p.Repeated() {
-		return []string{"There are too few trials of each cell to choose by: what differs may be the machine. Three repeats give verdicts."}
+		return []string{"Too few trials per cell to choose: differences may be the machine's. Three repeats give verdicts."}
 	}
 	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
-		return []string{fmt.Sprintf("No difference between %s is beyond doubt: choose by other merits.", words.List(p.Variants))}
+		return []string{fmt.Sprintf("No difference between %s is proven: choose by other merits.", words.List(p.Variants))}
 	}
-	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "no mean is lowest beyond doubt") })
+	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "no mean is proven lowest") })
 	clauses := []string{"with " + words.Clients(p.Clients[0]) + " " + rules[0]}
 	if len(rules) == 2 && rules[0] == rules[1] {
-		clauses = []string{fmt.Sprintf("%s, with %s as with %d", rules[0], words.Clients(p.Clients[0]), p.MostClients())}
+		clauses = []string{fmt.Sprintf("%s, with %s and with %d", rules[0], words.Clients(p.Clients[0]), p.MostClients())}
 	} else if len(rules) == 2 {
 		clauses = append(clauses, "with "+words.Clients(p.MostClients())+" "+rules[1])
 	}
@@ -198,7 +197,7 @@ func choice(p *rank.Part) []string {
 		switch ranges := p.Ranges(by.metric, p.MostClients()); {
 		case len(ranges) == 0: // not measured
 		case p.AllCandidates(ranges):
-			clauses = append(clauses, fmt.Sprintf("no %s with %s is lowest beyond doubt", by.name, words.Clients(p.MostClients())))
+			clauses = append(clauses, fmt.Sprintf("no %s with %s is proven lowest", by.name, words.Clients(p.MostClients())))
 		default:
 			clauses = append(clauses, fmt.Sprintf("where %s with %s matters, %s", by.name, words.Clients(p.MostClients()), bySize(p, ranges)))
 		}
@@ -206,7 +205,7 @@ func choice(p *rank.Part) []string {
 	return words.Sentence(clauses, "To choose: %s.")
 }
 
-// ruleByMean says which variants to choose with n clients, or open if no measurement decides.
+// ruleByMean names the variants to choose with n clients, or returns open if none is proven.
 func ruleByMean(p *rank.Part, n int, open string) string {
 	if ranges := p.Ranges(matrix.Mean, n); !p.AllCandidates(ranges) {
 		return bySize(p, ranges)
@@ -237,16 +236,16 @@ func bySize(p *rank.Part, ranges []rank.SizeRange) string {
 	return strings.Join(texts, ", ")
 }
 
-// A Wish describes the use for which somebody must choose a variant. Zero fields are open.
+// A Wish describes the use for which somebody chooses a variant. Zero fields mean "any".
 type Wish struct {
 	Size    scenario.Payload
 	Callers int
 	New     bool          // a new connection for each request
-	Goal    scenario.Goal // that must be kept
+	Goal    scenario.Goal // which every variant must keep
 }
 
-// Choose returns the rule for choosing that the measurements support, with its evidence, or says
-// that there is none.
+// Choose returns the rule for choosing that the measurements support, with its evidence, or
+// explains why there is none.
 func Choose(s *analysis.Summary, w Wish) []string {
 	var fitting []*rank.Part
 	for _, p := range rank.PartsOf(s) {
@@ -263,14 +262,14 @@ func Choose(s *analysis.Summary, w Wish) []string {
 		if w.New {
 			kind = "a new connection per request"
 		}
-		return []string{"No advice: the run has no two variants side by side with " + kind + "."}
+		return []string{"No advice: the run does not compare two variants with " + kind + "."}
 	}
 	for _, p := range fitting {
 		if q := p.Around(record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}, w.Callers); q != nil {
 			return chooseFor(q, w)
 		}
 	}
-	return []string{words.Cut(fmt.Sprintf("No advice: that lies beyond what was measured, %s.", words.ExtentOf(fitting[0])))}
+	return []string{words.Cut(fmt.Sprintf("No advice: outside of the measured range, %s.", words.ExtentOf(fitting[0])))}
 }
 
 func chooseFor(p *rank.Part, w Wish) []string {
@@ -288,18 +287,18 @@ func chooseFor(p *rank.Part, w Wish) []string {
 	}
 	rules := rulesOf(p)
 	if len(rules) == 0 {
-		return append(lines, words.Cut("No advice: no difference of the mean is beyond doubt, "+words.ExtentOf(p)+"."))
+		return append(lines, words.Cut("No advice: no difference of the mean is proven, "+words.ExtentOf(p)+"."))
 	}
 	lines = append(lines, rules...)
 	for _, r := range rank.Ends(p.Contests(matrix.Mean, p.SizeEnds(), p.ClientEnds())) {
 		lines = append(lines, byHowMuch(r)...)
 	}
-	return append(lines, words.Cut("Measured here, "+words.ExtentOf(p)+"; beyond that it is not known."))
+	return append(lines, words.Cut("Measured here, "+words.ExtentOf(p)+"; outside of that it is unknown."))
 }
 
-// rulesOf says what to use with each number of clients, or nothing if no measurement decides.
+// rulesOf names the variants to use by number of clients, or nothing if no measurement decides.
 func rulesOf(p *rank.Part) []string {
-	const open = "any: no difference is beyond doubt"
+	const open = "any: no difference is proven"
 	type rule struct {
 		first, last int
 		says        string
@@ -325,7 +324,7 @@ func rulesOf(p *rank.Part) []string {
 	})
 }
 
-// keeping returns the variants whose percentile certainly lies under the limit at every point.
+// keeping returns the variants whose percentile is certainly below the limit at every point.
 func keeping(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
 	var perhaps, not []string
 	limit := float64(time.Duration(goal.Limit)) / 1e3

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// searches says which rate kept each search's goal, how exactly, and who keeps more than the next.
+// searches writes the highest rate that kept each goal, its precision, and the lead over the next.
 func searches(s *analysis.Summary) []string {
 	cells := searched(s)
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int {
@@ -44,7 +44,7 @@ func searched(s *analysis.Summary) []*matrix.Cell {
 	return rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 }
 
-// rateDoubt says why a ratio of rates is not a verdict.
+// rateDoubt explains why a ratio of rates is not a verdict.
 func rateDoubt(s rank.Rival) string {
 	switch {
 	case s.Times.Interval == nil:
@@ -52,7 +52,7 @@ func rateDoubt(s rank.Rival) string {
 	case s.Verdict == compare.Equivalent:
 		return ", which is the same within 5 %"
 	case s.Verdict == compare.Undecided:
-		return ", though not beyond doubt"
+		return ", though not proven"
 	}
 	return ""
 }
@@ -77,19 +77,19 @@ func highestRate(c *matrix.Cell) string {
 	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, words.Rate(*knee.Rate), units.Number(*knee.Low), words.Rate(*knee.High))
 }
 
-// overloads names the cells that were offered more than can be served.
+// overloads names the cells whose offered load exceeds their capacity.
 func overloads(s *analysis.Summary) []string {
 	cells := rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() && c.Capacity != nil })
 	texts := lists.Map(cells, func(c *matrix.Cell) string {
-		return fmt.Sprintf("%s was offered %s and can do about %s", words.Under(c, cells), words.Rate(c.Load.RatePerSecond), words.Rate(c.Capacity.Value))
+		return fmt.Sprintf("%s was offered %s and can serve about %s", words.Under(c, cells), words.Rate(c.Load.RatePerSecond), words.Rate(c.Capacity.Value))
 	})
-	return words.Sentence(words.Shortened(texts, "%d more were too"), "Beyond capacity, so that response times only tell how long it lasted: %s.")
+	return words.Sentence(words.Shortened(texts, "%d more were too"), "Beyond capacity, so response times only show how long the overload lasted: %s.")
 }
 
 // shownLoads is the most cells that each get a sentence of their own.
 const shownLoads = 4
 
-// bursts says how long bursts took to be answered, and whether all requests were.
+// bursts writes the time until each burst was answered, and the lost requests.
 func bursts(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.HasFigures() && c.Drain != nil })
 	drained := rank.Keep(cells, (*matrix.Cell).IsValid)
@@ -127,7 +127,7 @@ func lost(c *matrix.Cell) string {
 	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + words.WorstFailure(c)
 }
 
-// sustained says whether every request of a load that may lose none was answered.
+// sustained writes the answered share of a load that may lose no request.
 func sustained(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
 	shown := cells
@@ -145,7 +145,7 @@ func answered(c *matrix.Cell) string {
 	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.Rate(c.Load.RatePerSecond))
 }
 
-// burstLines say who drains a burst first, one line per size of burst.
+// burstLines names the variants that answer a burst first, one line per size of burst.
 func burstLines(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
 	return lists.Map(lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }), func(same []*matrix.Cell) string {
@@ -177,7 +177,7 @@ func sustainedLine(s *analysis.Summary) []string {
 	}))
 }
 
-// searchLines gives the highest rates that kept a goal.
+// searchLines writes the highest rates that kept a goal.
 func searchLines(s *analysis.Summary) []string {
 	var lines []string
 	for _, same := range lists.GroupBy(searched(s), func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
@@ -188,18 +188,18 @@ func searchLines(s *analysis.Summary) []string {
 	return lines
 }
 
-// linkLines says what links did: who is fastest over them, whose calls lost packets make
-// longer, and how many round trips a new connection takes to its first answer.
+// linkLines describes the effect of links: the fastest variant, the calls that lost packets
+// lengthen, and the round trips until a new connection's first answer.
 func linkLines(s *analysis.Summary) []string {
 	linked := rank.CellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
 	return slices.Concat(fastestByLink(s, linked), lengthenedByLoss(linked), tripsOfNew(linked))
 }
 
-// leastLinks is the fewest links for a line about who is fastest.
+// leastLinks is the number of links from which a line names the fastest variant.
 const leastLinks = 3
 
-// fastestByLink says how often each variant has the shortest mean for the same calls over several
-// links.
+// fastestByLink counts for each variant the links over which it has the shortest mean for the same
+// calls.
 func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 	alike := lists.GroupBy(linked, func(c *matrix.Cell) record.Cell {
 		same := c.Cell
@@ -231,7 +231,7 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 		lists.Map(names, func(name string) string { return fmt.Sprintf("%s on %d", name, wins[name]) }))
 }
 
-// fastestOverEach compares one kind of call over several links, or over one and the loopback.
+// fastestOverEach compares one kind of call over several links, or over a link and the loopback.
 func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) []string {
 	networks := lists.GroupBy(parts, func(p *rank.Part) record.Network { return p.Cells[0].Network })
 	if len(networks) < 2 || len(main.Sizes)*len(main.Clients) != 1 {
@@ -258,9 +258,8 @@ func shortestMean(cells []*matrix.Cell) *matrix.Cell {
 	})
 }
 
-// lengthenedByLoss compares calls that follow a schedule, over a link that loses packets and
-// over the same one that does not: how many times longer they are. In a closed loop fewer
-// calls would be sent.
+// lengthenedByLoss returns how many times longer scheduled calls take over a link that loses
+// packets than over the same link without loss. A closed loop would send fewer calls.
 func lengthenedByLoss(linked []*matrix.Cell) []string {
 	type longer struct {
 		variant string
@@ -277,7 +276,7 @@ func lengthenedByLoss(linked []*matrix.Cell) []string {
 		}
 		loss = c.Network.Up.Loss
 		name := c.Variant
-		if secure { // all of them are, which need not be said of each
+		if secure { // all are secure, so no name needs it
 			name = strings.TrimSuffix(name, ",tls=on")
 		}
 		all = append(all, longer{name, c.ResponseTimes().Mean.Value / linked[clean].ResponseTimes().Mean.Value})
@@ -287,7 +286,7 @@ func lengthenedByLoss(linked []*matrix.Cell) []string {
 		lists.Map(all, func(l longer) string { return fmt.Sprintf("%s %s×", l.variant, units.Number(l.times)) }))
 }
 
-// isSameWithoutLoss reports whether a cell is another's, over a link that loses nothing.
+// isSameWithoutLoss reports whether clean is the same cell as lossy, over a link without loss.
 func isSameWithoutLoss(clean, lossy record.Cell) bool {
 	if clean.Network.Up.Loss != 0 || clean.Network.Down.Loss != 0 {
 		return false
@@ -299,7 +298,7 @@ func isSameWithoutLoss(clean, lossy record.Cell) bool {
 	return clean == lossy
 }
 
-// tripsOfNew gives the median call in round trips of the link, for a connection per call.
+// tripsOfNew returns the median call time in round trips of the link, for a connection per call.
 func tripsOfNew(linked []*matrix.Cell) []string {
 	cells := rank.Keep(linked, func(c *matrix.Cell) bool {
 		return c.Connections.PerRequest && c.Network.DelayNS != 0 && !math.IsNaN(c.ResponseTimes().P50.Value)

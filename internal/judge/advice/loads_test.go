@@ -28,7 +28,7 @@ func searching() *analysis.Summary {
 			c.Search.Kept = matrix.Figure{Value: 6000, Interval: &matrix.Interval{Low: 5900, High: 6100, Confidence: 0.95}}
 			c.Search.Missed = matrix.Figure{Value: 6060}
 			c.Search.Threshold = matrix.Figure{Value: 6030, Interval: &matrix.Interval{Low: 5800, High: 6300, Confidence: 0.95}}
-			c.Search.Knee = matrix.RateKnee{Reason: "a knee takes 5 rates with 2 tries each, and 4 have them"}
+			c.Search.Knee = matrix.RateKnee{Reason: "a knee needs 5 rates with 2 tries each; 4 have them"}
 		}
 	}
 	s.Comparisons = []compare.Comparison{{
@@ -44,7 +44,7 @@ func TestSearching(t *testing.T) { golden(t, "searching", searching()) }
 func TestRatesThatNobodyCanTellApart(t *testing.T) {
 	s := searching()
 	s.Comparisons[0].Verdict = compare.Undecided
-	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, "as much, though not beyond doubt.") {
+	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, "as much, though not proven.") {
 		t.Errorf("no doubt about an undecided ratio of rates:\n%s", text)
 	}
 }
@@ -113,7 +113,7 @@ func TestCellsBeyondCapacityInWords(t *testing.T) {
 		s.Cells[i].Valid = 0
 	}
 	s.Cells[0].Capacity = &matrix.Figure{Value: 1000}
-	want := "Beyond capacity, so that response times only tell how long it lasted: grpc was offered 1,040/s and can do about 1,000/s."
+	want := "Beyond capacity, so response times only show how long the overload lasted: grpc was offered 1,040/s and can serve about 1,000/s."
 	if got := overloads(s); len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}

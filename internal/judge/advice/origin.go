@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fleet returns the line that says which machines measured.
+// fleet returns a line with the machines that measured.
 func fleet(s *analysis.Summary) []string {
 	if s.Fleet == nil {
 		return nil
@@ -26,7 +26,7 @@ func fleet(s *analysis.Summary) []string {
 	return []string{head + FleetLine(s.Fleet, words.LongestLine-len(head))}
 }
 
-// FleetLine says which agents measured, and how far their clocks and windows were apart.
+// FleetLine names the agents that measured, and the distance between their clocks and windows.
 func FleetLine(f *analysis.Fleet, longest int) string {
 	clients, servers := f.InRole("client"), f.InRole("server")
 	rest := ""
@@ -58,7 +58,7 @@ func FleetLine(f *analysis.Fleet, longest int) string {
 	return words.Cut(head + rest + ".")
 }
 
-// foreignAnswer repeats the figures of other programs, and gives no advice on them.
+// foreignAnswer repeats the figures of other programs, without advice.
 func foreignAnswer(s *analysis.Summary) []string {
 	single := false
 	lines := rank.Ends(lists.Map(rank.CellsOf(s, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
@@ -70,22 +70,22 @@ func foreignAnswer(s *analysis.Summary) []string {
 		return timesLine(of, c.Service.Mean, c)
 	}))
 	if single {
-		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: then there are intervals, and verdicts in diff.", matrix.LeastTrials))
+		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: this gives intervals, and verdicts in diff.", matrix.LeastTrials))
 	}
 	trust := "Trust: "
 	if against := reasons(s, record.Invalid); len(against) > 0 {
 		trust += fmt.Sprintf("%d of %s invalid (%s); ", against[0].trials, words.Count(s.Done, "trial"), against[0].name)
 	}
-	trust += fmt.Sprintf("figures of %s, not of wirelab: no load generator, server or machine was watched.", words.List(s.Foreign))
+	trust += fmt.Sprintf("figures by %s, not by wirelab: no check of its load generator, server or machine.", words.List(s.Foreign))
 	return append(lines, words.Cut(trust))
 }
 
-// whose says that the figures are not wirelab's.
+// whose explains that the figures come from another program.
 func whose(s *analysis.Summary) string {
-	return fmt.Sprintf("%s measured this, and wirelab read the files: nothing is advised on it. wirelab diff compares it with another run.", words.List(s.Foreign))
+	return fmt.Sprintf("%s measured this, and wirelab read its files, so there is no advice. wirelab diff compares it with another run.", words.List(s.Foreign))
 }
 
-// served says how the service stands with the fewest and the most clients.
+// served describes the service's answers with the fewest and the most clients.
 func served(s *analysis.Summary) []string {
 	var lines []string
 	for _, p := range rank.PartsOf(s) {
@@ -94,7 +94,7 @@ func served(s *analysis.Summary) []string {
 	return rank.Ends(lines)
 }
 
-// servedWith says how the service stands with each number of clients.
+// servedWith describes the service's answers with each number of clients.
 func servedWith(p *rank.Part) []string {
 	return lists.Map(rank.Keep(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
 		times := c.ResponseTimes()
@@ -112,7 +112,7 @@ func servedWith(p *rank.Part) []string {
 	})
 }
 
-// byWire names the variants of services by their wire: they have no other stack.
+// byWire titles the variants of services by their wire, because they have no other stack.
 func byWire(s *analysis.Summary, sentences []string) []string {
 	for i := range sentences {
 		for _, c := range s.Cells {
@@ -132,7 +132,7 @@ func setbacks(s *analysis.Summary) []string {
 	}
 	if failed := worst.Survival.Lost(); failed > 0 {
 		share := float64(failed) / float64(worst.Survival.Requests)
-		lines = append(lines, words.Cut(fmt.Sprintf("%s%s of the calls failed, mostly so: %s", with, words.Percent(share), worst.Survival.Failures[0].Example)))
+		lines = append(lines, words.Cut(fmt.Sprintf("%s%s of the calls failed, mostly with: %s", with, words.Percent(share), worst.Survival.Failures[0].Example)))
 	}
 	if n, longest := worst.Standstills(); n > 0 {
 		times := "once, for"
@@ -144,7 +144,7 @@ func setbacks(s *analysis.Summary) []string {
 	return lines
 }
 
-// refusal says in words why no cell can be believed.
+// refusal explains why no cell can be believed.
 func refusal(s *analysis.Summary) []string {
 	if slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
 		return nil

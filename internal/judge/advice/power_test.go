@@ -22,7 +22,7 @@ func TestPowerIsToldWhereSomethingIsUndecided(t *testing.T) {
 		}
 	}
 	says("Trials of one cell differ by 7.1 %, so that 3 repeats show a difference of the mean from 22 % on, four times in five;" +
-		" one of 10 % takes about 9 repeats; that two variants are equal within 5 % takes about 24 repeats.")
+		" a difference of 10 % takes about 9 repeats; to show that two variants are equal within 5 % takes about 24 repeats.")
 	s.Powers[0].PairsForEquivalence, s.Powers[0].Findable = nil, 0.09
 	says("Trials of one cell differ by 7.1 %, so that 3 repeats show a difference of the mean from 9 % on, four times in five.")
 	s.Comparisons[0].Verdict = compare.Faster
@@ -35,7 +35,7 @@ func TestOutlook(t *testing.T) {
 		repeats int
 		want    string
 	}{
-		{nil, 3, "could find: not known yet; a first run with 3 repeats or more on this machine will tell the next"},
+		{nil, 3, "could find: unknown until one run with 3 repeats or more was made on this machine"},
 		{
 			&compare.Power{Metric: matrix.Mean, Pairs: 3, Noise: 0.021, Findable: 0.117, Difference: 0.1, PairsForDifference: new(4), PairsForEquivalence: new(9)}, 3,
 			"could find: 11.7 % in the mean with 3 repeats, at the noise of trials of the same cells in a (2.1 %); 10 %: about 4 repeats; equal within 5 %: about 9 repeats",

@@ -30,11 +30,11 @@ func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
 		},
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "nothing"},
-			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, there was nothing valid to look at."},
+			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, no trial was valid."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 2},
-			[]string{"Repeated until every comparison of the mean was decided, but ended before look 2 of at most 2, after 5 repeats: what was measured is judged as at that look."},
+			[]string{"Repeated until every comparison of the mean was decided, but ended before look 2 of at most 2, after 5 repeats: its trials are judged as at that look."},
 		},
 	} {
 		s := &analysis.Summary{Until: c.until}

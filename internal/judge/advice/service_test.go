@@ -30,7 +30,7 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	failing := strings.Join(Answer(serving(20, 10)), "\n")
-	if !strings.Contains(failing, "2 % of the calls failed, mostly so: the server answered 500 Internal Server Error") || strings.Contains(failing, "none failed") {
+	if !strings.Contains(failing, "2 % of the calls failed, mostly with: the server answered 500 Internal Server Error") || strings.Contains(failing, "none failed") {
 		t.Errorf("of a service that fails:\n%s", failing)
 	}
 	stalling := serving(0, 10)

@@ -24,7 +24,7 @@ func TestStepsSayTheCauseFirst(t *testing.T) {
 		first, step("grpc:smallobject=64KiB", 2.1, compare.StepStays), step("grpc:pool-tiers=none", 1.1, compare.StepGone), step("grpc:gogc=off", 1.5, compare.StepUndecided),
 	}}})
 	want := []string{
-		"factors: from 32,700 B to 32,800 B a call over grpc takes 2 times as long, with 1.5 (1 to 2) page faults more: a step, which comes from what pool-tiers changes, and not from what smallobject changes.",
+		"factors: from 32,700 B to 32,800 B a call over grpc takes 2 times as long, with 1.5 (1 to 2) more page faults: a step, caused by what pool-tiers changes, not by what smallobject changes.",
 		"factors: that step is gone with pool-tiers=none (1.1).",
 		"factors: it stays with smallobject=64KiB (2.1).",
 		"factors: it is undecided with gogc=off (1.5).",

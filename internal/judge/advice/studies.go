@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// claims says of each claim of the scenario whether it holds here, and on which evidence.
+// claims writes for each claim of the scenario whether it holds here, with the evidence.
 func claims(s *analysis.Summary) []string {
 	var sentences, unasked []string
 	for i := range s.Claims {
@@ -25,7 +25,7 @@ func claims(s *analysis.Summary) []string {
 		}
 	}
 	if len(unasked) > 0 {
-		sentences = append(sentences, "Without its yardstick, which is measured where `run --yardstick` asks for it, nothing can be said here to "+words.List(unasked)+".")
+		sentences = append(sentences, "Not judged without the yardstick, which `run --yardstick` measures:  "+words.List(unasked)+".")
 	}
 	return sentences
 }
@@ -40,8 +40,8 @@ func quoted(c *compare.Claim) string {
 
 var outcomes = map[compare.Outcome]string{
 	compare.Compatible:   "compatible with what was measured here",
-	compare.Larger:       "a larger effect here than is claimed",
-	compare.Smaller:      "a smaller effect here than is claimed",
+	compare.Larger:       "a larger effect here than claimed",
+	compare.Smaller:      "a smaller effect here than claimed",
 	compare.Refuted:      "refuted here",
 	compare.Underpowered: "undecided here",
 	compare.Unmeasured:   "not measured here",
@@ -58,11 +58,11 @@ func claimSentence(c *compare.Claim) string {
 	switch {
 	case c.Outcome != compare.Underpowered || c.Ratio == nil:
 	case c.Ratio.Interval == nil:
-		sentence += "; three repeats or more can tell"
+		sentence += "; three repeats or more may decide it"
 	case c.NeededPairs == nil:
-		sentence += "; it is so close to the border between two answers that 10,000 repeats might not tell"
+		sentence += "; it is so close to the limit between two answers that 10,000 repeats might not decide it"
 	default:
-		sentence += fmt.Sprintf("; about %d repeats would tell", *c.NeededPairs)
+		sentence += fmt.Sprintf("; about %d repeats would decide it", *c.NeededPairs)
 	}
 	if len(c.Factors) > 0 {
 		sentence += "; " + c.FactorsInWords()
@@ -82,7 +82,7 @@ var shareNames = map[string]string{
 	matrix.Mean:       "the mean time of a call",
 }
 
-// shares says what makes up the difference between a part's first variant and its last.
+// shares divides the difference between a part's first variant and its last among the changes.
 func shares(s *analysis.Summary) []string {
 	var sentences []string
 	for _, d := range s.Shares {
@@ -98,9 +98,9 @@ func shareSentence(d compare.Shares) string {
 	where := fmt.Sprintf("%s of %s over %s's, %s with %s", shareNames[d.Metric], d.To, d.From, d.Workload, words.Clients(d.Clients))
 	switch {
 	case d.Ratio.Interval == nil:
-		return fmt.Sprintf("What makes up %s, is undecided: %s in too few repeats to be sure.", where, words.Times(d.Ratio))
+		return fmt.Sprintf("Undecided: the parts of %s: %s in too few repeats to be sure.", where, words.Times(d.Ratio))
 	case !d.Decided:
-		return fmt.Sprintf("Undecided: %s: %s, which may be none, so there is nothing to share out.", where, words.Times(d.Ratio))
+		return fmt.Sprintf("Undecided: %s: %s, which may be no difference, so it is not divided.", where, words.Times(d.Ratio))
 	}
 	texts := lists.Map(d.Steps, func(step compare.ShareStep) string {
 		share := words.Between(*step.Share, words.Share)
@@ -112,10 +112,10 @@ func shareSentence(d compare.Shares) string {
 		}
 		return step.Change + " " + share
 	})
-	return fmt.Sprintf("%s: %s. Of this difference have %s.", words.Upper(where), words.Times(d.Ratio), strings.Join(texts, "; "))
+	return fmt.Sprintf("%s: %s. Shares of this difference: %s.", words.Upper(where), words.Times(d.Ratio), strings.Join(texts, "; "))
 }
 
-// shareLines says what makes up a difference, in CPU time or else in time.
+// shareLines divides a difference in CPU time among the changes, or else a difference in time.
 func shareLines(s *analysis.Summary) []string {
 	for _, by := range []struct{ metric, name string }{{matrix.Mean, "time"}, {matrix.CPU, "CPU"}} {
 		i := slices.IndexFunc(s.Shares, func(d compare.Shares) bool { return d.Metric == by.metric && len(d.Steps) > 0 })
@@ -136,7 +136,7 @@ func shareLines(s *analysis.Summary) []string {
 func shareSteps(steps []compare.ShareStep) []string {
 	items := make([]string, len(steps))
 	for i, step := range steps {
-		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (") // what it is of stands behind
+		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (") // without its explanation
 		further := ""
 		if i == 1 && step.Ratio.Value > 1 {
 			further = "a further "
@@ -164,7 +164,7 @@ func claimCount(s *analysis.Summary) []string {
 	return []string{words.Count(len(s.Claims), "claim") + ": " + strings.Join(texts, ", ") + "."}
 }
 
-// steps says where a call's time jumps with its size, and what takes the jump away.
+// steps names the sizes where a call's time jumps, and the changes that remove the jump.
 func steps(s *analysis.Summary) []string {
 	var sentences []string
 	for _, all := range jumps(s) {
@@ -173,7 +173,7 @@ func steps(s *analysis.Summary) []string {
 	return sentences
 }
 
-// jumps puts the variants at one jump together. The first belongs to the part's first variant.
+// jumps groups the variants at each jump. The first belongs to the part's first variant.
 func jumps(s *analysis.Summary) [][]compare.Step {
 	return lists.GroupBy(s.Steps, func(step compare.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
@@ -190,9 +190,9 @@ func stepSentences(all []compare.Step) []string {
 	}
 	switch first.Outcome {
 	case compare.HasStep:
-		faults := "" // page faults that the larger message certainly has more
+		faults := "" // additional page faults that the larger message is proven to have
 		if first.Faults != nil && first.Faults.Interval != nil && first.Faults.Interval.Low > 0 {
-			faults = fmt.Sprintf(", with %s page faults more", words.Between(*first.Faults, units.Number))
+			faults = fmt.Sprintf(", with %s more page faults", words.Between(*first.Faults, units.Number))
 		}
 		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, times, faults, cause(all))}
 		for _, kind := range []struct {
@@ -210,19 +210,19 @@ func stepSentences(all []compare.Step) []string {
 	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, times, appears)}
 }
 
-// cause names what takes the step away, and what does not.
+// cause names the options that remove the step, and those that do not.
 func cause(all []compare.Step) string {
 	gone, stays := changed(all, compare.StepGone), changed(all, compare.StepStays)
 	switch {
 	case len(gone) == 0:
 		return ": a step"
 	case len(stays) == 0:
-		return ": a step, which comes from what " + words.Joined(gone, "or") + " changes"
+		return ": a step, caused by what " + words.Joined(gone, "or") + " changes"
 	}
-	return fmt.Sprintf(": a step, which comes from what %s changes, and not from what %s changes", words.Joined(gone, "or"), words.Joined(stays, "or"))
+	return fmt.Sprintf(": a step, caused by what %s changes, not by what %s changes", words.Joined(gone, "or"), words.Joined(stays, "or"))
 }
 
-// factors names the variants of a kind by what differs from the first, with their ratios.
+// factors names the variants of a kind by their difference from the first, with their ratios.
 func factors(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
@@ -233,7 +233,7 @@ func factors(all []compare.Step, kind compare.StepKind) []string {
 	return names
 }
 
-// changed returns the options that the variants of a kind set, each once.
+// changed returns the options that variants of a kind set, without repetition.
 func changed(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
@@ -245,7 +245,7 @@ func changed(all []compare.Step, kind compare.StepKind) []string {
 	return names
 }
 
-// factor returns what a variant adds to the first.
+// factor returns the options that a variant adds to the first.
 func factor(step compare.Step) string {
 	if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
 		return strings.TrimLeft(rest, ":,")
@@ -253,7 +253,7 @@ func factor(step compare.Step) string {
 	return step.Variant
 }
 
-// stepLines says where the time jumps, and what takes the jump away.
+// stepLines names the sizes where the time jumps, and the changes that remove the jump.
 func stepLines(s *analysis.Summary) []string {
 	var lines []string
 	for _, all := range jumps(s) {

@@ -37,7 +37,7 @@ func TestTailsOfTooFewRequests(t *testing.T) {
 	holds(
 		t, text,
 		"The shortest tail with 200 clients was not measured: P99 needs 1,000 requests per trial, and some trials have fewer.",
-		"the mean is 0.1 times that without the limit; with the wait for the permit, which callers see, the mean is 1 times that without; throughput is 0.98 times",
+		"the mean is 0.1 times that without the limit; with the wait for the permit, as callers measure it, the mean is 1 times that without; throughput is 0.98 times",
 		"10 at once drained in 1 ms; none was lost",
 	)
 	holdsNone(t, text, "NaN")

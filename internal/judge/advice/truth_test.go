@@ -62,7 +62,7 @@ func TestBothSizesAreNamed(t *testing.T) {
 		"With 10 clients tcp is the fastest at 64 B: a call takes 1 ms",
 		"rest has the lowest mean at 64 B → 256 KiB, which grpc equals within 5 %: a call takes 1 ms",
 		"tcp up to 64 B, rest or grpc from 64 B → 256 KiB",
-		"The tail with 10 clients: at 64 B tcp holds it best with a P99 of 1 ms",
+		"The tail with 10 clients: at 64 B tcp is best with a P99 of 1 ms",
 	)
 	holdsNone(t, text, "at both sizes")
 
@@ -94,17 +94,17 @@ func TestCPUTimeIsAReasonToChoose(t *testing.T) {
 	y.cpu = func(variant string, _ rank.Point) float64 { return map[string]float64{"tcp": 10, "rest": 30}[variant] }
 	text := advised(y)
 	holds(t, text,
-		"To choose: no mean is lowest beyond doubt, with 1 client as with 200; no P99 with 200 clients is lowest beyond doubt; where CPU time with 200 clients matters, tcp.",
+		"To choose: no mean is proven lowest, with 1 client and with 200; no P99 with 200 clients is proven lowest; where CPU time with 200 clients matters, tcp.",
 		"tcp 5 µs + 5 µs and rest 15 µs + 15 µs, so tcp costs least")
 	holdsNone(t, text, "choose by other merits")
 
 	y.cpu = nil
-	holds(t, advised(y), "No difference between tcp and rest is beyond doubt: choose by other merits.")
+	holds(t, advised(y), "No difference between tcp and rest is proven: choose by other merits.")
 }
 
 // Of two that do not differ, none costs least.
 func TestNoneOfEqualsCostsLeast(t *testing.T) {
-	for name, ratio := range map[string]float64{"which rest equals within 5 %": 1.005, "though not beyond doubt against rest": 1.05} {
+	for name, ratio := range map[string]float64{"which rest equals within 5 %": 1.005, "though not proven against rest": 1.05} {
 		y := alike()
 		y.cpu = func(variant string, _ rank.Point) float64 {
 			return map[string]float64{"tcp": 10, "rest": 10 * ratio}[variant]
@@ -128,9 +128,9 @@ func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
 	holdsNone(t, advised(y), "overtake")
 
 	y.sizes = both(64, 640, 4096, 16384)
-	holds(t, advised(y), "From 64 B to 16 KiB no variant was seen to overtake another.")
+	holds(t, advised(y), "From 64 B to 16 KiB no variant overtook another.")
 	y.sizes = append(y.sizes, record.Payload{RequestBytes: 64, ResponseBytes: 262144})
-	holds(t, advised(y), "As messages grow no variant was seen to overtake another, where there were trials enough to look.")
+	holds(t, advised(y), "As messages grow, no variant overtook another at the sizes with enough trials.")
 	y.trials = 2
 	holds(t, advised(y), "No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at 4 sizes.")
 }

@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A cellPair holds one cell as two runs measured it.
+// A cellPair holds one cell as measured by two runs.
 type cellPair struct{ before, after *matrix.Point }
 
 // key names the cell. It returns both names if the runs name it differently.
@@ -56,13 +56,13 @@ func match(before, after *Summary) (common []cellPair, onlyBefore, onlyAfter []*
 	return common, slices.DeleteFunc(slices.Clone(before.points), func(p *matrix.Point) bool { return !single(p) }), onlyAfter
 }
 
-// alike returns those of some points whose cells are alike with one of another run.
+// alike returns the points whose cells are alike to p's cell.
 func alike(p *matrix.Point, others []*matrix.Point) []*matrix.Point {
 	return slices.DeleteFunc(slices.Clone(others), func(other *matrix.Point) bool { return !isAlike(p.Cell, other.Cell) })
 }
 
-// isAlike reports whether cells that different programs measured agree in the clients and the
-// load. Their names differ, and no file gives the size of the messages.
+// isAlike reports whether cells of different programs agree in clients and load. Their names
+// differ, and no file states the size of the messages.
 func isAlike(a, b record.Cell) bool {
 	if a.Tool == b.Tool {
 		return false
@@ -79,7 +79,7 @@ func isSameLoad(a, b record.Load) bool {
 		(a.RatePerSecond == 0 || b.RatePerSecond == 0 || a.RatePerSecond == b.RatePerSecond)
 }
 
-// Only leaves those cells of a run whose names contain a text. It fails if there is none.
+// Only keeps the cells whose names contain a text. It fails if there is none.
 func (s *Summary) Only(text string) error {
 	kept := slices.DeleteFunc(slices.Clone(s.points), func(p *matrix.Point) bool { return !strings.Contains(p.Cell.Key(), text) })
 	if len(kept) == 0 {
@@ -91,7 +91,7 @@ func (s *Summary) Only(text string) error {
 
 func keysOf(points []*matrix.Point) []string { return lists.Map(points, keyOf) }
 
-// keyOf names a cell beside one of another run, which may have used more or fewer agents.
+// keyOf names a cell and its number of agents, for comparing it with a cell of another run.
 func keyOf(p *matrix.Point) string {
 	switch n := p.Cell.Agents; n {
 	case 0:
@@ -103,7 +103,7 @@ func keyOf(p *matrix.Point) string {
 	}
 }
 
-// whyNone says why two runs have no cell in common.
+// whyNone explains why two runs have no cell in common.
 func whyNone(before, after *Summary) error {
 	for _, p := range slices.Concat(before.points, after.points) {
 		others := after.points
@@ -111,14 +111,14 @@ func whyNone(before, after *Summary) error {
 			others = before.points
 		}
 		if alike := alike(p, others); len(alike) > 1 {
-			return fmt.Errorf("%s may be each of %s: name the cells with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
+			return fmt.Errorf("%s matches several cells (%s): name the cells with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
 	}
-	return fmt.Errorf("the runs have no cell in common, with the same load: the earlier has %s, the later has %s",
+	return fmt.Errorf("the runs have no cell with the same load in common: the earlier has %s, the later has %s",
 		firstOf(keysOf(before.points)), firstOf(keysOf(after.points)))
 }
 
-// foreignDoubts lists the reasons against a comparison with other programs' figures.
+// foreignDoubts lists reasons not to trust a comparison with another program's figures.
 func foreignDoubts(before, after *Summary, common []cellPair) []string {
 	var doubts []string
 	add := func(text string) { doubts = lists.AppendNew(doubts, text) }
@@ -127,27 +127,27 @@ func foreignDoubts(before, after *Summary, common []cellPair) []string {
 		when string
 	}{{before, "before"}, {after, "after"}} {
 		if len(run.Foreign) > 0 {
-			add(fmt.Sprintf("the figures %s are of %s, not of wirelab", run.when, strings.Join(run.Foreign, ", ")))
+			add(fmt.Sprintf("the figures %s are by %s, not by wirelab", run.when, strings.Join(run.Foreign, ", ")))
 		}
 	}
 	for _, c := range common {
 		a, b := c.before.Cell, c.after.Cell
 		if a.Tool != b.Tool {
-			add("two programs do not time a call alike")
-			add("that both sent messages of one size is not known")
+			add("two programs time calls differently")
+			add("unknown whether both sent messages of one size")
 		}
 		if a.Load.Model != b.Load.Model {
 			add(fmt.Sprintf("the load is %s before, %s after", a.Load.Model, b.Load.Model))
 		}
 		if a.Clients != b.Clients {
-			add("that both had as many clients is not known")
+			add("unknown whether both had the same number of clients")
 		}
 	}
 	return doubts
 }
 
-// diffMetric uses service times on both sides where another program measured: it reports no
-// others.
+// diffMetric returns service times on both sides if another program measured: other programs
+// report only those.
 func diffMetric(name string, foreign bool) matrix.Metric {
 	switch {
 	case foreign && name == matrix.Mean:

@@ -14,29 +14,29 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Condition holds a condition of --fail-if: a figure that fails a cell (p99>20ms,
-// errors>0.1%, rps<1000), or a change since an earlier run that fails it (p99>+10%).
+// A Condition is a condition of --fail-if: a figure that fails a cell (p99>20ms, errors>0.1%,
+// rps<1000), or a change since an earlier run that fails it (p99>+10%).
 type Condition struct {
 	Text  string
-	Above bool    // the figure must not be above the limit; else not below it
-	Limit float64 // in the unit; of a change the ratio of after to before: 1.1 for +10%
+	Above bool    // the figure fails above the limit; else below it
+	Limit float64 // in Unit; for a change the ratio of after to before: 1.1 for +10%
 	Unit  Unit
-	of    *limitable
+	of    *gateFigure
 }
 
-// ParseCondition reads a condition. A percentage is a change if it is signed or of no share.
+// ParseCondition reads a condition. A percentage is a change if signed, or if not of a share.
 func ParseCondition(text string) (Condition, error) {
 	written, err := scenario.ParseLimit(text)
 	if err == nil && written.Sign == "=" {
-		err = fmt.Errorf("%q is no condition: want FIGURE>LIMIT or FIGURE<LIMIT, as in p99>20ms", text)
+		err = fmt.Errorf("%q is not a condition: want FIGURE>LIMIT or FIGURE<LIMIT, as in p99>20ms", text)
 	}
 	if err != nil {
 		return Condition{}, err
 	}
 	of := findLimitable(written.Figure)
 	if of == nil {
-		names := lists.Map(limitables, func(l limitable) string { return l.names[0] })
-		return Condition{}, fmt.Errorf("%q in %q is no figure: want one of %s", written.Figure, text, strings.Join(names, ", "))
+		names := lists.Map(gateFigures, func(l gateFigure) string { return l.names[0] })
+		return Condition{}, fmt.Errorf("%q in %q is not a figure: want one of %s", written.Figure, text, strings.Join(names, ", "))
 	}
 	c := Condition{Text: written.Text, Above: written.Sign == ">", Unit: of.unit, of: of}
 	percent, isPercent := written.Percent()
@@ -56,18 +56,18 @@ func ParseCondition(text string) (Condition, error) {
 		c.Limit, known = written.Number()
 	}
 	if !known || !(c.Limit >= 0) || math.IsInf(c.Limit, 0) {
-		return Condition{}, fmt.Errorf("the limit %q in %q is not known: %s", written.Value, text, of.wants(written.Figure+written.Sign))
+		return Condition{}, fmt.Errorf("unknown limit %q in %q: %s", written.Value, text, of.wants(written.Figure+written.Sign))
 	}
 	return c, nil
 }
 
-// ofChange makes the condition one on a change by a share.
+// ofChange turns the condition into a condition on a change by a share.
 func (c Condition) ofChange(by float64) (Condition, error) {
 	switch c.Limit, c.Unit = 1+by, Relative; {
 	case c.of.metric() == "":
-		return Condition{}, fmt.Errorf("%q in %q is not compared: want one of %s", c.of.names[0], c.Text, strings.Join(DiffMetrics, ", "))
+		return Condition{}, fmt.Errorf("%q in %q cannot be compared with another run: want one of %s", c.of.names[0], c.Text, strings.Join(DiffMetrics, ", "))
 	case !(c.Limit > 0) || math.IsInf(c.Limit, 0):
-		return Condition{}, fmt.Errorf("the change in %q cannot be: a figure falls by less than 100%%", c.Text)
+		return Condition{}, fmt.Errorf("impossible change in %q: a figure falls by less than 100%%", c.Text)
 	}
 	return c, nil
 }
@@ -75,46 +75,46 @@ func (c Condition) ofChange(by float64) (Condition, error) {
 // IsChange reports whether the condition is about a change since an earlier run.
 func (c Condition) IsChange() bool { return c.Unit == Relative }
 
-// CheckLoad refuses a figure that a load does not have, and a change that it does not show.
+// CheckLoad refuses a figure that a load does not have, and a change that a load cannot show.
 func (c Condition) CheckLoad(model string) error {
 	switch {
 	case c.IsChange() && !matrix.IsMeaningful(model, c.of.metric()):
-		return fmt.Errorf("%q: the %s of this load is not compared: the load sends at a given rate, or searches for one", c.Text, c.of.metric())
+		return fmt.Errorf("%q: the %s of this load cannot be compared: the load sends at a given rate, or searches for one", c.Text, c.of.metric())
 	case !c.IsChange() && c.of.model != "" && c.of.model != model:
 		return fmt.Errorf("%q: only a load with --%s has %s", c.Text, map[string]string{"search": "goal", "burst": "burst"}[c.of.model], c.of.names[0])
 	}
 	return nil
 }
 
-// A GateOutcome says whether a condition is true of a cell.
+// A GateOutcome is the result of a condition in a cell.
 type GateOutcome string
 
-// The outcomes. A change is breached only beyond doubt: its whole interval lies beyond the
-// limit, and the difference is real.
+// The outcomes. A change is breached only if proven: its whole interval lies beyond the limit, and
+// the difference is real.
 const (
 	Kept     GateOutcome = "kept"
 	Breached GateOutcome = "breached"
-	Open     GateOutcome = "open" // the change lies beyond the limit, and may by chance
+	Open     GateOutcome = "open" // the change lies beyond the limit, perhaps by chance
 	// Unjudged is the outcome of a condition without a figure. It is never a pass.
 	Unjudged GateOutcome = "unjudged"
 )
 
-// A GateFinding is the outcome of a condition in one cell.
+// A GateFinding is the outcome of a condition in one cell, with the figure.
 type GateFinding struct {
 	Gate    string        `json:"gate"` // as it was written
 	Cell    string        `json:"cell"`
 	Clients int           `json:"-"`
-	Outcome GateOutcome   `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, and may by chance
-	Unit    Unit          `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // of the next two
+	Outcome GateOutcome   `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, perhaps by chance
+	Unit    Unit          `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // unit of limit and found
 	Limit   float64       `json:"limit"`
-	Found   matrix.Figure `json:"found"`         // null where it is not known
-	Windows int           `json:"windows"`       // valid ones that it is of
-	Why     string        `json:"why,omitempty"` // it could not be judged
-	Change  *Difference   `json:"-"`             // that was judged; nil of a figure
-	within  bool          // the change is within the limit, as far as it is known
+	Found   matrix.Figure `json:"found"`         // null if unknown
+	Windows int           `json:"windows"`       // valid windows of the figure
+	Why     string        `json:"why,omitempty"` // reason if the outcome is unjudged
+	Change  *Difference   `json:"-"`             // the judged change; nil for a figure
+	within  bool          // the estimate of the change is within the limit
 }
 
-// JudgeConditions judges figures first, and then changes in the cells that both runs have.
+// JudgeConditions judges figures first, and then changes in the cells that both runs share.
 func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFinding {
 	var all []GateFinding
 	for i := range s.Cells {
@@ -134,12 +134,12 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 	return all
 }
 
-// Judge judges the figure of a cell. The figure alone decides, so that a run of one window can
-// be judged too: whoever wants to know how far chance goes takes three, and reads the interval.
+// Judge judges the figure of a cell. Only the figure decides, so that a run of one window can be
+// judged. For a statement about chance, measure three and read the interval.
 func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknown}
 	if !cell.IsValid() {
-		f.Outcome, f.Why = Unjudged, "it has no valid window"
+		f.Outcome, f.Why = Unjudged, "the cell has no valid window"
 		return f
 	}
 	if c.of.unit == Requests && c.Unit == Share {
@@ -161,7 +161,7 @@ func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 // judgeIn judges the change of a cell since an earlier run.
 func (c Condition) judgeIn(cell *matrix.Cell, since *Diff) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknown}
-	f.Outcome, f.Why = Unjudged, "a window of each run must be valid, and know the figure"
+	f.Outcome, f.Why = Unjudged, "each run needs a valid window with this figure"
 	for _, d := range since.Differences {
 		if d.Metric == c.of.metric() && d.of.after.Cell == cell.Cell {
 			f = c.JudgeChange(d)
@@ -171,7 +171,7 @@ func (c Condition) judgeIn(cell *matrix.Cell, since *Diff) GateFinding {
 	return f
 }
 
-// JudgeChange judges a difference of the condition's figure.
+// JudgeChange judges a change of the condition's figure.
 func (c Condition) JudgeChange(d Difference) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: d.Cell, Outcome: Open, Unit: Relative, Limit: c.Limit, Found: d.Ratio, Windows: d.AfterTrials, Change: &d}
 	switch i := d.Ratio.Interval; {
@@ -182,13 +182,13 @@ func (c Condition) JudgeChange(d Difference) GateFinding {
 	}
 	if f.within = f.Outcome == Kept; min(d.BeforeTrials, d.AfterTrials) < matrix.LeastTrials {
 		f.Outcome = Unjudged
-		f.Why = fmt.Sprintf("a change takes %d valid windows in each run, and they have %d and %d", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials)
+		f.Why = fmt.Sprintf("a change needs %d valid windows in each run; they have %d and %d", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials)
 	}
 	return f
 }
 
-// PassUnjudgedChanges returns the findings as runs of many cells take them: a change that
-// cannot be judged is kept if it is known to be within the limit, and open otherwise.
+// PassUnjudgedChanges adapts the findings for runs of many cells: a change that cannot be judged
+// is kept if its estimate is within the limit, and open otherwise.
 func PassUnjudgedChanges(findings []GateFinding) []GateFinding {
 	all := slices.Clone(findings)
 	for i := range all {
@@ -203,7 +203,7 @@ func PassUnjudgedChanges(findings []GateFinding) []GateFinding {
 	return all
 }
 
-// isBeyond reports whether a value lies on the wrong side of the limit. One on it is right.
+// isBeyond reports whether a value violates the limit. A value equal to the limit does not.
 func (c Condition) isBeyond(value float64) bool {
 	if c.Above {
 		return value > c.Limit
@@ -220,20 +220,20 @@ const (
 	PerSecond    Unit = "rps"
 	Requests     Unit = "requests"
 	Share        Unit = "share"
-	Ratio        Unit = "ratio"  // of one figure over another
-	Relative     Unit = "change" // of a figure: that after over that before
+	Ratio        Unit = "ratio"  // one figure divided by another
+	Relative     Unit = "change" // a figure after divided by the figure before
 )
 
-// A limitable is a figure that can have a limit.
-type limitable struct {
-	names []string // in small letters; the first is the one in messages
+// A gateFigure is a figure that can have a limit.
+type gateFigure struct {
+	names []string // in lower case; messages use the first
 	unit  Unit
-	of    func(*matrix.Cell) *matrix.Figure // nil where it was not measured
-	model string                            // of the only load that has it; empty: all have
+	of    func(*matrix.Cell) *matrix.Figure // nil if it was not measured
+	model string                            // the only load with this figure; empty: all loads
 }
 
-// limitables lists the figures that the table has columns for.
-var limitables = slices.Concat(limitableLatencies(), []limitable{
+// gateFigures lists the figures that have columns in the table.
+var gateFigures = slices.Concat(gateLatencies(), []gateFigure{
 	{names: []string{"rps", "req/s", "throughput"}, unit: PerSecond, of: func(c *matrix.Cell) *matrix.Figure { return &c.Throughput }},
 	{names: []string{"errors", "err"}, unit: Requests, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: float64(c.Errors)} }},
 	{names: []string{"ok", "answered"}, unit: Share, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: 1 - errorShare(c)} }},
@@ -252,16 +252,16 @@ var limitables = slices.Concat(limitableLatencies(), []limitable{
 // unknown stands for a figure that was not measured.
 var unknown = matrix.Figure{Value: math.NaN()}
 
-// limitableLatencies returns the response times, by the tags of their fields.
-func limitableLatencies() []limitable {
-	var all []limitable
+// gateLatencies returns the response times, by the tags of their fields.
+func gateLatencies() []gateFigure {
+	var all []gateFigure
 	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
 		title, _, _ := strings.Cut(field.Tag.Get("column"), ",")
 		if title == "" {
 			continue
 		}
 		names := slices.Compact([]string{strings.ToLower(title), field.Tag.Get("json")})
-		all = append(all, limitable{names: names, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure {
+		all = append(all, gateFigure{names: names, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure {
 			return reflect.ValueOf(c.ResponseTimes()).Elem().FieldByIndex(field.Index).Addr().Interface().(*matrix.Figure)
 		}})
 	}
@@ -270,16 +270,16 @@ func limitableLatencies() []limitable {
 
 func errorShare(c *matrix.Cell) float64 { return float64(c.Errors) / float64(max(1, c.Requests)) }
 
-func findLimitable(name string) *limitable {
-	i := slices.IndexFunc(limitables, func(l limitable) bool { return slices.Contains(l.names, strings.ToLower(name)) })
+func findLimitable(name string) *gateFigure {
+	i := slices.IndexFunc(gateFigures, func(l gateFigure) bool { return slices.Contains(l.names, strings.ToLower(name)) })
 	if i < 0 {
 		return nil
 	}
-	return &limitables[i]
+	return &gateFigures[i]
 }
 
-// metric returns the name under which runs are compared by the figure, or nothing.
-func (l *limitable) metric() string {
+// metric returns the figure's name in comparisons of runs, or nothing.
+func (l *gateFigure) metric() string {
 	i := slices.IndexFunc(DiffMetrics, func(name string) bool { return slices.Contains(l.names, name) })
 	if i < 0 {
 		return ""
@@ -287,8 +287,8 @@ func (l *limitable) metric() string {
 	return DiffMetrics[i]
 }
 
-// wants says which limit a figure takes. The text before it is its name and sign.
-func (l *limitable) wants(figure string) string {
+// wants describes the form of a figure's limit. The text before it is its name and sign.
+func (l *gateFigure) wants(figure string) string {
 	wanted := map[Unit]string{
 		Microseconds: "a time with its unit, as in %s20ms",
 		PerSecond:    "requests per second, as in %s1000",
@@ -299,11 +299,11 @@ func (l *limitable) wants(figure string) string {
 	return fmt.Sprintf("want "+wanted[l.unit], figure)
 }
 
-func (l *limitable) whyUnknown() string {
+func (l *gateFigure) whyUnknown() string {
 	if strings.HasPrefix(l.names[0], "p") {
 		return "fewer than ten requests lie beyond that percentile: measure longer"
 	}
-	return "it was not measured here"
+	return "this figure was not measured here"
 }
 
 func (d Difference) isReal() bool {

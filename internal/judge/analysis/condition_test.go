@@ -78,7 +78,7 @@ func TestAnInvalidCellIsNotJudged(t *testing.T) {
 
 func TestWrongConditions(t *testing.T) {
 	for text, want := range map[string]string{
-		"p98>1ms":      `"p98" in "p98>1ms" is no figure: want one of mean, p50,`,
+		"p98>1ms":      `"p98" in "p98>1ms" is not a figure: want one of mean, p50,`,
 		"p99>20":       "want a time with its unit, as in p99>20ms",
 		"p99=20ms":     "want FIGURE>LIMIT or FIGURE<LIMIT",
 		"p99>=20ms":    "want FIGURE>LIMIT or FIGURE<LIMIT",
@@ -90,13 +90,13 @@ func TestWrongConditions(t *testing.T) {
 		"ok<3":         "want a share, as in ok<99.9%",
 		"p99/p50>10ms": "want a number, as in p99/p50>10",
 		"":             "is no condition",
-		"p98 > +10%":   `"p98" in "p98 > +10%" is no figure: want one of mean, p50,`,
-		"p95 > +10%":   `"p95" in "p95 > +10%" is not compared: want one of mean, p99, throughput, cpu`,
-		"errors>+10%":  `"errors" in "errors>+10%" is not compared`,
+		"p98 > +10%":   `"p98" in "p98 > +10%" is not a figure: want one of mean, p50,`,
+		"p95 > +10%":   `"p95" in "p95 > +10%" cannot be compared with another run: want one of mean, p99, throughput, cpu`,
+		"errors>+10%":  `"errors" in "errors>+10%" cannot be compared`,
 		"p99 > fast":   "want a time with its unit",
 		"p99 > +10":    "want a time with its unit",
 		"mean < -100%": "falls by less than 100%",
-		"mean > +Inf%": "cannot be",
+		"mean > +Inf%": "impossible change",
 	} {
 		if _, err := ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

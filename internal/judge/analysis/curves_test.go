@@ -68,7 +68,7 @@ func TestASpoiledConcurrencyDoesNotCount(t *testing.T) {
 			t.Errorf("by %s seven of eight concurrencies give %+v", by, k)
 		}
 		k = kneeBy(t, spoiled(10, 25, 50, 100, 400), by)
-		if want := "a knee takes 5 concurrencies with 3 valid trials each, and 4 have them"; k.Found || k.Points != 4 || k.Reason != want {
+		if want := "a knee needs 5 concurrencies with 3 valid trials each; 4 have them"; k.Found || k.Points != 4 || k.Reason != want {
 			t.Errorf("by %s four of five concurrencies give %+v, want the reason %q", by, k, want)
 		}
 	}

@@ -16,43 +16,41 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Diff holds how a run differs from an earlier one, in the cells that both have.
-// The runs were measured one after the other, not by turns, so a change of the machine in
-// between counts as a difference. Their trials are not paired, and there is no verdict with
-//
-// fewer than [matrix.LeastTrials] valid ones on each side.
+// A Diff compares a run with an earlier one, in the cells that both have. The runs were measured
+// one after the other, so a change of the machine in between counts as a difference. Trials are
+// not paired. Without [matrix.LeastTrials] valid ones on each side there is no verdict.
 type Diff struct {
-	Before       string         `json:"before"` // where the run lies
+	Before       string         `json:"before"` // path of the earlier run
 	After        string         `json:"after"`
-	Differences  []Difference   `json:"differences"`    // cell by cell, and there by metric
+	Differences  []Difference   `json:"differences"`    // by cell, then by metric
 	OnlyInBefore []string       `json:"only_in_before"` // cells
 	OnlyInAfter  []string       `json:"only_in_after"`
 	Invalid      []string       `json:"invalid"`         // cells without a valid trial in one of the runs
-	Doubts       []string       `json:"doubts"`          // what speaks against comparing the two at all
-	Power        *compare.Power `json:"power,omitempty"` // what the repeats can find of the mean; absent with too few
+	Doubts       []string       `json:"doubts"`          // reasons not to trust the comparison
+	Power        *compare.Power `json:"power,omitempty"` // differences of the mean that the repeats can find; absent with too few
 
-	targets [2]string // of the first cell
+	targets [2]string // servers of the first cell, before and after
 }
 
 // A Difference is one figure of one cell in both runs.
 type Difference struct {
 	Cell         string          `json:"cell"`
 	Metric       string          `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
-	Before       float64         `json:"before"` // in microseconds; of throughput, a second
+	Before       float64         `json:"before"` // in microseconds; throughput per second
 	After        float64         `json:"after"`
-	BeforeTrials int             `json:"before_trials"` // that are valid
+	BeforeTrials int             `json:"before_trials"` // valid trials before
 	AfterTrials  int             `json:"after_trials"`
-	Ratio        matrix.Figure   `json:"ratio"`                                                                                           // of after over before
-	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // as a comparison's
-	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // on after
+	Ratio        matrix.Figure   `json:"ratio"`                                                                                           // after divided by before
+	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // as in a comparison
+	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on after
 
 	of cellPair
 }
 
-// DiffMetrics lists the figures by which runs are compared.
+// DiffMetrics lists the figures that runs are compared by.
 var DiffMetrics = []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU}
 
-// Differ compares two runs. It fails where they have no cell in common.
+// Differ compares two runs. It fails if they have no cell in common.
 func Differ(before, after *Summary) (*Diff, error) {
 	common, onlyBefore, onlyAfter := match(before, after)
 	if len(common) == 0 {
@@ -64,7 +62,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)
 	}
 	d.targets = [2]string{common[0].before.Cell.Target, common[0].after.Cell.Target}
-	part := map[string]int{} // in the order of the scenario
+	part := map[string]int{} // position in the scenario
 	for i, c := range slices.Backward(common) {
 		part[c.after.Cell.Part] = i
 	}
@@ -88,7 +86,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 			}
 			one := difference(c, name, of)
 			if !(one.Ratio.Value > 0) {
-				continue // one of the two was not measured
+				continue // not measured in both
 			}
 			byCell[i] = append(byCell[i], one)
 			at := len(byCell[i]) - 1
@@ -106,12 +104,12 @@ func Differ(before, after *Summary) (*Diff, error) {
 	}
 	d.Differences = slices.Concat(byCell...)
 	if old, now := d.Targets(); hostOf(old) != hostOf(now) {
-		d.Doubts = append(d.Doubts, fmt.Sprintf("another host is called: %s before, %s after", old, now))
+		d.Doubts = append(d.Doubts, fmt.Sprintf("the called host differs: %s before, %s after", old, now))
 	}
 	return d, nil
 }
 
-// Has reports whether the run measured a cell, wherever its server was.
+// Has reports whether the run measured a cell, with any server address.
 func (s *Summary) Has(c record.Cell) bool {
 	return slices.ContainsFunc(s.points, func(p *matrix.Point) bool { return anywhere(p.Cell) == anywhere(c) })
 }
@@ -142,7 +140,7 @@ func difference(c cellPair, name string, of matrix.Metric) Difference {
 	return d
 }
 
-// doubtsOf lists what besides the code may have changed.
+// doubtsOf lists changes besides the code: machine, kernel, settings.
 func doubtsOf(before, after *Summary) []string {
 	var doubts []string
 	for _, fact := range []struct{ key, name string }{
@@ -150,16 +148,16 @@ func doubtsOf(before, after *Summary) []string {
 	} {
 		a, b := before.Host[fact.key], after.Host[fact.key]
 		if a != nil && b != nil && fmt.Sprint(a) != fmt.Sprint(b) {
-			doubts = append(doubts, fmt.Sprintf("another %s: %v before, %v after", fact.name, a, b))
+			doubts = append(doubts, fmt.Sprintf("%s differs: %v before, %v after", fact.name, a, b))
 		}
 	}
 	return doubts
 }
 
-// Targets returns the servers that were called, if wirelab did not start them.
+// Targets returns the called servers, if wirelab did not start them.
 func (d *Diff) Targets() (before, after string) { return d.targets[0], d.targets[1] }
 
-// hostOf returns an address without its port, which tests choose freely.
+// hostOf returns an address without its port, because tests choose ports freely.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -168,12 +166,12 @@ func hostOf(address string) string {
 	return host
 }
 
-// RunOption is the option that tells the variants of overlaid runs apart.
+// RunOption is the option whose value tells overlaid runs' variants apart.
 const RunOption = "run"
 
-// Overlay lays runs over each other: the cells of all, whose variants bear the name of their
-// run as an option, and how each run differs from the first. It holds what can be seen of
-// cells side by side. The rest, from claims to call stacks, is in each run's own summary.
+// Overlay joins the cells of several runs. Each variant gets the name of its run as an option, and
+// each run is compared with the first. Only cells and comparisons are joined; the rest, from
+// claims to call stacks, stays in each run's own summary.
 func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	first := runs[0]
 	over := &Summary{
@@ -181,7 +179,7 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 		Overlaid: runs, Report: first.Report, Declared: first.Declared,
 	}
 	var variants []string
-	place := map[string]int{} // of a run's variant among those
+	place := map[string]int{} // place of each run's variant
 	for i, run := range runs {
 		over.Planned, over.Done, over.Invalid, over.Failed = over.Planned+run.Planned, over.Done+run.Done, over.Invalid+run.Invalid, over.Failed+run.Failed
 		for _, warning := range run.Warnings {
@@ -208,7 +206,7 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	return over, nil
 }
 
-// ofRun returns a variant that bears the name of its run.
+// ofRun returns the variant's name with its run as an option.
 func ofRun(variant, run string) (string, error) {
 	separator := ":"
 	if strings.Contains(variant, separator) {
@@ -221,7 +219,7 @@ func ofRun(variant, run string) (string, error) {
 // compareRuns adds the verdicts of [Differ] as comparisons of variants.
 func (s *Summary) compareRuns(before string, earlier *Summary, after string, later *Summary) error {
 	d, err := Differ(earlier, later)
-	if err != nil { // they may still be looked at side by side
+	if err != nil { // a reader may still view them side by side
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%s and %s are not compared: %v", before, after, err))
 		return nil
 	}

@@ -11,11 +11,11 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Setting is a value that differs from a library's default, with the variants of one stack
-// that have it.
+// A Setting is a value that differs from a library's default, with the variants of one stack that
+// use it.
 type Setting struct {
 	Stack    string   `json:"stack"`
-	Variants []string `json:"variants"` // that have it
+	Variants []string `json:"variants"` // variants with this value
 	tuning.Setting
 }
 
@@ -35,14 +35,14 @@ func settings(points []*matrix.Point) []Setting {
 	return all
 }
 
-// A MachineLimit is one of the machine's limits, at the trial that came nearest to it.
+// A MachineLimit is one of the machine's limits, in the trial that came nearest to it.
 type MachineLimit struct {
 	Name  string `json:"name"`
 	Need  int64  `json:"need"`
 	Have  int64  `json:"have"`
-	Short bool   `json:"short"` // less was to be had than was needed
+	Short bool   `json:"short"` // less was available than needed
 	Note  string `json:"note"`
-	Cell  string `json:"cell"` // which came nearest
+	Cell  string `json:"cell"` // the cell that came nearest
 }
 
 // limitsOf returns the limits of all machines of a trial.
@@ -76,26 +76,26 @@ func machineLimits(points []*matrix.Point) []MachineLimit {
 	return all
 }
 
-// A Fleet holds the agents that ran the ends of a run's trials on machines of their own.
+// A Fleet lists the agents whose machines ran the ends of a run's trials.
 type Fleet struct {
 	Agents        []FleetAgent `json:"agents"`          // the servers first
-	ClockErrorUS  float64      `json:"clock_error_us"`  // how well an instant of one machine was known on another's clock, at the worst
-	OpenedApartUS float64      `json:"opened_apart_us"` // how far apart the windows of a trial's clients opened, at the most
+	ClockErrorUS  float64      `json:"clock_error_us"`  // largest error in comparing two machines' clocks
+	OpenedApartUS float64      `json:"opened_apart_us"` // largest time between the openings of a trial's windows
 }
 
 // A FleetAgent is an agent in one of its roles.
 type FleetAgent struct {
 	Name    string   `json:"name"`
-	Role    string   `json:"role" jsonschema:"enum=server,enum=client"` // the end that it ran
-	Labels  []string `json:"labels"`                                    // as in zone=a
+	Role    string   `json:"role" jsonschema:"enum=server,enum=client"` // the end that the agent ran
+	Labels  []string `json:"labels"`                                    // such as zone=a
 	Machine string   `json:"machine"`                                   // system, kernel and processor
-	Trials  int      `json:"trials"`                                    // in which it had the role
+	Trials  int      `json:"trials"`                                    // trials in this role
 
-	ClockOffsetUS float64 `json:"clock_offset_us"` // its clock ahead of that of the machine that wirelab ran on, after the last trial
-	ClockErrorUS  float64 `json:"clock_error_us"`  // how well that was known, at the worst
+	ClockOffsetUS float64 `json:"clock_offset_us"` // how far its clock is ahead of wirelab's machine, after the last trial
+	ClockErrorUS  float64 `json:"clock_error_us"`  // largest error of this offset
 }
 
-// fleetOf lists the agents of all trials; nil if none ran on one.
+// fleetOf lists the agents of all trials. It returns nil without agents.
 func fleetOf(records []*record.Record) *Fleet {
 	f := &Fleet{}
 	for _, r := range records {
@@ -133,7 +133,7 @@ func (f *Fleet) add(role string, a record.Agent) {
 	f.ClockErrorUS = max(f.ClockErrorUS, into.ClockErrorUS)
 }
 
-// InRole returns the names of the agents that had a role.
+// InRole returns the names of the agents with a role.
 func (f *Fleet) InRole(role string) []string {
 	var names []string
 	for _, a := range f.Agents {
@@ -144,7 +144,7 @@ func (f *Fleet) InRole(role string) []string {
 	return names
 }
 
-// foreignPrograms returns the programs that measured the records that wirelab only read.
+// foreignPrograms names the programs that measured the records, other than wirelab.
 func foreignPrograms(records []*record.Record) []string {
 	var programs []string
 	for _, r := range records {

@@ -1,21 +1,20 @@
-// Package analysis computes what a run found from its records:
+// Package analysis computes the results of a run from its records:
 //
 //  1. Judge checks every trial again by this version's rules.
-//  2. Package study reads the manifest and puts the trials of equal cells together, as
-//     points.
+//  2. Package study reads the manifest and groups the trials of equal cells as points.
 //  3. Package matrix turns each point into a Cell: the median of each figure over the
 //     valid trials, and the percentiles of all their requests, with intervals.
-//  4. Packages compare, curves and insight find what points say beside each other, along
-//     an axis of the matrix, and through probes.
-//  5. Summarize puts all of that into a Summary; Differ holds two of them against each
-//     other, and Overlay lays several over one another.
+//  4. Packages compare, curves and insight compare points, follow them along an axis of the
+//     matrix, and read their probes.
+//  5. Summarize collects all of that in a Summary. Differ compares two summaries, and Overlay
+//     joins several.
 //
-// It reads records and nothing else, and computes through package stats. Package
-// advice says what the figures mean for a choice, package report shows them.
+// It reads only records, and computes through package stats. Package advice turns the results into
+// sentences, package report shows them.
 //
-// The unit of replication is the trial. A cell's interval, where there are at least
-// three valid trials, is over trials, because samples within a trial are correlated.
-// Trials that are invalid are counted and named, never averaged in.
+// The unit of replication is the trial. A cell with at least three valid trials has an interval
+// over trials, because samples within a trial are correlated. Invalid trials are counted and
+// named, never averaged in.
 package analysis
 
 import (
@@ -34,7 +33,7 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A Summary holds everything that the analysis found.
+// A Summary holds all results of the analysis.
 type Summary struct {
 	Name     string
 	Title    string
@@ -48,54 +47,54 @@ type Summary struct {
 	Failed   int // trials without a measurement
 	Again    Again
 	Command  []string
-	Host     map[string]any // the manifest's, as it stands there
-	Warnings []string       // of the run, and those that all its trials share
-	Rejudged *Rejudged      // where this version judges otherwise; nil: nowhere
-	Until    *record.Until  // nil in a run of the number of repeats
-	Overlaid []*Summary     // the runs that lie over each other here; none in a run of its own
-	Foreign  []string       // the programs whose figures these are; none if wirelab measured
+	Host     map[string]any // copied from the manifest
+	Warnings []string       // warnings of the run, and warnings that all trials share
+	Rejudged *Rejudged      // trials that this version judges differently; nil if none
+	Until    *record.Until  // nil in a run with a fixed number of repeats
+	Overlaid []*Summary     // the runs of an overlay; empty for a single run
+	Foreign  []string       // other programs that measured; empty if wirelab did
 
 	Cells []matrix.Cell
 	Results
-	Profiles []insight.Profile // only the page shows them: --json would be mostly stacks
+	Profiles []insight.Profile // only on the page: in --json they would be most of the output
 
-	Report   scenario.Report       // what the scenario asks of its report
-	Declared scenario.Declarations // what stacks and workloads say of themselves
+	Report   scenario.Report       // the scenario's settings for its report
+	Declared scenario.Declarations // declarations of stacks and workloads
 
-	points []*matrix.Point // which the cells are of
+	points []*matrix.Point // points of the cells
 }
 
-// Results holds what follows from the cells, as --json has it.
+// Results holds the results that follow from the cells, with their names in --json.
 type Results struct {
 	Comparisons []compare.Comparison  `json:"comparisons"`
-	Powers      []compare.Power       `json:"powers"` // what the repeats could tell
+	Powers      []compare.Power       `json:"powers"` // differences that the repeats could find
 	Knees       []curves.Knee         `json:"knees"`
 	Crossovers  []curves.Crossover    `json:"crossovers"`
 	Limits      []compare.LimitEffect `json:"limits"`
 	WarmUps     []curves.WarmUpNeed   `json:"warm_ups"`
 	Contrasts   []compare.Contrast    `json:"contrasts"`
-	Scalings    []curves.Scaling      `json:"scalings"`       // how throughput follows the calls in flight
-	Shares      []compare.Shares      `json:"shares"`         // how the difference between a part's first and last variant comes about
-	Steps       []compare.Step        `json:"steps"`          // where a call's time jumps with its size, and what takes the jump away
-	Claims      []compare.Claim       `json:"claims"`         // of the scenario, and whether they hold here
-	Allocations []insight.Allocation  `json:"allocations"`    // where an end's heap allocations come from
-	Insights    []insight.Insight     `json:"insights"`       // what probes saw
-	Settings    []Setting             `json:"settings"`       // that are not a library's default
-	Machine     []MachineLimit        `json:"machine_limits"` // those of the machine that a trial could have run into
+	Scalings    []curves.Scaling      `json:"scalings"`       // throughput by calls in flight
+	Shares      []compare.Shares      `json:"shares"`         // shares of the difference between a part's first and last variant
+	Steps       []compare.Step        `json:"steps"`          // sizes at which a call's time jumps, and changes that remove the jump
+	Claims      []compare.Claim       `json:"claims"`         // claims of the scenario, with their outcomes
+	Allocations []insight.Allocation  `json:"allocations"`    // heap allocations of an end by function
+	Insights    []insight.Insight     `json:"insights"`       // readings of probes
+	Settings    []Setting             `json:"settings"`       // settings that differ from a library's default
+	Machine     []MachineLimit        `json:"machine_limits"` // limits of the machine that a trial may have reached
 
-	Fleet *Fleet `json:"fleet,omitempty"` // the agents that ran the ends; absent if this machine did
+	Fleet *Fleet `json:"fleet,omitempty"` // agents that ran the ends; absent if this machine ran them
 }
 
-// Partial reports whether the run did less than it set out to.
+// Partial reports whether the run did fewer trials than planned.
 func (s *Summary) Partial() bool { return s.Done < s.Planned }
 
-// IsSweep reports whether the run asks only how throughput follows the calls in flight.
+// IsSweep reports whether the run only measures throughput by calls in flight.
 func (s *Summary) IsSweep() bool {
 	return len(s.Scalings) > 0 && !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return !s.Declared.Workload(c.Workload).Sweep })
 }
 
-// Summarize analyses the trials of a run. They may be fewer than its manifest plans, and in
-// any order. The categories sort the call stacks that were seen on CPUs.
+// Summarize analyses the trials of a run, in any order, perhaps fewer than planned. The categories
+// sort the call stacks of CPU profiles.
 func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories) (*Summary, error) {
 	records := judged.Records
 	s := &Summary{
@@ -132,7 +131,7 @@ func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories
 		c.ForeignClient = c.ForeignClient || asked.IsCalledByOthers(c.Variant)
 	}
 	if s.Foreign = foreignPrograms(records); len(s.Foreign) > 0 {
-		return s, nil // they were not measured by turns, and nothing is drawn from them here
+		return s, nil // imported trials did not alternate, so nothing is compared
 	}
 	s.Comparisons, s.Powers = compare.All(points)
 	s.Knees = curves.FindKnees(points, m.Seed)
@@ -157,8 +156,8 @@ func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories
 	return s, nil
 }
 
-// Fastest returns the cell at a point that is certainly faster than every other valid one, by
-// the figure that is shown: the mean, or a search's rate. It returns nil if there is none.
+// Fastest returns the cell at a point that is proven faster than every other valid one, by the
+// mean or by a search's rate. It returns nil if there is none.
 func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
 	valid := slices.DeleteFunc(slices.Clone(point), func(c *matrix.Cell) bool { return !c.IsValid() })
 	i := slices.IndexFunc(valid, func(c *matrix.Cell) bool {
@@ -188,7 +187,7 @@ func (s *Summary) isFaster(c, other *matrix.Cell) bool {
 	return found.Verdict == compare.Faster
 }
 
-// Against returns a metric over that of another variant at the same point, or nil.
+// Against returns a metric divided by that of another variant at the same point, or nil.
 func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
 	if found, is := s.comparison(c, other, metric); is {
 		return &found.Ratio

@@ -116,7 +116,7 @@ func TestTooFewRequestsAreNotCompared(t *testing.T) {
 		few.truths[i].requests = 400
 	}
 	k := kneeBy(t, few.summarize(t), curves.ByTail)
-	if k.Found || !strings.Contains(k.Reason, "P99 takes 1,000 requests per trial") {
+	if k.Found || !strings.Contains(k.Reason, "P99 needs 1,000 requests per trial") {
 		t.Errorf("400 requests per trial give %+v", k)
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A Judged holds the trials of a run with the checks of this version.
+// A Judged holds the trials of a run with this version's checks.
 type Judged struct {
 	Records  []*record.Record
 	Rejudged *Rejudged // nil if nothing differs from the stored checks
 
-	limits check.Limits // that they were judged by
+	limits check.Limits // limits of the checks
 }
 
-// A Rejudged holds the trials that are judged otherwise than when they were measured. Trials
-// that were profiled or that failed are left out: they have no figure.
+// A Rejudged lists trials whose judgement has changed since they were measured. Profiled or failed
+// trials are left out: they have no figure.
 type Rejudged struct {
 	NowInvalid int           `json:"now_invalid"` // trials that were valid when measured
 	NowValid   int           `json:"now_valid"`   // trials that were invalid when measured
@@ -27,26 +27,26 @@ type Rejudged struct {
 	Kept       []KeptCheck   `json:"kept"`
 }
 
-// A CheckChange is a check that now comes to another level than the stored one.
+// A CheckChange is a check whose level differs from the stored one.
 type CheckChange struct {
 	Check  string       `json:"check"`
 	Stored record.Level `json:"stored"` // ok, warning, invalid or unknown; empty if the check was not made
 	Level  record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"`
-	// ChangesValidity reports whether these trials became invalid, or valid again.
-	// Others are so for other checks, or were not invalid at all.
+	// ChangesValidity reports whether these trials became invalid, or valid again. Otherwise their
+	// validity comes from other checks, or did not change.
 	ChangesValidity bool   `json:"changes_validity"`
 	Trials          int    `json:"trials"`
-	Detail          string `json:"detail"` // the worse level's reason, in the first of the trials
+	Detail          string `json:"detail"` // reason of the worse level, from the first of the trials
 }
 
-// A KeptCheck keeps its stored level, because the record lacks what this version's check
-// reads, or because there is no such check any more.
+// A KeptCheck keeps its stored level, because the record lacks a figure that this version's check
+// needs, or because this version has no such check.
 type KeptCheck struct {
 	Check  string `json:"check"`
 	Trials int    `json:"trials"`
 }
 
-// Judge judges the trials again. The given records keep their stored checks.
+// Judge judges the trials again. It does not change the given records.
 func Judge(records []*record.Record, limits check.Limits) Judged {
 	judged := Judged{limits: limits}
 	differs := &Rejudged{}
@@ -68,8 +68,8 @@ func Judge(records []*record.Record, limits check.Limits) Judged {
 	return judged
 }
 
-// compare notes where the checks of a trial differ from the stored ones. A
-// check that was not made then, and has nothing to say now, is no difference.
+// compare notes the differences between a trial's checks and the stored ones. A new check without
+// a finding is no difference.
 func (d *Rejudged) compare(stored, now *record.Record) {
 	was, is := stored.Valid(), now.Valid()
 	switch {
@@ -99,12 +99,12 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 	}
 }
 
-// Again counts the measurements that were thrown away and repeated because other programs had
-// spoiled them.
+// Again counts measurements that were discarded and repeated because other programs had spoiled
+// them.
 type Again struct {
-	Trials     int // of those that have a record
-	ThrownAway int // measurements of them
-	Spoiled    int // trials that other programs spoiled to the end, and that nothing else is wrong with
+	Trials     int // trials that were repeated
+	ThrownAway int // discarded measurements of these trials
+	Spoiled    int // trials that remain invalid only because of other programs
 }
 
 // secondTime began a warning of older versions, which measured a trial at most twice.

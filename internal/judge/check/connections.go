@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// connections checks that the connections were opened as the mode says. A pool may
-// have fewer. Connections that were replaced before the window do not matter.
+// connections checks that the mode's connections were opened. A pool may have fewer. Connections
+// replaced before the window do not count.
 func (t trial) connections() record.Check {
 	made := t.Connections
 	if mode, err := scenario.ParseConnection(made.Mode); err == nil && mode.Mode.PerRequest() {
@@ -24,10 +24,10 @@ func (t trial) connections() record.Check {
 	c.Detail = fmt.Sprintf("%s: %d wanted, %d opened, %d of them in the window; %d attempts failed", made.Mode, made.Want, made.Opened, made.During, made.Failed)
 	growing := strings.HasPrefix(made.Mode, string(scenario.Pool)) && opened <= want
 	if strings.HasPrefix(made.Mode, string(scenario.Auto)) && opened > 0 && made.Failed == 0 {
-		return c // it opens and closes them as it finds useful
+		return c // the pool opens and closes connections by its own rules
 	}
 	switch {
-	case t.Cell.Kind().MayFail && opened >= want && made.During > 0: // it is the service that ended them
+	case t.Cell.Kind().MayFail && opened >= want && made.During > 0: // the service ended them
 		c.Level = record.Warning
 		c.Detail += ": the service ended connections, and calls waited for new ones"
 	case !growing && (opened < want || made.During > 0):
@@ -38,9 +38,8 @@ func (t trial) connections() record.Check {
 	return c
 }
 
-// perRequest checks that every answered request opened a connection, with the kind of
-// handshake that the mode asks for. A connection that is opened at an edge of the
-// window may belong to a request on its other side.
+// perRequest checks that every answered request opened a connection, with the mode's kind of
+// handshake. A connection opened at an edge of the window may belong to a request outside of it.
 func (t trial) perRequest(mode scenario.ConnectionMode) record.Check {
 	c := record.Check{Level: record.OK, Unit: "connections"}
 	made := t.Connections
@@ -79,15 +78,15 @@ func handshakes(made record.Connections, mode scenario.ConnectionMode) (all, wro
 	case scenario.Resumed:
 		return all, made.Full, "full"
 	case scenario.Early:
-		return all, all - made.Early, "without early data that the server took"
+		return all, all - made.Early, "without early data that the server accepted"
 	default:
 		return all, made.Resumed, "resumed"
 	}
 }
 
-// link checks that an emulated link kept its delay, and lost what it should lose.
+// link checks that an emulated link kept its delay, and lost the wanted share of packets.
 func (t trial) link() record.Check {
-	c := record.Check{Level: record.OK, Unit: "share", Detail: "none is emulated"}
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "no link is emulated"}
 	l := t.Link
 	if l == nil || !t.Cell.Network.Linked() {
 		return c
@@ -102,19 +101,19 @@ func (t trial) link() record.Check {
 		t.lost(&c, w)
 	}
 	if l.Dropped > 0 {
-		verdict(&c, record.Invalid, "%d of %d frames were dropped for want of room: the emulation is the limit, not the link", l.Dropped, l.Frames)
+		verdict(&c, record.Invalid, "%d of %d frames were dropped because the emulator's queue was full: the emulation is the limit, not the link", l.Dropped, l.Frames)
 	}
 	return c
 }
 
-// A way is one direction of a link: its task, and what it did.
+// A way is one direction of a link: the wanted behaviour and the measured one.
 type way struct {
-	name  string // with what stands behind it in a sentence; none in records that do not tell them apart
+	name  string // name with a separator, for sentences; empty in older records, which count both together
 	asked record.Way
 	did   record.LinkWay
 }
 
-// ways returns both directions, or one for both in older records.
+// ways returns both directions, or a single one in older records.
 func (t trial) ways() []way {
 	l, network := t.Link, t.Cell.Network
 	if l.Up == nil || l.Down == nil {
@@ -123,15 +122,15 @@ func (t trial) ways() []way {
 	return []way{{"up, ", network.Up, *l.Up}, {"down, ", network.Down, *l.Down}}
 }
 
-// late compares how late frames were with the delay that was asked for, on the way that was
-// later by that measure. A way without a delay has half of the round trip's.
+// late compares the lateness of frames with the wanted delay, in the direction with the larger
+// ratio. A direction without a delay gets half of the round trip's.
 func (t trial) late(c *record.Check, ways []way) {
 	var worst way
 	latest := -1.0
 	for _, w := range ways {
 		w.asked.DelayNS = cmp.Or(w.asked.DelayNS, t.Cell.Network.DelayNS)
 		if w.asked.DelayNS == 0 || w.did.LateP99NS == nil {
-			continue // nothing to be late of, or an engine that does not tell
+			continue // no delay, or an engine that does not report lateness
 		}
 		if late := float64(*w.did.LateP99NS) / float64(w.asked.DelayNS); late > latest {
 			worst, latest = w, late
@@ -142,14 +141,14 @@ func (t trial) late(c *record.Check, ways []way) {
 	}
 	c.Figure, c.Limit = &latest, new(t.limits.Link.Invalid)
 	level := t.limits.Link.level(latest)
-	verdict(c, level, "%s; %sthey were late by %s in the median and %s at P99, of a delay of %s",
+	verdict(c, level, "%s; %sthey were late by %s in the median and %s at P99, for a delay of %s",
 		c.Detail, worst.name, units.Time(float64(*worst.did.LateP50NS)), units.Time(float64(*worst.did.LateP99NS)), units.Time(float64(worst.asked.DelayNS)))
 	if level == record.Invalid {
 		c.Detail += fmt.Sprintf("; a delay of %s would have been kept", units.Time(float64(*worst.did.LateP99NS)/t.limits.Link.Invalid))
 	}
 }
 
-// lost compares how many frames a way has lost with how many it was asked to lose.
+// lost compares a direction's lost frames with the wanted share.
 func (t trial) lost(c *record.Check, w way) {
 	asked, did := w.asked, w.did
 	share := 1 - (1-asked.Loss)*(1-asked.BurstLoss)
@@ -157,7 +156,7 @@ func (t trial) lost(c *record.Check, w way) {
 		return
 	}
 	c.Detail += fmt.Sprintf("; %s%d of %d were lost (%s; asked for %s)", w.name, did.Lost, did.Frames, percent(float64(did.Lost)/float64(did.Frames)), percent(share))
-	// Frames of one run are lost or kept together, so fewer of them are independent.
+	// Frames of one burst are lost or kept together, so fewer are independent.
 	together := max(1, 2*asked.BurstPackets-1)
 	if stats.BinomialP(float64(did.Frames)/together, float64(did.Lost)/together, share) < t.limits.LossP {
 		verdict(c, record.Invalid, "%s: that is not chance", c.Detail)

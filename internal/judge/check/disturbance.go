@@ -11,13 +11,13 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// sentinelSleepNS is the mean sleep of a sentinel. Sentinels meet every longer gap, and a
-// share of the shorter ones that grows with the gap's length.
+// sentinelSleepNS is the mean sleep of a sentinel. Sentinels meet every longer gap, and meet
+// shorter gaps with a probability that grows with their length.
 const sentinelSleepNS = 4e6
 
-// gaps checks for how long others had the CPUs of an end when it was due on them.
+// gaps checks how long other programs kept an end off its CPUs while it wanted to run.
 func (t trial) gaps() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nobody watched the CPUs of both ends"}
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the CPUs of both ends were not watched"}
 	if !t.watched() {
 		return c
 	}
@@ -31,21 +31,21 @@ func (t trial) gaps() record.Check {
 	}
 	by := t.moved(stops...)
 	c.Figure = &by.by
-	verdict(&c, t.limits.Moved.level(by.by), "others had the %s's CPUs for %s of the time when it was due on them, for %s at most: %s",
+	verdict(&c, t.limits.Moved.level(by.by), "other programs kept the %s off its CPUs for %s of the time, for %s at most at once: %s",
 		worst.name, percent(away), units.Time(float64(worst.Gaps.LongestNS)), by.words())
 	return c
 }
 
-// stopsOf turns the gaps of an end into what they did to its requests.
+// stopsOf converts the gaps of an end into stops of its requests.
 func (t trial) stopsOf(e end) []stop {
 	var stops []stop
 	for _, length := range e.Gaps.Lengths {
 		each := float64(length.SumNS) / float64(max(1, length.Count))
-		count := float64(length.Count) * max(1, sentinelSleepNS/max(1, each)) // with those that were not met
+		count := float64(length.Count) * max(1, sentinelSleepNS/max(1, each)) // including gaps that no sentinel met
 		s := t.met(count/float64(max(1, e.Gaps.CPUs)), each)
 		if each < sentinelSleepNS {
-			// Nor does a request meet more of them than a sentinel does, each time that
-			// it waits for a thread to run.
+			// A request also meets no more gaps than a sentinel, each time that it waits for a
+			// thread.
 			share := float64(length.Count) / float64(max(1, e.Gaps.Wakings))
 			s.touched = min(s.touched, share*t.turns(e))
 		}
@@ -57,19 +57,19 @@ func (t trial) stopsOf(e end) []stop {
 	return stops
 }
 
-// overrun reports whether an open loop asked for more than gaps left: its requests wait for all of
-// them.
+// overrun reports whether an open loop needed more CPU time than the gaps left. Then its requests
+// wait for all gaps.
 func (t trial) overrun(e end) bool {
-	const room = 0.05 // with less a queue takes longer to empty than to fill again
+	const room = 0.05 // with less room a queue fills faster than it empties
 	return t.Pacing != nil && e.Busy != nil && *e.Busy+t.away(e) > 1-room
 }
 
-// turns returns how often a request waits for a thread of an end to run, at least once.
+// turns returns how often a request waits for a thread of an end, at least once.
 func (t trial) turns(e end) float64 {
 	return max(1, float64(valueOf(e.SwitchesVol)+valueOf(e.SwitchesInv))/float64(max(1, t.Requests)))
 }
 
-// away returns the share of the window in which others had an end's CPUs when it was due.
+// away returns the share of the window in which other programs kept an end off its CPUs.
 func (t trial) away(e end) float64 {
 	long, short := 0.0, 0.0
 	for _, length := range e.Gaps.Lengths {
@@ -83,11 +83,11 @@ func (t trial) away(e end) float64 {
 	return min(1, long/whole+short/float64(max(1, e.Gaps.Wakings)))
 }
 
-// pause checks whether both ends stood still at once, as when a hypervisor stops them.
+// pause checks whether both ends stopped at the same time, as under a hypervisor.
 func (t trial) pause() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nobody watched both ends at once"}
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "both ends were not watched at the same time"}
 	if t.only != "" {
-		c.Level, c.Detail = record.OK, "does not apply: a fleet's ends are seen one by one"
+		c.Level, c.Detail = record.OK, "does not apply: a fleet's ends are judged one by one"
 		return c
 	}
 	if t.Host.BothStoppedNS == nil {
@@ -100,9 +100,9 @@ func (t trial) pause() record.Check {
 	return c
 }
 
-// A stop counts times of about one length in which an end of the wire could not run.
+// A stop counts times of similar length in which an end could not run.
 type stop struct {
-	// touched is the share of the requests that one of them delayed.
+	// touched is the share of requests that one stop delayed.
 	touched float64
 	eachNS  float64
 }
@@ -115,13 +115,13 @@ type shift struct {
 
 func (s shift) words() string {
 	if s.by < 0.01 {
-		return "no figure is moved by a hundredth"
+		return "no figure changes by 1 %"
 	}
-	return fmt.Sprintf("%s may be up to %.3g times what it would be without", s.figure, 1+s.by)
+	return fmt.Sprintf("%s may be up to %.3g times its undisturbed value", s.figure, 1+s.by)
 }
 
-// moved bounds what stops did to the mean and to P99, and returns the larger shift. It is
-// a bound from the trial's own latencies, without a model of them:
+// moved bounds the effect of stops on the mean and P99, and returns the larger shift. The bound
+// uses only the trial's own latencies, without a model:
 //
 //   - Only requests that were under way during a stop are touched. At most the touched
 //     share of the requests is slower than it would be, so P99 without stops is at least
@@ -129,10 +129,10 @@ func (s shift) words() string {
 //   - Nothing is delayed by more than the stop took, so it is also at least P99 less that,
 //     and the mean is at least the mean less that times the touched share.
 //
-// Where stops are of many lengths, the longer ones count as in the first and the others
-// as in the second, cut where it says most.
+// With stops of many lengths, the longer ones use the first rule and the others the second,
+// divided where the bound is largest.
 func (t trial) moved(stops ...stop) shift {
-	h, err := cmp.Or(t.Response, &t.Service).Decode() // the times that a reader looks at
+	h, err := cmp.Or(t.Response, &t.Service).Decode() // the times that reports show
 	if err != nil || h.Count() == 0 {
 		return shift{figure: "the mean"}
 	}
@@ -153,20 +153,20 @@ func (t trial) moved(stops ...stop) shift {
 	return ofMean
 }
 
-// met returns which share of the requests met a number of stops of an end, each of that
-// length. In a closed loop a stop touches the requests in flight when it begins, since no client sends another before its answer.
-// In an open loop those come in addition that were to be sent during a stop, and those
-// that queued behind them until the busier end had caught up.
+// met returns the share of requests that met a number of equally long stops of an end. In a closed
+// loop a stop touches the requests in flight when it begins, because clients wait for answers. An
+// open loop adds the requests due during a stop, and those that queued until the busier end had
+// caught up.
 func (t trial) met(count, eachNS float64) stop {
 	touched := count * max(1, t.InFlight) / float64(max(1, t.Requests))
 	if t.Pacing != nil {
-		const mostBusy = 0.9 // beyond it the queue never empties, which is another check's
+		const mostBusy = 0.9 // beyond it the queue never empties; the check overload finds that
 		touched += count * eachNS / float64(max(1, t.WindowNS)) / (1 - min(mostBusy, t.busier()))
 	}
 	return stop{touched: min(1, touched), eachNS: eachNS}
 }
 
-// busier returns the share of its CPUs that the busier end used.
+// busier returns the CPU share that the busier end used.
 func (t trial) busier() float64 {
 	return max(valueOf(t.Client.Busy), valueOf(t.Server.Busy))
 }
@@ -175,8 +175,7 @@ func (t trial) busier() float64 {
 func (t trial) neighbours() record.Check {
 	bounds := t.limits.Others
 	if t.watched() {
-		// For how long they kept an end waiting is judged by itself. What is left are
-		// caches, memory and clock frequency.
+		// The gaps have their own check. Caches, memory and clock frequency remain.
 		bounds = Bounds{Warning: t.limits.Beside, Invalid: 1}
 	}
 	c := share("other processes took %s of the CPU time", t.Host.OthersShare, bounds)
@@ -190,12 +189,12 @@ func (t trial) neighbours() record.Check {
 	return c
 }
 
-// watched reports whether it is known for how long others kept each end waiting.
+// watched reports whether the gaps of each end are known.
 func (t trial) watched() bool {
 	return !slices.ContainsFunc(t.ends(), func(e end) bool { return e.Gaps == nil })
 }
 
-// byName names the processes that took a tenth or more of what others took.
+// byName names the processes that took at least a tenth of the other programs' CPU time.
 func (t trial) byName(others float64) string {
 	const most = 3
 	var names []string
@@ -219,14 +218,14 @@ func (t trial) stolenCPU() record.Check {
 	return share("the hypervisor gave %s of the CPU time to others", t.Host.StolenShare, t.limits.Stolen)
 }
 
-// noise checks which share of its CPUs a worker lost while it only spun.
+// noise checks the share of its CPUs that a worker lost while it only spun.
 func (t trial) noise() record.Check {
 	lost := t.Host.LostBefore
 	if after := t.Host.LostAfter; lost == nil || after != nil && *after > *lost {
 		lost = after
 	}
 	bounds := t.limits.Lost
-	if t.watched() { // then what happened in the window is known, and this was outside it
+	if t.watched() { // the window has better figures; this is from outside of it
 		bounds.Invalid = 1
 	}
 	return share("a worker that only spun, before or after, lost %s of its CPU to others", lost, bounds)
@@ -234,7 +233,7 @@ func (t trial) noise() record.Check {
 
 // share checks a share of CPU time that went to others.
 func share(words string, figure *float64, bounds Bounds) record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &bounds.Invalid, Detail: "not known on this machine"}
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &bounds.Invalid, Detail: "unknown on this machine"}
 	if figure == nil {
 		return c
 	}

@@ -26,13 +26,13 @@ func TestGapsAreJudgedByWhatTheyDo(t *testing.T) {
 			r.InFlight, r.Client.UserNS, r.Cell.Clients, r.Active = 13.9, nil, 14, 14
 			r.Cell.Load.RequestsPerClient, r.Connections.Want, r.Connections.Opened = 1, 14, 14
 			r.Server.Gaps.Lengths, r.Server.Gaps.LongestNS = []record.GapLength{{Count: 36, SumNS: 36 * 20e6}}, 20e6
-		}, "gaps", record.Invalid, "others had the server's CPUs for 72 % of the time when it was due on them, for 20 ms at most: P99 may be up to 200 times"},
+		}, "gaps", record.Invalid, "other programs kept the server off its CPUs for 72 % of the time, for 20 ms at most at once: P99 may be up to 200 times"},
 		{"gaps that no latency shows", func(r *record.Record) {
 			r.Server.Gaps.Lengths = []record.GapLength{{Count: 2, SumNS: 2e6}}
-		}, "gaps", record.OK, "no figure is moved by a hundredth"},
-		{"an end that nobody watched", func(r *record.Record) { r.Server.Gaps = nil }, "gaps", record.Unknown, "nobody watched"},
+		}, "gaps", record.OK, "no figure changes by 1 %"},
+		{"an end that nobody watched", func(r *record.Record) { r.Server.Gaps = nil }, "gaps", record.Unknown, "not watched"},
 		{"a pause of a moment", func(r *record.Record) { r.Host.BothStoppedNS = new(int64(1e5)) }, "paused", record.OK, "100 µs at most"},
-		{"nobody watched both", func(r *record.Record) { r.Host.BothStoppedNS = nil }, "paused", record.Unknown, "nobody watched"},
+		{"nobody watched both", func(r *record.Record) { r.Host.BothStoppedNS = nil }, "paused", record.Unknown, "not watched"},
 	} {
 		r := sound(t)
 		c.fault(r)

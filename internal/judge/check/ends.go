@@ -11,20 +11,20 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// An end is one end of the wire, with its name in sentences.
+// An end is one end of the wire, with a name for sentences.
 type end struct {
 	name string
 	*record.Process
 }
 
-// ends returns the ends that are judged.
+// ends returns the judged ends.
 func (t trial) ends() []end {
 	both := []end{{"client", &t.Client}, {"server", &t.Server}}
 	return slices.DeleteFunc(both, func(e end) bool { return t.only != "" && e.name != t.only })
 }
 
-// affinity checks that each end could run on the CPUs that it was placed on, and on no
-// others: on the other end's it would slow that down, and itself.
+// affinity checks that each end could run on its assigned CPUs and no others: on the other end's
+// CPUs, both would slow down.
 func (t trial) affinity() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Limit: &t.limits.Moved.Invalid}
 	client, server := t.Client, t.Server
@@ -53,9 +53,9 @@ func (t trial) affinity() record.Check {
 		return c
 	}
 	c.Level, c.Detail = record.Warning, strings.Join(found, "; ")
-	asked := len(common(client.CPUs, server.CPUs)) > 0 // as on a machine with one CPU
-	if t.Cell.Kind().Unplaced {                        // it was not for wirelab to place it
-		c.Detail += fmt.Sprintf(": what the service had of CPU %s is not known; started with `taskset` on others it could not be slowed down by the client", list(client.CPUs))
+	asked := len(common(client.CPUs, server.CPUs)) > 0 // for example on a machine with one CPU
+	if t.Cell.Kind().Unplaced {                        // wirelab could not place the service
+		c.Detail += fmt.Sprintf(": unknown how much of CPU %s the service used; start it with `taskset` on other CPUs, so that the client cannot slow it down", list(client.CPUs))
 		return c
 	}
 	if !asked && c.Figure != nil && t.limits.Moved.level(*c.Figure) == record.Invalid {
@@ -65,8 +65,8 @@ func (t trial) affinity() record.Check {
 	return c
 }
 
-// shared bounds how much two ends on the same CPUs slowed each other down: either waits
-// for the other at most as long as the less busy of them ran.
+// shared bounds how much two ends on the same CPUs slow each other down: each waits for the other
+// at most as long as the less busy of them ran.
 func (t trial) shared() *float64 {
 	client, known := t.Client.CPUNS()
 	server, knownToo := t.Server.CPUNS()
@@ -78,7 +78,7 @@ func (t trial) shared() *float64 {
 	return new(slowed(share))
 }
 
-// slowed returns how much longer work takes if it gets all of the time but a share.
+// slowed returns how much longer work takes if it lacks a share of the time.
 func slowed(share float64) float64 {
 	const most = 0.99 // a hundred times as long: limits the result
 	share = min(share, most)
@@ -87,7 +87,7 @@ func slowed(share float64) float64 {
 
 // quota checks that no control group stopped an end because its CPU quota was used up.
 func (t trial) quota() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "no end reported what its control groups grant"}
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "no end reported the limits of its control groups"}
 	worst := shift{by: -1}
 	for _, e := range t.ends() {
 		if e.ThrottledNS == nil || e.ThrottledPeriods == nil {
@@ -109,17 +109,17 @@ func (t trial) quota() record.Check {
 			verdict(&c, t.limits.Moved.atLeastWarning(by.by), "the %s was stopped %d times for %s each in the mean because the CPU quota of its control groups%s was used up: %s; lift the quota",
 				e.name, *e.ThrottledPeriods, units.Time(each), granted, by.words())
 		case e.QuotaCPUs != nil && *e.QuotaCPUs < float64(len(e.CPUs)) && worst.by < 0:
-			verdict(&c, record.Warning, "the control groups of the %s grant %.3g CPUs and it was placed on %d; it was not stopped in the window, and could be", e.name, *e.QuotaCPUs, len(e.CPUs))
+			verdict(&c, record.Warning, "the control groups of the %s grant %.3g CPUs and it was placed on %d; it was not stopped in the window, but may be", e.name, *e.QuotaCPUs, len(e.CPUs))
 		}
 	}
 	return c
 }
 
-// collector checks that the client's garbage collector, which runs on the CPUs that send the
-// requests, ran no more often than by default. Its cost is then the price of the client's
-// libraries, and belongs to the trial.
+// collector checks that the client's garbage collector ran no more often than by default. It uses
+// the CPUs that send requests. By default its cost belongs to the client's libraries, and so to
+// the trial.
 func (t trial) collector() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the client did not report how its collector was set and what it took"}
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the client did not report the setting and the CPU time of its collector"}
 	cpu, known := t.Client.CPUNS()
 	if !known || cpu <= 0 || t.Client.GCCPUNS == nil || t.Client.GCPercent == nil {
 		return c
@@ -130,12 +130,12 @@ func (t trial) collector() record.Check {
 		verdict(&c, record.OK, "the client's garbage collector took %s of its CPU time", percent(took))
 		if took > t.limits.Collected {
 			c.Level = record.Warning
-			c.Detail += ": the figure is in part that of the client's memory"
+			c.Detail += ": the figure partly shows the client's memory"
 		}
 		return c
 	}
-	// How often it runs goes with 1/GOGC. If a request's whole time were spent in the
-	// client, it would be slowed down by the share that is beyond the usual.
+	// The collector's frequency is proportional to 1/GOGC. A request spent entirely in the client
+	// would be slowed down by the share beyond the default.
 	by := shift{"the mean", slowed(took * (1 - float64(percentSet)/defaultGOGC))}
 	c.Figure = &by.by
 	verdict(&c, t.limits.Moved.atLeastWarning(by.by), "the client ran with GOGC=%d, and its garbage collector took %s of its CPU time: %s; unset GOGC",
@@ -143,8 +143,8 @@ func (t trial) collector() record.Check {
 	return c
 }
 
-// suspended checks that the machine did not sleep in the window. The clock that latencies
-// are measured with stands still meanwhile, so that no latency shows it.
+// suspended checks that the machine did not sleep in the window. The clock of latencies stops
+// meanwhile, so no latency shows it.
 func (t trial) suspended() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "ms", Detail: "the client did not report whether the machine slept"}
 	if t.Host.SuspendedNS == nil {
@@ -154,7 +154,7 @@ func (t trial) suspended() record.Check {
 	c.Figure, c.Limit = new(slept/1e6), new(t.limits.SleptNS/1e6)
 	verdict(&c, record.OK, "the machine was awake")
 	if slept > t.limits.SleptNS {
-		verdict(&c, record.Invalid, "the machine slept for %.3g s in the window, which no latency shows: what went before and what came after are two measurements", slept/1e9)
+		verdict(&c, record.Invalid, "the machine slept for %.3g s in the window, which no latency shows: the times before and after are two measurements", slept/1e9)
 	}
 	return c
 }
@@ -173,13 +173,13 @@ func list(cpus []int) string {
 // defaultGOGC is the growth at which Go collects (package runtime).
 const defaultGOGC = 100
 
-// runtime checks that the environment of wirelab does not make its workers another
-// program than that which is measured: nobody traces them, they have the CPUs that they
-// were given, and the server's collector is as by default. The client's is generatorGC's.
+// runtime checks that wirelab's environment does not change the measured program: nobody traces
+// its workers, they have their assigned CPUs, and the server's collector has its default. The
+// client's collector has its own check.
 func (t trial) runtime() record.Check {
-	c := record.Check{Level: record.OK, Unit: "CPUs", Detail: "both ends use the CPUs that they were given"}
+	c := record.Check{Level: record.OK, Unit: "CPUs", Detail: "both ends use their assigned CPUs"}
 	if t.only != "" {
-		c.Detail = "the " + t.only + " uses the CPUs that it was given"
+		c.Detail = "the " + t.only + "  uses its assigned CPUs"
 	}
 	for _, end := range slices.Backward(t.ends()) {
 		if end.TracedBy > 0 {
@@ -189,10 +189,10 @@ func (t trial) runtime() record.Check {
 		}
 		got, want := end.GoMaxProcs, len(end.CPUs)
 		if end.name == "client" && t.Cell.Load.Model != "closed" {
-			want++ // a thread waits for the instants of an open loop
+			want++ // one thread waits for an open loop's instants
 		}
 		if got == 0 || len(end.CPUs) == 0 || got == want {
-			continue // not known, or another program's
+			continue // unknown, or another program
 		}
 		c.Figure, c.Limit = new(float64(got)), new(float64(want))
 		words := "the %s used %d of its %d CPUs at most: unset GOMAXPROCS"
@@ -203,11 +203,11 @@ func (t trial) runtime() record.Check {
 	}
 	for _, s := range t.Settings {
 		if t.only != "" && s.Side != t.only && s.Side != tuning.Both {
-			continue // another machine's
+			continue // on another machine
 		}
-		if s.Why == tuning.FromEnvironment && s.Name != "GOGC" { // which the figures tell
+		if s.Why == tuning.FromEnvironment && s.Name != "GOGC" { // GOGC has its own check below
 			c = record.Check{}
-			verdict(&c, record.Warning, "%s=%s in the environment: what it changes is measured, too; unset it", s.Name, s.Value)
+			verdict(&c, record.Warning, "%s=%s in the environment: it changes the measured program; unset it", s.Name, s.Value)
 		}
 	}
 	asked := slices.ContainsFunc(t.Settings, func(s tuning.Setting) bool { return s.Name == "GOGC" && s.Why != tuning.FromEnvironment })

@@ -20,7 +20,7 @@ func TestWhatTheKernelDidToAnEndIsFound(t *testing.T) {
 		{"a client under a quota that is used up", func(r *record.Record) { stopped(t, r, &r.Client, 0.3, 7, 70e6) }, "cpu-quota", record.Invalid, "the client was stopped 7 times for 70 ms each in the mean because the CPU quota of its control groups, 0.3 CPUs, was used up: the mean may be up to 1.96 times"},
 		{"a server, too", func(r *record.Record) { stopped(t, r, &r.Server, 0.3, 7, 70e6) }, "cpu-quota", record.Invalid, "the server was stopped"},
 		{"stopped for a tenth of the time", func(r *record.Record) { stopped(t, r, &r.Client, 0.9, 10, 12e6) }, "cpu-quota", record.Warning, "1.14 times"},
-		{"stopped for a moment", func(r *record.Record) { stopped(t, r, &r.Client, 0.9, 1, 1e6) }, "cpu-quota", record.Warning, "no figure is moved by a hundredth"},
+		{"stopped for a moment", func(r *record.Record) { stopped(t, r, &r.Client, 0.9, 1, 1e6) }, "cpu-quota", record.Warning, "no figure changes by 1 %"},
 		{"stopped by a quota that is gone", func(r *record.Record) { stopped(t, r, &r.Client, 0, 7, 70e6); r.Client.QuotaCPUs = nil }, "cpu-quota", record.Invalid, "its control groups was used up"},
 		{"a quota that stopped nobody", func(r *record.Record) { r.Server.QuotaCPUs = new(0.9) }, "cpu-quota", record.Warning, "grant 0.9 CPUs and it was placed on 1"},
 		{"a quota that is enough", func(r *record.Record) { r.Server.QuotaCPUs = new(1.0) }, "cpu-quota", record.OK, "no quota stopped"},
@@ -104,7 +104,7 @@ func TestNeighboursAreNamed(t *testing.T) {
 		}
 	}
 	r.Host.OthersShare = nil
-	wantOnly(t, "not known", r, "neighbours", record.Unknown, "not known")
+	wantOnly(t, "not known", r, "neighbours", record.Unknown, "unknown")
 }
 
 // P99 moves by what the touched requests may have been, and by no more than a stop took.

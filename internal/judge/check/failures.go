@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// limited counts the requests that failed at a limit of the machine, and returns the most frequent
-// failure.
+// limited counts the requests that failed at a limit of the machine, and returns their most
+// frequent failure.
 func (t trial) limited() (requests int64, most record.ErrorCount) {
 	for _, e := range t.Errors {
 		switch failure.Class(e.Class) {
@@ -26,7 +26,7 @@ func (t trial) limited() (requests int64, most record.ErrorCount) {
 	return requests, most
 }
 
-// naive reports whether the client ignores the machine's limits on purpose.
+// naive reports whether the client ignores the machine's limits by design.
 func (t trial) naive() bool {
 	v, err := scenario.ParseVariant(t.Cell.Variant)
 	kind, _ := v.Get(scenario.ClientOption)
@@ -35,15 +35,15 @@ func (t trial) naive() bool {
 
 // machineLimits checks that no request failed at a limit of the machine.
 func (t trial) machineLimits() record.Check {
-	c := record.Check{Level: record.OK, Unit: "requests", Detail: "none was met"}
+	c := record.Check{Level: record.OK, Unit: "requests", Detail: "no limit was reached"}
 	failed, most := t.limited()
 	c.Figure, c.Limit = new(float64(failed)), new(0.0)
 	if failed > 0 {
-		verdict(&c, record.Invalid, "%d of %d requests failed at a limit of the machine, not of the protocol; the most of them at %s: %s",
+		verdict(&c, record.Invalid, "%d of %d requests failed at a limit of the machine, not of the protocol; most of them at %s: %s",
 			failed, t.Requests, most.Class, most.Example)
 		if t.naive() {
 			c.Level = record.Warning
-			c.Detail += "; the client is naive, and this is what comes of it"
+			c.Detail += "; the client is naive, so this is its result"
 		}
 		return c
 	}
@@ -59,8 +59,8 @@ func (t trial) machineLimits() record.Check {
 		{valueOf(t.Host.AcceptDrops), t.Connections.During, "backlog: %d of %d connections found it full, and were tried again a second later"},
 		{valueOf(t.Host.UDPDrops), datagrams, "udp-buffer: the kernel dropped %d datagrams, of %d requests, that found a receive buffer full"},
 	} {
-		// The kernel counts for the whole machine: what a trial did not use
-		// was not dropped from it.
+		// The kernel counts for the whole machine: drops of a kind that the trial did not use
+		// belong to other programs.
 		if full.dropped == 0 || full.of == 0 {
 			continue
 		}
@@ -81,12 +81,12 @@ func (t trial) failures() record.Check {
 	c.Figure, c.Limit = &share, new(t.limits.Errors)
 	if failed > 0 {
 		most := slices.MaxFunc(t.Errors, func(a, b record.ErrorCount) int { return cmp.Compare(a.Count, b.Count) })
-		verdict(&c, anyUpTo(t.limits.Errors).level(share), "%d of %d requests failed; the most of them with %s: %s", failed, t.Requests, most.Code, most.Example)
+		verdict(&c, anyUpTo(t.limits.Errors).level(share), "%d of %d requests failed; most of them with %s: %s", failed, t.Requests, most.Code, most.Example)
 		c.Detail += t.paceOfFailures()
 		if own, _ := t.limited(); t.naive() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
-			c.Level = record.Warning // the limits say why
+			c.Level = record.Warning // the check machineLimits has the reason
 		}
-		if t.Cell.Kind().MayFail && failed < t.Requests { // how it fails is what its user asks
+		if t.Cell.Kind().MayFail && failed < t.Requests { // its user wants to know how it fails
 			c.Level = record.Warning
 			if slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused }) {
 				verdict(&c, record.Invalid, "the service went away while it was loaded: nothing listened there any more; %s", c.Detail)
@@ -100,7 +100,7 @@ func (t trial) failures() record.Check {
 	return c
 }
 
-// paceOfFailures compares how long failed calls took, which stay in the latencies.
+// paceOfFailures compares the time of failed calls, which latencies include, with the others.
 func (t trial) paceOfFailures() string {
 	failed := t.Failed()
 	well := t.Service.Count - failed
@@ -111,22 +111,22 @@ func (t trial) paceOfFailures() string {
 	if others <= 0 || t.limits.Moved.level(max(mean/others, others/max(1, mean))-1) == record.OK {
 		return ""
 	}
-	return fmt.Sprintf("; they took %s in the mean and the others %s, and are in the latencies: without them the mean is %.3g times what it says", units.Time(mean), units.Time(others),
+	return fmt.Sprintf("; they took %s in the mean and the others %s; latencies include them: without them the mean is %.3g times as long", units.Time(mean), units.Time(others),
 		others*float64(t.Service.Count)/float64(t.Service.Sum))
 }
 
-// answers checks that no answer came sooner than the work takes that the workload asks
-// for: a handler that sleeps for it cannot be early.
+// answers checks that no answer came before the workload's work could be done: a handler that
+// sleeps for it cannot be early.
 func (t trial) answers() record.Check {
-	c := record.Check{Level: record.OK, Unit: "us", Detail: "the workload asks for no work that could be left out"}
+	c := record.Check{Level: record.OK, Unit: "us", Detail: "the workload asks for no work"}
 	if t.WorkNS == nil || *t.WorkNS <= 0 {
 		return c
 	}
 	h, err := t.Service.Decode()
 	if err != nil || h.Count() == 0 {
-		return c // bookkeeping says so
+		return c // bookkeeping reports that
 	}
-	// Failed calls may be as quick as they like.
+	// Failed calls may be arbitrarily quick.
 	failed := float64(t.Failed()) / float64(h.Count())
 	soonest := h.Quantile(min(1, failed))
 	if failed > 0 {
@@ -136,7 +136,7 @@ func (t trial) answers() record.Check {
 	c.Figure, c.Limit = new(float64(soonest)/1e3), new(work/1e3)
 	c.Detail = "no answer came before the work could be done"
 	if float64(soonest) < work*histogramPrecision {
-		verdict(&c, record.Invalid, "answers came after %s, and the work that they ask for takes %s: the server leaves it out", units.Time(float64(soonest)), units.Time(work))
+		verdict(&c, record.Invalid, "answers came after %s, but their work takes %s: the server skips it", units.Time(float64(soonest)), units.Time(work))
 	}
 	return c
 }

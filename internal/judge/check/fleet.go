@@ -9,16 +9,16 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A scope says which parts of a trial a check looks at if agents of a fleet ran its ends. Each
-// client and its machine is then judged by itself, by the same rules as a single one: a client
-// that was its own bottleneck spoils the trial, however well the others did.
+// A scope names the parts of a trial that a check judges if agents of a fleet ran its ends. Each
+// client and its machine is judged by the same rules as a single one: a client that was its own
+// bottleneck spoils the trial, even if the others were fine.
 type scope int
 
 const (
-	ofTrial           scope = iota // of all calls together
-	ofClients                      // of each client
-	ofEnds                         // of each client and of the server
-	ofTrialAndClients              // of all calls together, and of each client
+	ofTrial           scope = iota // all calls together
+	ofClients                      // each client
+	ofEnds                         // each client, and the server
+	ofTrialAndClients              // all calls together, and each client
 )
 
 // A member is a part of a trial that ran on one machine.
@@ -27,7 +27,7 @@ type member struct {
 	trial
 }
 
-// members returns the parts of a trial that a check looks at.
+// members returns the parts of a trial that a check judges.
 func (t trial) members(of scope) []member {
 	var all []member
 	if of == ofTrial || of == ofTrialAndClients {
@@ -45,7 +45,7 @@ func (t trial) members(of scope) []member {
 	return all
 }
 
-// whole returns the trial as its calls describe it: its client is as busy as the busiest.
+// whole returns the trial with all calls. Its client is as busy as the busiest client.
 func (t trial) whole() trial {
 	r := *t.Record
 	r.Client.Busy = t.busiest()
@@ -61,9 +61,9 @@ func (t trial) busiest() (most *float64) {
 	return most
 }
 
-// member returns one client's and its machine's view of the trial. It has the distributions of
-// all clients, because records keep none per client. From the server it has the busy share and,
-// on the same machine, its CPUs.
+// member returns the trial as one client and its machine recorded it. It has the distributions of
+// all clients, because records keep none per client. From the server it has the busy share and, on
+// the same machine, the CPUs.
 func (t trial) member(c *record.FleetClient) member {
 	r := *t.Record
 	r.Cell.Clients = c.Clients
@@ -86,14 +86,14 @@ func (t trial) member(c *record.FleetClient) member {
 	return member{c.Name, trial{Record: &r, limits: t.limits, only: "client", part: c}}
 }
 
-// server returns the trial as the server's machine saw it.
+// server returns the trial as the server's machine recorded it.
 func (t trial) server() member {
 	r := *t.Record
 	r.Client = record.Process{Busy: t.busiest()}
 	return member{t.Fleet.Server.Name, trial{Record: &r, limits: t.limits, only: "server"}}
 }
 
-// ofFleet returns the worst part's result, with its agent. Unknown parts are passed over.
+// ofFleet returns the worst result of the parts, with its agent's name. Unknown parts are skipped.
 func (c check) ofFleet(t trial) record.Check {
 	var worst record.Check
 	var by string
@@ -120,12 +120,12 @@ func (c check) ofFleet(t trial) record.Check {
 		if alike > 2 {
 			others = fmt.Sprintf("%d other agents report", alike-1)
 		}
-		worst.Detail += "; " + others + " much the same"
+		worst.Detail += "; " + others + " a similar result"
 	}
 	return worst
 }
 
-// worse reports whether a verdict is worse than another: by its level, then by its figure.
+// worse reports whether verdict a is worse than b: by level, then by figure.
 func (c check) worse(a, b record.Check) bool {
 	if by := cmp.Compare(a.Level.Gravity(), b.Level.Gravity()); by != 0 {
 		return by > 0
@@ -139,8 +139,8 @@ func (c check) worse(a, b record.Check) bool {
 	return *a.Figure > *b.Figure
 }
 
-// clocks checks that the windows of a fleet's clients were one. Latencies are each of one
-// machine's clock, and none of them depends on this.
+// clocks checks that the windows of a fleet's clients coincide. Latencies do not depend on this,
+// because each uses one machine's clock.
 func (t trial) clocks() record.Check {
 	c := record.Check{Unit: "share", Limit: &t.limits.Apart.Invalid}
 	agents := []record.Agent{t.Fleet.Server}
@@ -158,12 +158,12 @@ func (t trial) clocks() record.Check {
 	c.Figure = new(max(off, apart) / window)
 	said := []string{"the windows opened within " + units.Time(apart) + " of each other"}
 	if worst.Name != "" {
-		said = append([]string{fmt.Sprintf("the clock of %s is known to %s, and no other worse", worst.Name, units.Time(off))}, said...)
+		said = append([]string{fmt.Sprintf("the clock of %s is known within %s, the others better", worst.Name, units.Time(off))}, said...)
 	}
 	level := t.limits.Apart.level(*c.Figure)
 	verdict(&c, level, "%s: %s of the window at most", strings.Join(said, "; "), percent(*c.Figure))
 	if level != record.OK {
-		c.Detail += ", in which the load was not the whole"
+		c.Detail += ", with only part of the load"
 	}
 	return c
 }
@@ -174,7 +174,7 @@ type ClientChecks struct {
 	Checks []record.Check
 }
 
-// Clients makes the checks of each client of a fleet by itself; none of other trials.
+// Clients judges each client of a fleet separately. Other trials have none.
 func Clients(r *record.Record, limits Limits) []ClientChecks {
 	if r.Fleet == nil || r.Failure != "" {
 		return nil

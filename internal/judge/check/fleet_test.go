@@ -94,12 +94,12 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 		{"stolen", second(func(c *record.FleetClient) { c.Host.StolenShare = new(0.2) }), "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 20 %"},
 		{"stolen of all", func(r *record.Record) {
 			r.Fleet.Clients[0].Host.StolenShare, r.Fleet.Clients[1].Host.StolenShare = new(0.2), new(0.3)
-		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to others; another agent reports much the same"},
+		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to others; another agent reports a similar result"},
 		{"loud neighbours", second(func(c *record.FleetClient) { c.Host.OthersShare, c.Process.Gaps = new(0.6), nil }), "neighbours", record.Invalid, "client-2: other processes took 60 %"},
 		{"a listen queue was full", second(func(c *record.FleetClient) { c.Host.AcceptDrops, c.Connections.During = new(int64(5)), 1 }), "limits", record.Invalid, "client-2: backlog: 5 of 1"},
 
-		{"clocks off by a fiftieth", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS = 2e7 }, clock, record.Warning, "the clock of client-2 is known to 20 ms"},
-		{"a server's clock off by a tenth", func(r *record.Record) { r.Fleet.Server.Clock.ErrorNS = 1e8 }, clock, record.Invalid, "the clock of server-1 is known to 100 ms"},
+		{"clocks off by a fiftieth", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS = 2e7 }, clock, record.Warning, "the clock of client-2 is known within 20 ms"},
+		{"a server's clock off by a tenth", func(r *record.Record) { r.Fleet.Server.Clock.ErrorNS = 1e8 }, clock, record.Invalid, "the clock of server-1 is known within 100 ms"},
 		{"windows apart by a tenth", func(r *record.Record) { r.Fleet.OpenedApartNS = 1e8 }, clock, record.Invalid, "the windows opened within 100 ms of each other: 10 % of the window"},
 	} {
 		r := soundFleet(t)

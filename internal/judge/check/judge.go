@@ -1,17 +1,16 @@
 // Package check checks whether a trial is valid. It is a pure function: a record and
 // limits go in, checks come out.
 //
-//		record, Limits ── Judge ──> a record.Check a rule, each with its level,
+//		record, Limits ── Judge ──> a record.Check per rule, each with its level,
 //		                            its figure, its limit and the reason in words
 //
 //	 1. The lab judges a trial when it ends (Judge) and stores the checks in its record.
 //	 2. A command that reads the run later judges it again by its own rules (Again).
 //
-// A new check is a method of trial and a line in checks. Where a record lacks what a
-// check needs, the check returns record.Unknown and says what is missing, so that the
-// records of older versions stay readable.
+// A new check is a method of trial and a line in checks. If a record lacks a figure that a check
+// needs, the check returns record.Unknown and names it, so that older records stay readable.
 //
-// This package must not know how anything was measured, nor compare trials.
+// This package does not know how figures were measured, and does not compare trials.
 package check
 
 import (
@@ -23,7 +22,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// checks lists all rules, in the order in which they are reported.
+// checks lists all rules, in the order of reports.
 var checks = []check{
 	{name: "generator-bound", judge: trial.generatorBound, shaken: true, fleet: ofClients},
 	{name: "schedule", judge: trial.schedule, shaken: true, fleet: ofClients},
@@ -54,18 +53,18 @@ var checks = []check{
 	{name: clock, judge: trial.clocks, shaken: true},
 }
 
-// A check is one rule. Its judge returns everything but the name.
+// A check is one rule. Its judge returns everything except the name.
 type check struct {
 	name  string
 	judge func(trial) record.Check
 	// needs names the figure that only wirelab's own client measures and that the check reads.
 	needs string
-	// machine marks checks of what other programs did on the machine, shaken those that
-	// a burst of theirs fails too, as a throughput that falls in the window.
+	// machine marks checks of other programs on the machine. shaken marks checks that such
+	// programs can also make fail, such as a throughput that falls in the window.
 	machine, shaken bool
-	// fleet says which parts the check looks at if the ends ran on machines of a fleet.
+	// fleet names the parts to judge if the ends ran on machines of a fleet.
 	fleet scope
-	// less: of two figures the lower is the worse.
+	// less: the lower of two figures is worse.
 	less bool
 }
 
@@ -79,8 +78,8 @@ const (
 type trial struct {
 	*record.Record
 	limits Limits
-	// only is the end that is judged, where a fleet's ends are on machines of their own; empty:
-	// both. part is that end, if it is one of several clients.
+	// only names the judged end if a fleet's ends are on separate machines; empty: both. part is
+	// this end if it is one of several clients.
 	only string
 	part *record.FleetClient
 }
@@ -96,20 +95,20 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 	var verdicts []record.Check
 	for _, c := range checks {
 		if c.name == clock && r.Fleet == nil {
-			continue // both ends have this machine's
+			continue // both ends have the machine's figure
 		}
 		made := c.of(trial{Record: r, limits: limits})
 		made.Name = c.name
 		if (c.machine || c.shaken) && made.Level == record.Invalid && isShort(r) {
 			made.Level = record.Warning
-			made.Detail += fmt.Sprintf("; in a window of only %v that is no verdict", time.Duration(r.WindowNS).Round(time.Millisecond))
+			made.Detail += fmt.Sprintf("; a window of only %v is too short for a verdict", time.Duration(r.WindowNS).Round(time.Millisecond))
 		}
 		verdicts = append(verdicts, made)
 	}
 	return verdicts
 }
 
-// of makes the check of a trial.
+// of makes the check on a trial.
 func (c check) of(t trial) record.Check {
 	switch {
 	case c.needs != "" && t.ClientProgram != "":
@@ -121,14 +120,14 @@ func (c check) of(t trial) record.Check {
 	}
 }
 
-// isShort reports whether so little was asked of a service that nothing can be said of how.
+// isShort reports whether a service got too few requests for a statement about its speed.
 func isShort(r *record.Record) bool { return r.Cell.Kind().MayBeFew && r.WindowNS < int64(time.Second) }
 
 // A Judgement is the result of judging a trial again.
 type Judgement struct {
 	Checks []record.Check
-	// Kept names those that stand as they were stored: the record lacks what
-	// this version's check reads, or this version has no such check.
+	// Kept names checks with their stored level: the record lacks a figure that this version's
+	// check needs, or this version has no such check.
 	Kept []string
 }
 
@@ -155,8 +154,8 @@ func Again(r *record.Record, limits Limits) Judgement {
 }
 
 // SpoiledByMachine reports whether a trial is invalid only because of other programs on the
-// machine, and returns the check that says so. If every failed check can be caused by such
-// programs, it is enough that they were seen.
+// machine, and returns the check with the reason. If such programs can cause every failed check,
+// it is enough that a check of the machine found some.
 func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) {
 	invalid := false
 	for _, verdict := range verdicts {
@@ -170,7 +169,7 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 			return record.Check{}, false
 		}
 		invalid = invalid || fails
-		blames := of.machine && (fails || seen(verdict))
+		blames := of.machine && (fails || foundOthers(verdict))
 		if blames && (why.Level != record.Invalid || fails) {
 			why = verdict
 		}
@@ -178,8 +177,8 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 	return why, invalid && why.Name != ""
 }
 
-// OpenedTooEarly reports whether a trial is invalid only because its window opened before
-// the throughput was steady, and returns the check that says so: a longer warm-up may cure it.
+// OpenedTooEarly reports whether a trial is invalid only because its window opened before the
+// throughput was steady, and returns that check: a longer warm-up may help.
 func OpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly bool) {
 	invalid := slices.DeleteFunc(slices.Clone(verdicts), func(c record.Check) bool { return c.Level != record.Invalid })
 	if len(invalid) != 1 || invalid[0].Name != settled {
@@ -188,10 +187,10 @@ func OpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly bool) {
 	return invalid[0], true
 }
 
-// seen reports whether a check of the machine saw something that may shake a trial. How
-// long neighbours keep a thread waiting that is due now and then says little of how they
-// shake a hundred that are due at once: there their share counts.
-func seen(verdict record.Check) bool {
+// foundOthers reports whether a check of the machine found something that may spoil a trial. A gap
+// of one thread that rarely runs shows little about a hundred threads that run at once. For these
+// the neighbours' share of CPU time counts.
+func foundOthers(verdict record.Check) bool {
 	return verdict.Level == record.Warning ||
 		verdict.Name == neighbours && verdict.Figure != nil && *verdict.Figure > Default().Others.Warning
 }
@@ -209,13 +208,13 @@ func verdict(c *record.Check, level record.Level, format string, args ...any) {
 
 func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
 
-// judgeForeign judges a measurement of another program, whose file has nothing else that
-// checks read than the number of failed calls.
+// judgeForeign judges another program's measurement. Its file has no figure for the checks except
+// the number of failed calls.
 func judgeForeign(t trial) []record.Check {
 	failures := t.failures()
 	failures.Name = "errors"
 	return []record.Check{failures, {
 		Name: "limits", Level: record.Unknown,
-		Detail: "nothing in the file shows whether the load generator, the machine or the server was at a limit",
+		Detail: "the file does not show whether the load generator, the machine or the server was at a limit",
 	}}
 }

@@ -121,10 +121,10 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"half of the time between calls", func(r *record.Record) { r.Engine.BetweenNS = 2e9 }, "generator-bound", record.Invalid, "50 % of their time outside"},
 		{"a tenth of it", func(r *record.Record) { r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Warning, "10 % of their time outside"},
 		{"client full, server idle", func(r *record.Record) { busy(r, 0.99, 0.2) }, "generator-bound", record.Invalid, "the client's, not the server's"},
-		{"client full, server busy", func(r *record.Record) { busy(r, 0.99, 0.8) }, "generator-bound", record.Warning, "both ends share"},
+		{"client full, server busy", func(r *record.Record) { busy(r, 0.99, 0.8) }, "generator-bound", record.Warning, "both ends' limits"},
 		{"client full, server unknown", func(r *record.Record) { busy(r, 0.99, 0); r.Server.Busy = nil }, "generator-bound", record.Warning, "may be the client's"},
 		{"client full, server idle, a tenth between", func(r *record.Record) { busy(r, 0.99, 0.2); r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Invalid, "the client's, not the server's"},
-		{"client unknown", func(r *record.Record) { r.Client.Busy = nil }, "generator-bound", record.Unknown, "not known"},
+		{"client unknown", func(r *record.Record) { r.Client.Busy = nil }, "generator-bound", record.Unknown, "unknown"},
 
 		{"law broken", func(r *record.Record) { r.InFlight = 3.9 }, "bookkeeping", record.Invalid, "3.9 calls in flight"},
 		{"more ended than can have", func(r *record.Record) { r.Completed = 41_000 }, "bookkeeping", record.Invalid, "gives 4.1"},
@@ -145,26 +145,26 @@ func TestEachFaultIsFound(t *testing.T) {
 			r.Connections.Mode, r.Connections.Opened, r.Connections.During = "pool", 9, 5
 		}, "connections", record.Invalid, "9 opened, 5 of them"},
 
-		{"no port left", func(r *record.Record) { meets(r, failure.PortExhaustion, 100) }, "limits", record.Invalid, "100 of 40000 requests failed at a limit of the machine, not of the protocol; the most of them at port-exhaustion"},
+		{"no port left", func(r *record.Record) { meets(r, failure.PortExhaustion, 100) }, "limits", record.Invalid, "100 of 40000 requests failed at a limit of the machine, not of the protocol; most of them at port-exhaustion"},
 		{"one descriptor too few", func(r *record.Record) { meets(r, failure.DescriptorLimit, 1) }, "limits", record.Invalid, "descriptor-limit"},
 		{"no room before accept", func(r *record.Record) { meets(r, failure.Backlog, 1) }, "limits", record.Invalid, "backlog"},
-		{"refused is nobody's limit", func(r *record.Record) { meets(r, failure.Refused, 1) }, "limits", record.OK, "none was met"},
+		{"refused is nobody's limit", func(r *record.Record) { meets(r, failure.Refused, 1) }, "limits", record.OK, "no limit was reached"},
 		{"connections dropped", func(r *record.Record) { r.Host.AcceptDrops, r.Connections.During = drops(1), 2 }, "limits", record.Invalid, "backlog: 1 of 2 connections"},
-		{"connections of others dropped", func(r *record.Record) { r.Host.AcceptDrops = drops(1) }, "limits", record.OK, "none was met"},
+		{"connections of others dropped", func(r *record.Record) { r.Host.AcceptDrops = drops(1) }, "limits", record.OK, "no limit was reached"},
 		{"datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(401), overQUIC }, "limits", record.Invalid, "udp-buffer: the kernel dropped 401"},
 		{"few datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(400), overQUIC }, "limits", record.Warning, "udp-buffer"},
-		{"datagrams of others dropped", func(r *record.Record) { r.Host.UDPDrops = drops(401) }, "limits", record.OK, "none was met"},
+		{"datagrams of others dropped", func(r *record.Record) { r.Host.UDPDrops = drops(401) }, "limits", record.OK, "no limit was reached"},
 
-		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99, of a delay of 5 ms"},
+		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99, for a delay of 5 ms"},
 		{"a link that is late a little", func(r *record.Record) { delayed(r, 300_000, 0) }, "link", record.Warning, "300 µs at P99"},
 		{"a link that is in time", func(r *record.Record) { delayed(r, 200_000, 0) }, "link", record.OK, "1000 frames"},
-		{"a link whose faster way is late", func(r *record.Record) { delayedApart(r, 150_000, 150_000) }, "link", record.Invalid, "up, they were late by 75 µs in the median and 150 µs at P99, of a delay of 1 ms; a delay of 1.5 ms would have been kept"},
+		{"a link whose faster way is late", func(r *record.Record) { delayedApart(r, 150_000, 150_000) }, "link", record.Invalid, "up, they were late by 75 µs in the median and 150 µs at P99, for a delay of 1 ms; a delay of 1.5 ms would have been kept"},
 		{"a link whose slower way is as late", func(r *record.Record) { delayedApart(r, 10_000, 150_000) }, "link", record.OK, "1000 frames"},
 		{"a link that is late where it has no delay", func(r *record.Record) {
 			delayedApart(r, 0, 150_000)
 			r.Cell.Network.Down.DelayNS = 0
 			r.Cell.Network.DelayNS = 5e5
-		}, "link", record.Invalid, "down, they were late by 75 µs in the median and 150 µs at P99, of a delay of 500 µs"},
+		}, "link", record.Invalid, "down, they were late by 75 µs in the median and 150 µs at P99, for a delay of 500 µs"},
 		{"a link that loses as asked", func(r *record.Record) { lossy(r, 0.01, 0, 110) }, "link", record.OK, "up, 110 of 10000 were lost (1.1 %; asked for 1 %)"},
 		{"a link that loses more", func(r *record.Record) { lossy(r, 0.01, 0, 170) }, "link", record.Invalid, "that is not chance"},
 		{"a link that loses fewer", func(r *record.Record) { lossy(r, 0.01, 0, 40) }, "link", record.Invalid, "that is not chance"},
@@ -185,7 +185,7 @@ func TestEachFaultIsFound(t *testing.T) {
 
 		{"stolen", func(r *record.Record) { r.Host.StolenShare = new(0.2) }, "stolen-cpu", record.Invalid, "20 %"},
 		{"a little stolen", func(r *record.Record) { r.Host.StolenShare = new(0.05) }, "stolen-cpu", record.Warning, "5 %"},
-		{"nobody knows what is stolen", func(r *record.Record) { r.Host.StolenShare = nil }, "stolen-cpu", record.Unknown, "not known"},
+		{"nobody knows what is stolen", func(r *record.Record) { r.Host.StolenShare = nil }, "stolen-cpu", record.Unknown, "unknown"},
 		{"loud neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.6), nil }, "neighbours", record.Invalid, "60 %"},
 		{"neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.1), nil }, "neighbours", record.Warning, "10 %"},
 		{"loud neighbours that left no gaps", func(r *record.Record) { r.Host.OthersShare = new(0.6) }, "neighbours", record.Warning, "60 %"},
@@ -226,7 +226,7 @@ func TestEachFaultOfAScheduleIsFound(t *testing.T) {
 		{"too few for a tail", func(r *record.Record) {
 			r.Pacing.Late = tailedBy(t, 999, 20, time.Microsecond, 60*time.Microsecond)
 		}, record.OK, "late by"},
-		{"a search's measurement of another rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9900} }, record.Warning, "kept 9900/s, and what was measured beside it is of 10000/s"},
+		{"a search's measurement of another rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9900} }, record.Warning, "kept 9900/s, but latency, CPU time and traffic were measured at 10000/s"},
 		{"a search's measurement of its rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9990} }, record.OK, "10000 arrivals were sent"},
 		{"too few clients", func(r *record.Record) { r.Pacing.Queued = 500 }, record.Warning, "5 % of the arrivals found all 4 clients busy"},
 	} {

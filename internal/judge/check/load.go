@@ -13,15 +13,15 @@ import (
 // generatorBound checks that the load generator was not the bottleneck.
 func (t trial) generatorBound() record.Check {
 	c := t.loadGenerator()
-	// Calls of a naive client that fail at once, at a limit of the machine, keep
-	// the client busy and the server idle. That collapse is its result.
+	// A naive client's calls that fail at once at a limit of the machine keep the client busy and
+	// the server idle. This collapse is its result.
 	if met, _ := t.limited(); c.Level == record.Invalid && met > 0 && t.naive() {
 		c.Level = record.Warning
 	}
-	// Another program's client is part of what is measured.
+	// Another program's client is part of the measurement.
 	if c.Level == record.Invalid && t.ClientProgram != "" {
 		c.Level = record.Warning
-		c.Detail += "; the CPU time of a call is not touched by that"
+		c.Detail += "; the CPU time per call stays valid"
 	}
 	return c
 }
@@ -46,23 +46,23 @@ func (t trial) loadGenerator() record.Check {
 	case client != nil && *client >= t.limits.Saturated && t.Cell.Kind().MayFail && t.Failed() < t.Requests:
 		verdict(&c, record.Invalid, "the client had %s of its CPUs busy: the figure is the client's, not the service's; ask less of it, with fewer clients of -c or a rate of --rps, or load from a machine with more CPUs", percent(*client))
 	case client != nil && *client >= t.limits.Saturated && server == nil:
-		verdict(&c, record.Warning, "the client had %s of its CPUs busy, and what the server had is not known: the figure may be the client's", percent(*client))
+		verdict(&c, record.Warning, "the client had %s of its CPUs busy, and the server's share is unknown: the figure may be the client's", percent(*client))
 	case client != nil && *client >= t.limits.Saturated && *server < t.limits.Idle && t.Cell.Load.Model != burst:
 		verdict(&c, record.Invalid, "the client had %s of its CPUs busy and the server %s: the figure is the client's, not the server's", percent(*client), percent(*server))
 	case client != nil && *client >= t.limits.Saturated:
-		verdict(&c, record.Warning, "the client's stack had all of its CPUs busy (%s; the server %s): both ends share in this figure", percent(*client), percent(*server))
+		verdict(&c, record.Warning, "the client's stack had all of its CPUs busy (%s; the server %s): the figure includes both ends' limits", percent(*client), percent(*server))
 	case between > t.limits.Between.Warning:
 		outside()
 	case client == nil:
 		c.Level = record.Unknown
-		c.Detail = "the client's CPU time is not known"
+		c.Detail = "the client's CPU time is unknown"
 	default:
 		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy", percent(*client))
 	}
 	return c
 }
 
-// burst names the load model.
+// burst is the name of the load model.
 const burst = "burst"
 
 // schedule checks that an open loop sent its requests on time.
@@ -70,15 +70,15 @@ func (t trial) schedule() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	p := t.Pacing
 	if p == nil {
-		c.Detail = "a closed loop keeps none"
+		c.Detail = "a closed loop has no schedule"
 		return c
 	}
 	if p.Scheduled == 0 {
-		c.Level, c.Detail = record.Invalid, "no arrival fell into the window"
+		c.Level, c.Detail = record.Invalid, "no arrival was due in the window"
 		return c
 	}
 	if p.Late.OnlyTotals() {
-		c.Level, c.Detail = record.Unknown, "how late requests were sent is known in the mean only"
+		c.Level, c.Detail = record.Unknown, "only the mean lateness of requests is known"
 		return c
 	}
 	queued := float64(p.Queued) / float64(p.Scheduled)
@@ -93,36 +93,35 @@ func (t trial) schedule() record.Check {
 	}
 	switch {
 	case late > lateLimit(service):
-		// A burst leaves one request after the other; how long that takes is
-		// part of it, and said.
+		// A burst sends one request after the other. The time for that is part of the burst, and
+		// is printed.
 		if tooLate(record.Invalid, late, service); t.Cell.Load.Model == burst {
 			c.Level = record.Warning
 		}
-		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, where a request takes %.0f µs", late/1e3, service/1e3)
+		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, and a request takes %.0f µs", late/1e3, service/1e3)
 	case response > 0 && lateP99 > lateLimit(response):
 		tooLate(record.Warning, lateP99, response)
 		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", lateP99/1e3, response/1e3)
 	case queued > t.limits.Queued:
-		verdict(&c, record.Warning, "%s of the arrivals found all %d clients busy and waited: response time has it, service time has not; more clients would send them", percent(queued), t.Cell.Clients)
+		verdict(&c, record.Warning, "%s of the arrivals found all %d clients busy and waited: response time includes the wait, service time does not; use more clients", percent(queued), t.Cell.Clients)
 	default:
 		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late/1e3)
 	}
 	return t.searched(c)
 }
 
-// bookkeeping checks that the client's counts agree by Little's law: the calls in flight,
-// those that ended, and their times. All three come from the same instants of its calls, so
-// this finds a fault in the counting or a changed record, and nothing about the measurement
-// itself. A call that straddles an edge of the window, or goes out on the other side of it
-// than it was due, may count fully in one and not at all in another; the limit allows for
-// that.
+// bookkeeping checks that the client's counts agree by Little's law: the calls in flight, the
+// ended calls, and their times. All three come from the same instants, so a mismatch is a fault in
+// the counting or a changed record, and shows nothing about the measurement. A call across an edge
+// of the window, or sent on the other side of an edge than it was due, may count in one figure and
+// not in another. The limit allows for that.
 func (t trial) bookkeeping() record.Check {
 	c := record.Check{Level: record.Invalid, Unit: "share"}
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" {
 		c.Level, c.Detail = record.OK, "does not apply: a "+m+" is never steady"
 		return c
 	}
-	if t.part != nil { // of whose times only the sum is known
+	if t.part != nil { // only the sum of its times is known
 		return t.law(c, t.part.ServiceNS)
 	}
 	if t.Service.Count != t.Requests {
@@ -136,7 +135,7 @@ func (t trial) bookkeeping() record.Check {
 	return t.law(c, t.Service.Sum)
 }
 
-// law compares the calls that ended, and their time, with the calls in flight.
+// law compares the ended calls and their times with the calls in flight.
 func (t trial) law(c record.Check, serviceNS int64) record.Check {
 	busy := t.InFlight * float64(t.WindowNS)
 	if t.Requests == 0 || t.Completed == 0 || busy <= 0 {
@@ -146,12 +145,12 @@ func (t trial) law(c record.Check, serviceNS int64) record.Check {
 	mean := float64(serviceNS) / float64(t.Requests)
 	product := float64(t.Completed) * mean
 	straddled := float64(t.StraddlingNS)
-	if straddled == 0 { // an older record: at most this
+	if straddled == 0 { // an upper bound for older records
 		straddled = float64(t.Straddling) * float64(t.Service.Max)
 	}
 	off := math.Abs(product-busy) / busy
 	unlike := float64(t.Straddling)
-	if t.Pacing != nil { // one that is sent after the window is measured, and not completed in it
+	if t.Pacing != nil { // a call sent after the window is measured, but not completed in it
 		unlike = max(unlike, math.Abs(float64(t.Requests-t.Completed)))
 	}
 	limit := t.limits.Little + (unlike*mean+straddled+float64(t.BacklogNS))/busy
@@ -189,51 +188,51 @@ func quantiles(d latency.Distribution) (p50, p99 float64) {
 	return float64(h.Quantile(0.5)), p99
 }
 
-// stretches is the number of parts into which a window is divided to see how its rate varies:
-// with half as many, Student's t is a tenth wider; with more, single stalls fill a part.
-const stretches = 20
+// windowParts is the number of parts of a window for the variation of its rate: with half as many,
+// Student's t is a tenth wider; with more, a single stall fills a part.
+const windowParts = 20
 
-// enoughRequests is the number of arrivals in a window that shows how the rate of its answers
-// varies: with a hundred, each of 20 parts has five.
+// enoughRequests is the number of arrivals from which a window shows the variation of its answer
+// rate: with a hundred, each of 20 parts has five.
 const enoughRequests = 100
 
 // overload checks that an open loop offers no more than can be served. Otherwise its backlog
-// grows, and its response times only show how long the window was. The check's figure is the
-// rate that was served, its limit the one that was offered.
+// grows, and its response times only show the length of the window. The check's figure is the
+// served rate, its limit the offered one.
 func (t trial) overload() record.Check {
 	c := record.Check{Level: record.OK, Unit: "rps"}
 	offered, steady := t.offeredPerSecond()
 	if !steady {
-		c.Detail = "does not apply: nothing is offered at a constant rate"
+		c.Detail = "does not apply: the load has no constant rate"
 		return c
 	}
 	served, beyond, err := stats.Backlog{
 		OfferedPerSecond: offered,
-		ServedPerSecond:  t.ServedPerSecond(t.WindowNS, stretches),
+		ServedPerSecond:  t.ServedPerSecond(t.WindowNS, windowParts),
 		Grew:             t.grew(),
 		Mean:             float64(cmp.Or(t.Response, &t.Service).Sum) / float64(t.WindowNS),
 	}.BeyondCapacity()
-	if err != nil { // a window that is too short to see its rate vary, or a record without its course
+	if err != nil { // the window is too short, or the record has no course
 		served.Estimate = float64(t.Completed) / float64(t.WindowNS) * 1e9
 	}
-	// Where the rate of the answers is unknown, the requests decide that were neither answered
-	// nor in flight when the window closed. Else a stall at its end would count as overload.
+	// If the rate of answers is unknown, the number of requests decides that were neither answered
+	// nor in flight at the window's end. Otherwise a stall at the end would count as overload.
 	if err != nil || t.Pacing.Scheduled < enoughRequests {
 		beyond = beyond || t.grew()-t.InFlight > t.limits.Behind*float64(t.Pacing.Scheduled)
 	}
 	c.Figure, c.Limit = &served.Estimate, &offered
 	verdict(&c, record.OK, "%s/s were offered, and %s/s answered", rate(offered), rate(served.Estimate))
 	if beyond {
-		verdict(&c, record.Invalid, "beyond capacity, which is about %s/s%s: %s/s were offered, and %.0f more requests arrived in the window than were answered, so that response times only tell how long it lasted",
+		verdict(&c, record.Invalid, "beyond capacity, which is about %s/s%s: %s/s were offered, and %.0f more requests arrived in the window than were answered, so response times only show how long it lasted",
 			rate(served.Estimate), between(served, offered), rate(offered), t.grew())
-		if t.Search != nil { // the step kept its goal all the same
+		if t.Search != nil { // the step kept its goal despite that
 			c.Level = record.Warning
 		}
 	}
 	return c
 }
 
-// between writes the interval of the capacity if it says anything.
+// between writes the interval of the capacity if it is useful.
 func between(i stats.Interval, offered float64) string {
 	if i.Confidence == 0 || i.Low <= 0 || i.High >= offered {
 		return ""
@@ -249,10 +248,10 @@ func rate(perSecond float64) string {
 	return fmt.Sprintf("%.3g", perSecond)
 }
 
-// grew returns by how many requests the backlog grew over the window.
+// grew returns the growth of the backlog over the window, in requests.
 func (t trial) grew() float64 { return float64(t.Pacing.Scheduled - t.Completed) }
 
-// offeredPerSecond returns the constant rate of the schedule, if there is one.
+// offeredPerSecond returns the constant rate of the schedule, if it has one.
 func (t trial) offeredPerSecond() (rate float64, steady bool) {
 	load := t.Cell.Load
 	if t.Pacing == nil || t.WindowNS <= 0 || load.Model == burst || load.Model == "ramp" {
@@ -264,8 +263,8 @@ func (t trial) offeredPerSecond() (rate float64, steady bool) {
 	return float64(t.Pacing.Scheduled) / float64(t.WindowNS) * 1e9, true
 }
 
-// searched checks that a search measured at the rate that it kept. Records of the first
-// versions may hold a higher rate that lost its vote.
+// searched checks that a search's other figures were measured at the kept rate. Records of the
+// first versions may have them at a higher rate that was not kept.
 func (t trial) searched(c record.Check) record.Check {
 	const anotherRate = 0.005 // half of the precision at which searches stop
 	if t.Search == nil || c.Level != record.OK || t.WindowNS <= 0 || t.Search.KeptPerSecond <= 0 {
@@ -276,7 +275,7 @@ func (t trial) searched(c record.Check) record.Check {
 	// A schedule has a whole number of arrivals.
 	if off > anotherRate+1/float64(t.Pacing.Scheduled) {
 		c.Figure, c.Limit = &off, new(anotherRate)
-		verdict(&c, record.Warning, "the search kept %.0f/s, and what was measured beside it is of %.0f/s: latency, CPU time and traffic are of that rate", t.Search.KeptPerSecond, measured)
+		verdict(&c, record.Warning, "the search kept %.0f/s, but latency, CPU time and traffic were measured at %.0f/s", t.Search.KeptPerSecond, measured)
 	}
 	return c
 }

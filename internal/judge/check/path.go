@@ -13,10 +13,10 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// path checks that nothing between the ends but the protocol decided the time of calls.
+// path checks that only the protocol between the ends decided the time of calls.
 func (t trial) path() record.Check {
 	if t.Cell.Kind().Unplaced {
-		return record.Check{Level: record.OK, Unit: "share", Detail: "how long the service works on a call is for it to say"}
+		return record.Check{Level: record.OK, Unit: "share", Detail: "does not apply: a service decides how long it works on a call"}
 	}
 	for _, look := range []func() (record.Check, bool){t.connecting, t.delayedAcks, t.heldBack, t.unexplained} {
 		if c, found := look(); found {
@@ -26,8 +26,8 @@ func (t trial) path() record.Check {
 	return record.Check{Level: record.OK, Unit: "share", Detail: "no wait between the ends decided how long calls took"}
 }
 
-// connecting looks for connections that take far longer to open than a round trip: names
-// are looked up, the first segment was lost, or the server's queue was full.
+// connecting looks for connections that open far slower than a round trip: a name was looked up,
+// the first segment was lost, or the server's queue was full.
 func (t trial) connecting() (c record.Check, found bool) {
 	mode, err := scenario.ParseConnection(t.Connections.Mode)
 	if err != nil || !mode.Mode.PerRequest() || t.Connections.Connect == nil || t.Traffic == nil || t.Traffic.MinRTTNS == nil {
@@ -36,14 +36,14 @@ func (t trial) connecting() (c record.Check, found bool) {
 	connect, _ := quantiles(*t.Connections.Connect)
 	service, _ := quantiles(t.Service)
 	trip := float64(*t.Traffic.MinRTTNS)
-	// Ten trips: a connection takes one, and a busy server some more to accept it. What is
-	// opened may also wait until the CPUs have done the work of all others.
+	// Ten trips: a connection takes one, and a busy server needs more to accept it. New
+	// connections may also wait for the CPU work of all others.
 	if connect <= max(10*trip, 1e6, t.turnOfAll()) || service <= connect {
 		return c, false
 	}
 	more := (connect - trip) / (service - connect + trip)
 	c = record.Check{Unit: "share", Figure: &more, Limit: new(t.limits.Moved.Invalid)}
-	verdict(&c, t.limits.Moved.level(more), "a connection took %s to be opened, where a round trip takes %s: its name was looked up, or its first segment was lost; name the server by its address",
+	verdict(&c, t.limits.Moved.level(more), "a connection took %s to be opened, but a round trip takes %s: its name was looked up, or its first segment was lost; name the server by its address",
 		units.Time(connect), units.Time(trip))
 	return c, c.Level != record.OK
 }
@@ -58,16 +58,15 @@ func (t trial) turnOfAll() float64 {
 	return float64(t.Cell.Clients) * float64(client+server) / float64(t.Completed)
 }
 
-// A delayed acknowledgement is sent after 40 ms on Linux (TCP_DELACK_MIN in
-// net/tcp.h), and a tick of the kernel's timer later at most.
+// Linux sends a delayed acknowledgement after 40 ms (TCP_DELACK_MIN in net/tcp.h), or at most one
+// tick of the kernel's timer later.
 const (
 	delayedAckShortest = 39 * time.Millisecond
 	delayedAckLongest  = 52 * time.Millisecond
 )
 
 // delayedAcks looks for calls that took as long as a delayed acknowledgement, while
-// acknowledgements went alone: where answers come in one piece, they travel with the next
-// request.
+// acknowledgements travelled alone. With answers in one piece, they travel with the next request.
 func (t trial) delayedAcks() (c record.Check, found bool) {
 	if t.Traffic == nil || t.Traffic.SentPureAcks == nil || t.Completed == 0 || t.Cell.Network.Linked() {
 		return c, false
@@ -83,7 +82,7 @@ func (t trial) delayedAcks() (c record.Check, found bool) {
 	const width = delayedAckLongest - delayedAckShortest
 	within := func(shortest time.Duration) float64 { return notAbove(h, shortest+width) - notAbove(h, shortest) }
 	share := within(delayedAckShortest)
-	// Calls that last as long for other reasons last somewhat less or more as well.
+	// Calls with other reasons for such a time also take slightly less or more.
 	peak := share - max(within(delayedAckShortest-width), within(delayedAckLongest))
 	if peak < beyondP99 || acks < share {
 		return c, false
@@ -93,7 +92,7 @@ func (t trial) delayedAcks() (c record.Check, found bool) {
 	return c, true
 }
 
-// beyondP99 is the share of calls beyond P99: fewer calls do not move it.
+// beyondP99 is the share of calls beyond P99: fewer calls do not change it.
 const beyondP99 = 0.01
 
 // notAbove returns the share of durations up to a limit, in thousandths.
@@ -101,8 +100,8 @@ func notAbove(h *latency.Histogram, d time.Duration) float64 {
 	return float64(sort.Search(1001, func(i int) bool { return h.Quantile(float64(i)/1000) > d })) / 1000
 }
 
-// heldBackAtMost is the share of the time with something under way from which a full window or
-// buffer, more than the protocol, decides how long transfers take.
+// heldBackAtMost is the share of busy time from which a full window or buffer, more than the
+// protocol, decides the length of transfers.
 const heldBackAtMost = 0.5
 
 // heldBack looks for connections held back by a full receive window or send buffer.
@@ -116,12 +115,11 @@ func (t trial) heldBack() (c record.Check, found bool) {
 	return c, share > heldBackAtMost
 }
 
-// unexplainedNS is more than idle machines take to wake both ends, and than their timers are late.
+// unexplainedNS exceeds the time to wake both idle ends, plus the lateness of their timers.
 const unexplainedNS = 500e3
 
-// unexplained looks for calls with a mean wait that neither end's CPU time explains, while
-// both ends had CPU time to spare. The cause is something between or behind the ends, or a
-// timer.
+// unexplained looks for a mean wait of calls without a cause in either end's CPU time, while both
+// ends had CPU time to spare. Something between or behind the ends is the cause, or a timer.
 func (t trial) unexplained() (c record.Check, found bool) {
 	client, ok := t.Client.CPUNS()
 	server, known := t.Server.CPUNS()
@@ -130,7 +128,7 @@ func (t trial) unexplained() (c record.Check, found bool) {
 	}
 	mean := float64(t.Service.Sum) / float64(max(1, t.Service.Count))
 	busy := float64(client+server) / float64(t.Completed)
-	// Twice: at half of its capacity a queue is as long as the work itself.
+	// Twice, because at half of its capacity a queue is as long as the work itself.
 	waited := mean - 2*busy - float64(valueOf(t.WorkNS))
 	share := waited / mean
 	c = record.Check{Level: record.Warning, Unit: "share", Figure: &share, Limit: new(t.limits.Moved.Invalid)}
@@ -138,11 +136,11 @@ func (t trial) unexplained() (c record.Check, found bool) {
 	return c, waited > unexplainedNS && share > t.limits.Moved.Invalid
 }
 
-// stopped checks that nothing stopped an end for longer than its latencies allow. A debugger,
-// a frozen control group or a signal can stop an end.
+// stopped checks that nothing stopped an end for longer than its latencies allow, such as a
+// debugger, a frozen control group or a signal.
 func (t trial) stopped() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "how long the ends stood still is not known"}
-	for _, e := range slices.Backward(t.ends()) { // of two alike the server's is said
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "unknown how long the ends stood still"}
+	for _, e := range slices.Backward(t.ends()) { // the server's is reported if both are alike
 		if e.StoppedNS == nil {
 			continue
 		}
@@ -155,10 +153,10 @@ func (t trial) stopped() record.Check {
 	return c
 }
 
-// faultNS is the longest time to read a page: from a disk over a network.
+// faultNS is the longest time to read a page, from a disk over a network.
 const faultNS = 1e6
 
-// faults checks that no end waited for its memory to be read from disk.
+// faults checks that no end waited for pages from disk.
 func (t trial) faults() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "no end waited for pages from disk"}
 	met := int64(0)
@@ -170,7 +168,7 @@ func (t trial) faults() record.Check {
 	}
 	s := t.moved(t.met(float64(met), faultNS))
 	c.Figure, c.Limit = &s.by, new(t.limits.Moved.Invalid)
-	verdict(&c, t.limits.Moved.level(s.by), "an end waited %d times for a page from disk; were it a slow one, %s", met, s.words())
+	verdict(&c, t.limits.Moved.level(s.by), "an end waited %d times for a page from disk; with a slow disk, %s", met, s.words())
 	if c.Level == record.Invalid { // the disk may be faster
 		c.Level = record.Warning
 	}

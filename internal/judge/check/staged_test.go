@@ -64,7 +64,7 @@ func TestAnswersThatComeBeforeTheWorkIsDone(t *testing.T) {
 		wantOnly(t, c.name, r, "answers", c.level, "")
 	}
 	r := sound(t)
-	wantOnly(t, "an older record", r, "answers", record.OK, "no work that could be left out")
+	wantOnly(t, "an older record", r, "answers", record.OK, "asks for no work")
 
 	// One call in 50 fails at once; the others take 1 ms, and so does the work.
 	r = sound(t)
@@ -73,7 +73,7 @@ func TestAnswersThatComeBeforeTheWorkIsDone(t *testing.T) {
 	fails(r, 10_000/50)
 	wantCheckSays(t, "failed calls do no work", r, "answers", record.OK, "no answer came before")
 	r.WorkNS = new(int64(2 * time.Millisecond))
-	wantCheckSays(t, "the others left it out", r, "answers", record.Invalid, "the server leaves it out")
+	wantCheckSays(t, "the others left it out", r, "answers", record.Invalid, "the server skips it")
 }
 
 func TestFailedCallsOfAnotherPaceAreTold(t *testing.T) {
@@ -204,7 +204,7 @@ func TestAnEndThatIsStoppedIsJudgedByItsEffect(t *testing.T) {
 		{"a server for a tenth of the window", func(r *record.Record) { r.Server.StoppedNS = new(int64(100e6)) }, record.Invalid, "the server stood still for 100 ms"},
 		{"a client for a tenth of the window", func(r *record.Record) { r.Client.StoppedNS = new(int64(100e6)) }, record.Invalid, "the client stood still for 100 ms"},
 		{"for less than its tail has", func(r *record.Record) { r.Server.StoppedNS = new(int64(1e6)) }, record.OK, "the server stood still for 1 ms"},
-		{"an older record", func(r *record.Record) { r.Client.StoppedNS, r.Server.StoppedNS = nil, nil }, record.Unknown, "not known"},
+		{"an older record", func(r *record.Record) { r.Client.StoppedNS, r.Server.StoppedNS = nil, nil }, record.Unknown, "unknown"},
 	} {
 		r := soundOpen(t)
 		response := tailed(t, 100*time.Microsecond, 90*time.Millisecond)

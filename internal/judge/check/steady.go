@@ -12,10 +12,10 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// certainInQueues is the evidence of a drift of an open loop's service times. Near its
-// capacity a queue goes up and down for seconds, so that neighbouring intervals are alike: of
-// windows with 80 to 95 % of the capacity offered 1 in 100 shows more, of 1 s as of 5 s. It is
-// a warning at most.
+// certainInQueues is the evidence required for a drift of an open loop's service times. Near
+// capacity a queue goes up and down for seconds, so neighbouring intervals are alike: at 80 to 95
+// % of the capacity, 1 in 100 windows shows more, of 1 s as of 5 s. Its drift is at most a
+// warning.
 const certainInQueues = 6
 
 // settled checks that the window opened in a steady state, by the intervals before and in it.
@@ -48,21 +48,21 @@ func (t trial) settled() record.Check {
 		if math.Abs(drift.Seen) > t.limits.Drift.Invalid && t.Pacing == nil {
 			level = record.Invalid
 		}
-		verdict(&c, level, "the window opened too early, after %s: %s was still on its way, and is about %s too %s in the mean; a warm-up of %.1f s would have been enough",
+		verdict(&c, level, "the window opened too early, after %s: %s was still changing, and its mean is about %s too %s; a warm-up of %.1f s would have been enough",
 			warm, map[bool]string{true: "the throughput", false: "the service time"}[t.Pacing == nil], percent(off),
 			map[bool]string{true: "low", false: "high"}[drift.Bias < 0], t.enough(drift).Seconds())
 	}
 	return c
 }
 
-// drift reads the window's course: of the throughput or, where a schedule fixes that, of the
-// service time.
+// drift reads the course of the window: the throughput, or the service time if a schedule fixes
+// the throughput.
 func (t trial) drift() (stats.Drift, bool) {
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" || t.Cell.Clients <= 0 {
 		return stats.Drift{}, false
 	}
-	// Where clients have requests to make, some stop before others: the course is
-	// followed until all but a few are still at work.
+	// If clients have a number of requests, some finish before others: the course is followed
+	// while almost all are at work.
 	idle := 1 - min(1, t.Active/float64(t.Cell.Clients))
 	end := float64(t.WindowNS) * (1 - 2*idle)
 	var series []float64
@@ -103,20 +103,20 @@ func WarmUpNeeded(r *record.Record, limits Limits) (time.Duration, bool) {
 }
 
 const (
-	// courseAtLeast is the number of intervals in a window that separate a step from chance,
-	// and partAtLeast the share of them on either side of one. Anything shorter is a
-	// disturbance, for other checks.
+	// courseAtLeast is the number of intervals in a window that distinguishes a step from chance,
+	// and partAtLeast the smallest share of them on either side. Other checks find shorter
+	// disturbances.
 	courseAtLeast = 20
 	partAtLeast   = 0.2
-	// apart is the share of pairs in which an interval of one side must be slower than one of
-	// the other. Without a step the best place of intervals of any noise reaches it in less
-	// than one window of 100 (TestChanceMakesNoStep).
+	// apart is the share of pairs in which an interval of one side must be slower than one of the
+	// other. Without a step, noise reaches it in less than one window of 100
+	// (TestChanceMakesNoStep).
 	apart = 0.95
 )
 
-// course checks that the calls at the window's end took as long as those at its begin. A
-// server that answers from a cache from some moment on, or that is still getting up to
-// speed, makes a mean of two different things.
+// course checks that calls took as long at the window's end as at its beginning. If a server
+// answers from a cache from some moment on, or is still warming up, the mean mixes two different
+// things.
 func (t trial) course() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	if m := t.Cell.Load.Model; m == burst || m == "ramp" || t.Search != nil {
@@ -125,34 +125,32 @@ func (t trial) course() record.Check {
 	}
 	course := t.window()
 	if len(course) < courseAtLeast {
-		c.Detail = "the window is too short to have a course"
+		c.Detail = "the window is too short to show a course"
 		return c
 	}
 	at, separation := bestStep(course)
 	whole, before, after := meanOf(course), meanOf(course[:at]), meanOf(course[at:])
-	// The server would go on as it ended.
+	// The server would continue as at the end.
 	off := math.Abs(whole/meanOf(course[len(course)-marginOf(len(course)):]) - 1)
 	c.Figure, c.Limit = &off, new(t.limits.Moved.Warning)
 	c.Detail = "calls took as long at the window's end as at its begin"
-	// A warning however far they are apart: a neighbour's long burst does the same, and
-	// is refused by checks that know of it.
+	// At most a warning: a neighbour's long burst does the same, and its own checks refuse it.
 	if separation >= apart && off > t.limits.Moved.Warning {
-		verdict(&c, record.Warning, "calls took %s in the mean until %.0f ms into the window, and %s from then on: the mean of %s is of neither",
+		verdict(&c, record.Warning, "calls took %s in the mean until %.0f ms into the window, and %s from then on: the mean of %s describes neither",
 			units.Time(before), float64(course[at].StartNS)/1e6, units.Time(after), units.Time(whole))
 	}
 	return c
 }
 
-// window returns the part of the course that lies in the window and in which calls ended.
+// window returns the intervals of the window in which calls ended.
 func (t trial) window() []record.Interval {
 	return slices.DeleteFunc(slices.Clone(t.Intervals), func(i record.Interval) bool {
 		return i.StartNS < 0 || i.StartNS+i.TookNS > t.WindowNS || i.Requests <= 0
 	})
 }
 
-// bestStep returns the place that separates the intervals best, by their mean service
-// times, and how often one of the one side is slower than one of the other: 0.5 is never
-// more than chance, 1 always.
+// bestStep returns the place that separates the intervals best by their mean service times, and
+// the share of pairs in which one side is slower than the other: 0.5 is chance, 1 is always.
 func bestStep(course []record.Interval) (at int, separation float64) {
 	n := len(course)
 	ranks := ranksOf(course)
@@ -163,7 +161,7 @@ func bestStep(course []record.Interval) (at int, separation float64) {
 		if k < margin {
 			continue
 		}
-		// The Mann-Whitney U of the first k against the rest.
+		// The Mann-Whitney U of the first k intervals against the rest.
 		pairs := float64(k) * float64(n-k)
 		of := (sum - float64(k)*float64(k+1)/2) / pairs
 		if of = max(of, 1-of); of*math.Sqrt(pairs) > best {
@@ -173,7 +171,7 @@ func bestStep(course []record.Interval) (at int, separation float64) {
 	return at, separation
 }
 
-// marginOf returns how many of n intervals are a part of the window.
+// marginOf returns the smallest number of intervals on one side of a step, of n.
 func marginOf(n int) int { return max(1, int(partAtLeast*float64(n))) }
 
 // ranksOf ranks the intervals by mean service time from 1; equal ones share a rank.
@@ -208,18 +206,18 @@ func meanOf(course []record.Interval) float64 {
 	return float64(sum) / float64(calls)
 }
 
-// These limits separate two kinds of calls: almost no call took a time between the two. Five
-// of the 614 trials of all studies have such a gap; in four, half of the calls failed at once.
+// These limits separate two kinds of calls, with almost no call of a time between them. Five of
+// the 614 trials of all studies have such a gap; in four, half of the calls failed at once.
 const (
-	groupsApart = 3    // times as long the slower ones take, at least
-	groupLeast  = 0.1  // share of the calls that makes a group
-	inTheGap    = 0.01 // share of the calls between the two, at most
+	groupsApart = 3    // smallest ratio of the slower calls to the faster ones
+	groupLeast  = 0.1  // smallest share of the calls for a group
+	inTheGap    = 0.01 // largest share of the calls between the groups
 )
 
-// groups checks that all calls are of one kind. A balancer before two unlike servers, or a
-// cache that holds half of the answers, makes two kinds, and the mean describes neither.
+// groups checks that all calls are of one kind. A balancer before two unequal servers, or a cache
+// with half of the answers, makes two kinds, and the mean describes neither.
 func (t trial) groups() record.Check {
-	c := record.Check{Level: record.OK, Unit: "share", Detail: "the calls are of one kind, by how long they took"}
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "all calls are of one kind, judged by their times"}
 	h, err := t.Service.Decode()
 	if err != nil || h.Count() < courseAtLeast/groupLeast {
 		return c
@@ -231,7 +229,7 @@ func (t trial) groups() record.Check {
 		}
 		slow := 1 - quick
 		c.Figure, c.Limit = &slow, new(groupLeast)
-		verdict(&c, record.Warning, "%s of the calls took %s and more, and the others %s at most: they are of two kinds, and the mean is of neither",
+		verdict(&c, record.Warning, "%s of the calls took %s and more, and the others %s at most: there are two kinds of calls, and the mean describes neither",
 			percent(slow), units.Time(float64(shortest)), units.Time(float64(longest)))
 		return c
 	}

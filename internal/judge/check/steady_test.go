@@ -37,12 +37,12 @@ func TestAWindowThatOpenedTooEarlyIsSeen(t *testing.T) {
 	}{
 		"closed":                 {false, steady, record.OK, "steady after 250 ms"},
 		"open":                   {true, steady, record.OK, "steady after 250 ms"},
-		"closed, on its way":     {false, slow, record.Warning, "the throughput was still on its way, and is about 1"},
-		"open, on its way":       {true, func(s float64) float64 { return 2 - slow(s) }, record.Warning, "the service time was still on its way, and is about 2"},
-		"mostly on its way":      {false, func(s float64) float64 { return 0.1 + 0.9*max(0, s) }, record.Invalid, "% too low in the mean"},
+		"closed, on its way":     {false, slow, record.Warning, "the throughput was still changing, and its mean is about 1"},
+		"open, on its way":       {true, func(s float64) float64 { return 2 - slow(s) }, record.Warning, "the service time was still changing, and its mean is about 2"},
+		"mostly on its way":      {false, func(s float64) float64 { return 0.1 + 0.9*max(0, s) }, record.Invalid, "% too low;"},
 		"steady before it began": {false, func(s float64) float64 { return 1 - 0.3*math.Exp(-(s+0.25)/0.05) }, record.OK, "steady after"},
 		"a stall in the middle":  {false, func(s float64) float64 { return 1 - 0.9*math.Exp(-(s-0.5)*(s-0.5)/0.0005) }, record.OK, "steady after"},
-		"ever slower, by 20 %":   {false, func(s float64) float64 { return 1 - 0.2*s }, record.Warning, "% too high in the mean"},
+		"ever slower, by 20 %":   {false, func(s float64) float64 { return 1 - 0.2*s }, record.Warning, "% too high;"},
 	} {
 		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Place: record.Place{Clients: 4}, Load: record.Load{Model: "closed"}}}
 		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, Settled: true, Method: "MSER-5"}

@@ -1,9 +1,9 @@
-// Package publish reads a run back, writes its files and prints it.
+// Package publish reads a stored run, writes its files and prints it.
 //
 //	records ── Read, judged again ──> report.Run ── WriteFiles ──> report.html, cells.csv, …
 //	                                             └─ Print ──> table, claims and answer, on a terminal
 //
-// It only puts together what package report writes.
+// It only combines the outputs of package report.
 package publish
 
 import (
@@ -32,7 +32,7 @@ import (
 // A Reader reads runs and judges their trials again.
 type Reader struct {
 	Limits check.Limits
-	// DeclareMissing adds to a manifest what older versions did not keep.
+	// DeclareMissing adds declarations that older versions did not store in the manifest.
 	DeclareMissing func(*record.Manifest) error
 }
 
@@ -41,7 +41,7 @@ func (r Reader) Read(directory string) (*report.Run, error) {
 	return r.ReadBy(insight.UsualCategories(), directory)
 }
 
-// ReadBy reads a run, and sorts its CPU time into the categories of a table.
+// ReadBy reads a run, and sorts its CPU time into the given categories.
 func (r Reader) ReadBy(categories *insight.Categories, directory string) (*report.Run, error) {
 	run, err := record.Open(directory)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r Reader) ReadBy(categories *insight.Categories, directory string) (*repor
 	return &report.Run{Summary: summary, Records: measured, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: directory}, nil
 }
 
-// PageOf returns where WriteFiles puts the page of a run.
+// PageOf returns the path where WriteFiles writes the page of a run.
 func PageOf(seen *report.Run) string { return filepath.Join(seen.Directory, "report.html") }
 
 // WriteFiles writes the report, the table of cells and the profiles into the run's directory.
@@ -99,7 +99,7 @@ func writeProfiles(seen *report.Run) error {
 	return export.WriteProfiles(seen.Summary, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) })
 }
 
-// WriteFile writes another file and renames it, so that no reader finds half a report.
+// WriteFile writes a temporary file and renames it, so that no reader finds half a report.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -116,14 +116,14 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// NamesOf returns short names that tell runs apart: the names of their directories, with a
-// number where two are the same, and without the signs that options of variants cannot have.
+// NamesOf returns distinct short names of runs: the names of their directories, with a number for
+// equal ones, and without characters that options of variants cannot have.
 func NamesOf(directories []string) []string {
 	names := make([]string, len(directories))
 	for i, directory := range directories {
 		name := filepath.Base(filepath.Clean(directory))
 		if absolute, err := filepath.Abs(directory); err == nil {
-			name = filepath.Base(absolute) // of "." too
+			name = filepath.Base(absolute) // works for "." too
 		}
 		name = strings.Map(func(r rune) rune {
 			if strings.ContainsRune(":,= ", r) {
@@ -139,13 +139,13 @@ func NamesOf(directories []string) []string {
 	return names
 }
 
-// A Printing says how a run is printed.
+// A Printing holds options for printing a run.
 type Printing struct {
-	Columns []string // of the table; none: the usual ones
-	Verbose bool     // with all words, and the notes of the table whole
+	Columns []string // columns of the table; empty: the usual ones
+	Verbose bool     // all sentences, and the full notes of the table
 }
 
-// Print prints the figures, then the claims, and last the answer: what stands last is read first.
+// Print prints the figures, then the claims, and the answer last, because the end is read first.
 func Print(w io.Writer, seen *report.Run, p Printing, page string) error {
 	terminal := format.TerminalOf(w)
 	for _, step := range []func() error{
@@ -180,7 +180,7 @@ func printTable(w io.Writer, seen *report.Run, p Printing, terminal format.Termi
 	return table.WriteTable(w, seen.Summary, table.Table{Terminal: terminal, Columns: p.Columns, Verbose: p.Verbose})
 }
 
-// printWords prints all words, and names the other files of the run, where p is verbose.
+// printWords prints all sentences and names the other files of the run, if p is verbose.
 func printWords(w io.Writer, seen *report.Run, p Printing, terminal format.Terminal) error {
 	if !p.Verbose {
 		return nil
@@ -198,7 +198,7 @@ func printWords(w io.Writer, seen *report.Run, p Printing, terminal format.Termi
 	return nil
 }
 
-// Replicated returns what came out for a study whose run was read.
+// Replicated returns the outcome of a study from its run.
 func Replicated(seen *report.Run, status record.Status) gate.Replicated {
 	s := seen.Summary
 	study := gate.Replicated{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Claims: s.Claims}

@@ -30,7 +30,7 @@ func TestAllocationsAsText(t *testing.T) {
 	if !strings.Contains(lines.String(), wantLine) {
 		t.Errorf("got\n%swithout\n%s", lines.String(), wantLine)
 	}
-	const wantTree = "put, grpc, the server: 2KiB in 12.5 objects a call\n" +
+	const wantTree = "put, grpc, the server: 2KiB in 12.5 objects per call\n" +
 		" 95.0%  60.0%  main.serve → wire.(*Conn).read\n" +
 		" 75.0%  50.0%    codec.Copy\n"
 	if trees.String() != wantTree {

@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// encode writes a value of this package's and of analysis's types as JSON. It
-// differs from [json.Marshal] in what figures and lists are:
+// encode writes a value of the types of this package and of analysis as JSON. It differs from
+// [json.Marshal] for figures and lists:
 //
 //   - A figure is its value. Its interval goes to `intervals`, a member of the
 //     object that the figure is in or, where that is part of a larger object with
@@ -30,14 +30,14 @@ import (
 //     is a value like any other.
 //   - A list is never null.
 //
-// Characters that mean something in HTML stay as they are.
+// Characters with a meaning in HTML are not escaped.
 func encode(value any, reader reader) ([]byte, error) {
 	e := encoder{reader: reader}
 	e.value(reflect.ValueOf(value), place{})
 	return e.out.Bytes(), e.err
 }
 
-// A reader says for whom the JSON is written. A field tagged `page` is for the page only.
+// A reader is the audience of the JSON. A field tagged `page` is only for the page.
 type reader string
 
 const (
@@ -45,8 +45,8 @@ const (
 	forPage     reader = "page"
 )
 
-// IntervalsByField holds the interval of each figure that has one, by the path
-// of its field, as in "throughput_rps" or "service_us.p99".
+// IntervalsByField holds the intervals of figures by the path of the field, such as
+// "throughput_rps" or "service_us.p99".
 type IntervalsByField map[string]matrix.Interval
 
 type encoder struct {
@@ -55,10 +55,10 @@ type encoder struct {
 	err    error
 }
 
-// A place says where a value stands.
+// A place describes the position of a value in the JSON.
 type place struct {
-	path      string           // from the object that has the intervals, with a dot at its end
-	intervals IntervalsByField // nil outside of objects with figures
+	path      string           // path from the object with the intervals, with a dot at the end
+	intervals IntervalsByField // nil outside objects with figures
 	unknown   bool             // every figure is null
 	member    member
 }
@@ -83,7 +83,7 @@ func (e *encoder) value(v reflect.Value, at place) {
 	case v.Kind() == reflect.Struct:
 		e.object(v, at)
 	case v.Type() == numbersType && v.Len() > 0:
-		e.leaf(v) // as a whole: there may be a million
+		e.leaf(v) // in one piece: there may be a million numbers
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		for i := range v.Len() {
 			e.separate('[', i)
@@ -176,17 +176,17 @@ func (e *encoder) number(value float64) {
 	e.leaf(reflect.ValueOf(value))
 }
 
-// leaf writes a value that has no figures in it.
+// leaf writes a value without figures.
 func (e *encoder) leaf(v reflect.Value) {
 	encoder := json.NewEncoder(&e.out)
-	encoder.SetEscapeHTML(false) // "a → b" and "<" are read by people too
+	encoder.SetEscapeHTML(false) // people read "a → b" and "<", too
 	if err := encoder.Encode(v.Interface()); err != nil && e.err == nil {
 		e.err = fmt.Errorf("%s: %w", v.Type(), err)
 	}
-	e.out.Truncate(max(0, e.out.Len()-1)) // the line's end
+	e.out.Truncate(max(0, e.out.Len()-1)) // remove the end of the line
 }
 
-// separate writes what stands before a member or an element.
+// separate writes the bracket or comma before a member or an element.
 func (e *encoder) separate(open byte, count int) {
 	if count > 0 {
 		open = ','
@@ -194,16 +194,16 @@ func (e *encoder) separate(open byte, count int) {
 	e.out.WriteByte(open)
 }
 
-// A member is one field of a struct as the JSON has it.
+// A member is a field of a struct with its name in the JSON.
 type member struct {
 	reflect.StructField
 	name     string
-	optional bool // left out where it is zero
+	optional bool // left out if zero
 }
 
-// membersOf lists the fields that have a name for the reader, those of embedded structs in their
-// place, in the order in which they stand. A field hides one of the same name that is embedded, as
-// in Go. A page has thousands of structs of a few types, so each type is looked at once.
+// membersOf lists the fields with a name for the reader, in order, with the fields of embedded
+// structs in their place. As in Go, a field hides an embedded field of the same name. A page has
+// thousands of structs of a few types, so the result is kept per type.
 func membersOf(t reflect.Type, reader reader) []member {
 	asked := memberKey{t, reader}
 	if known, ok := knownMembers.Load(asked); ok {

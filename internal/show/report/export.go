@@ -22,42 +22,42 @@ import (
 
 // A Format is a file format that other tools read.
 type Format struct {
-	Name  string // as the user gives it
+	Name  string // name on the command line
 	About string // one line for the help
 	Write func(io.Writer, *Run) error
 }
 
-// Formats lists all of them. A new one is a file and a line here.
+// Formats lists all formats. A new one needs a file and a line here.
 func Formats() []Format {
 	return []Format{
 		{Name: "csv", About: "one row per cell, the unit in the column's name", Write: WriteCSV},
-		{Name: "json", About: "the documented object of --json", Write: WriteJSON},
+		{Name: "json", About: "the object of --json, as documented", Write: WriteJSON},
 		{Name: "benchstat", About: "Go benchmark text, one line per trial", Write: func(w io.Writer, run *Run) error { return export.WriteBenchstat(w, run.Summary, run.Records) }},
-		{Name: "scenarios", About: "one row per cell beside its part's first, with the columns that the study asks for", Write: WriteStudyTable},
-		{Name: "allocations", About: "the call trees that allocate, of trials that were profiled for it", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
+		{Name: "scenarios", About: "one row per cell against its part's first, with the study's columns", Write: WriteStudyTable},
+		{Name: "allocations", About: "call trees that allocate, from trials that were profiled for it", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
 		{Name: "hlog", About: "HdrHistogram log, one histogram per trial", Write: func(w io.Writer, run *Run) error { return export.WriteHistogramLog(w, run.Summary, run.Records) }},
 	}
 }
 
-// FindFormat returns the format of that name, or an error that lists them.
+// FindFormat returns the format with this name, or an error that lists all names.
 func FindFormat(name string) (Format, error) {
 	all := Formats()
 	i := slices.IndexFunc(all, func(f Format) bool { return f.Name == name })
 	if i < 0 {
 		names := lists.Map(all, func(f Format) string { return f.Name })
-		return Format{}, fmt.Errorf("no export format %q: there are %s", name, strings.Join(names, ", "))
+		return Format{}, fmt.Errorf("unknown export format %q: want one of %s", name, strings.Join(names, ", "))
 	}
 	return all[i], nil
 }
 
-// A csvColumn is one value of every row, with the unit in its title.
+// A csvColumn is a column with the unit in its title.
 type csvColumn[Row any] struct {
 	title string
 	value func(Row) string
 }
 
-// WriteCSV prints one row per cell, in full precision. A figure that was not
-// measured, or that has no valid trial, is empty.
+// WriteCSV prints one row per cell, in full precision. A figure is empty if it was not measured or
+// has no valid trial.
 func WriteCSV(w io.Writer, run *Run) error {
 	return writeRows(w, csvColumns(), lists.Map(table.Ordered(run.Summary.Cells), func(c *matrix.Cell) *Cell { return new(newCell(c)) }))
 }
@@ -73,7 +73,7 @@ func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error
 	return nil
 }
 
-// csvColumns returns what identifies a cell, its counts, and the figures that have the tag `csv`.
+// csvColumns returns the columns that identify a cell, its counts, and the figures tagged `csv`.
 func csvColumns() []csvColumn[*Cell] {
 	columns := []csvColumn[*Cell]{
 		{"part", func(c *Cell) string { return c.Part }},
@@ -99,8 +99,8 @@ func csvColumns() []csvColumn[*Cell] {
 }
 
 // csvFields returns the columns of the fields that are tagged `csv`. The tag of a struct is a
-// pattern for the titles of its fields, with a star for theirs. The columns get at their struct by
-// the function given, from a pointer to the cell; it returns the zero Value where there is none.
+// pattern for the titles of its fields, with a star for the field's title. in returns the struct
+// of a cell, or the zero Value if the cell has none.
 func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) reflect.Value) []csvColumn[*Cell] {
 	var columns []csvColumn[*Cell]
 	for _, m := range membersOf(of, forPrograms) {
@@ -150,7 +150,7 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 	return columns
 }
 
-// bounded returns the columns of a figure and the ends of its interval, each empty where there is none.
+// bounded returns the columns of a figure and of its interval's ends. Unknown ones are empty.
 func bounded[Row any](title string, show func(float64) string, of func(Row) *matrix.Figure) []csvColumn[Row] {
 	column := func(suffix string, pick func(*matrix.Figure) float64) csvColumn[Row] {
 		return csvColumn[Row]{title + suffix, func(row Row) string {
@@ -182,14 +182,14 @@ func positive(value float64) string {
 	return csvNumber(value)
 }
 
-// StudyTableFile returns the file name of a study's own table beside the run: what
-// the study calls it, and the minute in which the run began. Most have none.
+// StudyTableFile returns the file name of a study's own table: the study's name for it, and the
+// minute in which the run began. Most studies have none.
 func StudyTableFile(s *analysis.Summary) (name string, has bool) {
 	file := s.Report.Table.File
 	return file + "_" + s.Started.Format("20060102_1504") + ".csv", file != ""
 }
 
-// CheckStudyColumn says why a study's table cannot have a column.
+// CheckStudyColumn returns an error if a study's table cannot have this column.
 func CheckStudyColumn(name string) error {
 	names := lists.Map(studyColumns(), func(c studyColumn) string { return c.title })
 	if slices.Contains(names, name) {
@@ -198,18 +198,18 @@ func CheckStudyColumn(name string) error {
 	return fmt.Errorf("column %q: %s", name, spelling.Suggest(name, names))
 }
 
-// A studyRow is a cell, compared with the first stack's cell at the same point.
+// A studyRow is a cell, with ratios to the first stack's cell at the same point.
 type studyRow struct {
 	*Cell
 	declared *scenario.Declarations
-	// The cell's figures over the first's; nil where it is the first, or where
-	// they may not be compared.
+	// Ratios to the first stack's cell. They are nil for the first cell, and if the cells may not
+	// be compared.
 	throughput, mean *matrix.Figure
 }
 
-// WriteStudyTable prints one row per cell, with the columns that the study asks for, or else with
-// all columns. Figures that were not measured are empty. So are all figures of a cell without a
-// valid trial, except the outcomes of its requests.
+// WriteStudyTable prints one row per cell, with the study's columns or else all columns.
+// Unmeasured figures are empty. Without a valid trial all figures of a cell are empty, except the
+// outcomes of its requests.
 func WriteStudyTable(w io.Writer, run *Run) error {
 	columns := studyColumns()
 	if asked := run.Summary.Report.Table.Columns; len(asked) > 0 {
@@ -219,7 +219,7 @@ func WriteStudyTable(w io.Writer, run *Run) error {
 		})
 	}
 	s := run.Summary
-	first := map[string]string{} // variant of each part
+	first := map[string]string{} // first variant of each part
 	var rows []studyRow
 	for i := range s.Cells {
 		c := newCell(&s.Cells[i])
@@ -266,7 +266,7 @@ func studyColumns() []studyColumn {
 	return append(columns, bounded("mean_ratio", rounded, func(r studyRow) *matrix.Figure { return r.mean })...)
 }
 
-// limits are in the study's terms: its question was whether the CPU was one.
+// limits uses the study's terms, which asks whether the CPU was the limit.
 var limits = map[matrix.Bound]string{matrix.ByServerCPU: "cpu", matrix.ByClientCPU: "cpu", matrix.ByWaiting: "waiting"}
 
 func studyFigures() []studyColumn {
@@ -307,14 +307,13 @@ func rounded(value float64) string {
 	if !format.Finite(value) {
 		return ""
 	}
-	return strconv.FormatFloat(value, 'g', 6, 64) // more than the precision of any figure here
+	return strconv.FormatFloat(value, 'g', 6, 64) // more digits than any figure has
 }
 
-// versions names the negotiated protocols as the studies do.
+// versions names the negotiated protocols as studies do.
 var versions = map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "tcp-plain": "TCP", "tcp-calls": "TCP"}
 
-// protocol returns the negotiated protocol; in older records, which lack it, the one that
-// the stack declares.
+// protocol returns the negotiated protocol, or for older records the declared one of the stack.
 func (r studyRow) protocol() string {
 	negotiated := r.Connections.Negotiated
 	if !negotiated.Recorded {

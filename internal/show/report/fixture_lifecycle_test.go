@@ -151,7 +151,7 @@ func (r reconnect) cell(clients int) matrix.Cell {
 			{Class: "reset", Code: "Unavailable", Count: 9, Example: "read tcp 127.0.0.1:41213: connection reset by peer <RST>"},
 		}
 		c.ErrorKinds = c.Survival.Failures
-		c.Findings = []matrix.Finding{{Name: "errors", Level: record.Invalid, Trials: 3, Detail: "8850 of 15000 requests failed; the most of them with Unavailable: dial tcp 127.0.0.1:41213: connect: cannot assign requested address"}}
+		c.Findings = []matrix.Finding{{Name: "errors", Level: record.Invalid, Trials: 3, Detail: "8850 of 15000 requests failed; most of them with Unavailable: dial tcp 127.0.0.1:41213: connect: cannot assign requested address"}}
 	}
 	return c
 }

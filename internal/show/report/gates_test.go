@@ -34,7 +34,7 @@ func TestGatesArePrinted(t *testing.T) {
 	if err := gate.WriteGates(&out, run.Outcome()); err != nil {
 		t.Fatal(err)
 	}
-	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval holds the limit
+	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval contains the limit
 kept         errors>0.1%: 0.099%, of 1 window
 unjudged     p99.99>1s: could not be judged: it was | not measured here
 open         mean>+10%: +12.0%, of 3 windows
@@ -90,7 +90,7 @@ func TestLoadAsMarkdown(t *testing.T) {
 	for _, want := range []string{
 		"### " + run.Summary.Title,
 		"| clients | load | req/s | mean |",
-		"| p99>20ms | 0 | 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval holds the limit | **breached** |",
+		"| p99>20ms | 0 | 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval contains the limit | **breached** |",
 		`| p99.99>1s | 0 | could not be judged: it was \| not measured here | **unjudged** |`,
 		"**Invalid**, ",
 		"#### Since before",

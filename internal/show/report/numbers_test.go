@@ -253,7 +253,7 @@ var (
 	numberPattern  = regexp.MustCompile(`(?:^|[^\w.,⟦<])(-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)( ?%| µs| ms| s\b| GB/s|/s| B\b| KiB| MiB)?`)
 	variantPattern = regexp.MustCompile(`⟦([0-9]+)⟧(?:(?:, | and | or |, and )⟦[0-9]+⟧)*`)
 	// What follows is not about the rivals that a doubt names.
-	rivalsPattern  = regexp.MustCompile(`, which [^:;]*? equals? within 5 %|, though not beyond doubt against ` + variantPattern.String())
+	rivalsPattern  = regexp.MustCompile(`, which [^:;]*? equals? within 5 %|, though not proven against ` + variantPattern.String())
 	eachVariant    = regexp.MustCompile(`⟦([0-9]+)⟧`)
 	clientsPattern = regexp.MustCompile(`(?:[Ww]ith |, )([0-9]+) clients?|with ([0-9]+)\b`)
 	sizePattern    = regexp.MustCompile(`(?:\b(?:at|of|and) |, |\(|^ ?)([0-9.,]+) (B|KiB|MiB)(?: → ([0-9.,]+) (B|KiB|MiB))?`)

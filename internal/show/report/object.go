@@ -14,62 +14,62 @@ import (
 	"wirelab.dev/internal/show/report/table"
 )
 
-// ObjectVersion grows when a name changes its meaning or goes away, not when one is added.
+// ObjectVersion grows when a name changes its meaning or disappears, not when one is added.
 const ObjectVersion = 1
 
-// An Object is the output of --json: a run in a form that programs may rely on.
-// docs/json.md documents it, and docs/schema/compare.schema.json is generated
-// from it. Its parts are types of package analysis; their tags name the fields.
+// An Object is the output of --json: a run in a form for programs. docs/json.md documents it, and
+// docs/schema/compare.schema.json is generated from it. Its parts are types of package analysis;
+// their tags name the fields.
 type Object struct {
-	Version int           `json:"version"`                                                                 // of this form
-	Name    string        `json:"name"`                                                                    // of the scenario
-	Status  record.Status `json:"status" jsonschema:"enum=running,enum=done,enum=interrupted,enum=failed"` // how far the run has come
-	Partial bool          `json:"partial"`                                                                 // fewer trials were done than planned
-	Seed    uint64        `json:"seed"`                                                                    // what the order of the trials was shuffled from
+	Version int           `json:"version"`                                                                 // version of this format
+	Name    string        `json:"name"`                                                                    // name of the scenario
+	Status  record.Status `json:"status" jsonschema:"enum=running,enum=done,enum=interrupted,enum=failed"` // state of the run
+	Partial bool          `json:"partial"`                                                                 // true if fewer trials were done than planned
+	Seed    uint64        `json:"seed"`                                                                    // seed of the shuffled order of trials
 	Trials  TrialCounts   `json:"trials"`
 	Cells   []Cell        `json:"cells"`
 	analysis.Results
-	Answer    []string `json:"answer"`    // in a few short lines
-	Advice    []string `json:"advice"`    // in words, most important first
-	Warnings  []string `json:"warnings"`  // of the whole run
-	Directory string   `json:"directory"` // where the run lies
+	Answer    []string `json:"answer"`    // a few short lines
+	Advice    []string `json:"advice"`    // sentences, most important first
+	Warnings  []string `json:"warnings"`  // warnings about the whole run
+	Directory string   `json:"directory"` // directory of the run
 
-	Gates []analysis.GateFinding `json:"gates,omitempty"` // what was asked of the run, cell by cell; absent where nothing was
-	Since *analysis.Diff         `json:"since,omitempty"` // how it differs from an earlier run, as `wirelab diff --json` has it; absent without one
+	Gates []analysis.GateFinding `json:"gates,omitempty"` // outcomes of gates, cell by cell; absent without gates
+	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
 
-	Until    *record.Until      `json:"until,omitempty"`    // what the run repeated for; absent in a run with a fixed number of repeats
-	Rejudged *analysis.Rejudged `json:"rejudged,omitempty"` // absent where every trial is judged as when it was measured
+	Until    *record.Until      `json:"until,omitempty"`    // goal of the repeats; absent in a run with a fixed number of repeats
+	Rejudged *analysis.Rejudged `json:"rejudged,omitempty"` // absent if every trial is judged as when it was measured
 }
 
-// TrialCounts says how many trials there were.
+// TrialCounts counts trials.
 type TrialCounts struct {
 	Planned int `json:"planned"`
 	Done    int `json:"done"`
 	Invalid int `json:"invalid"` // failed a check of validity
 	Failed  int `json:"failed"`  // gave no measurement
 
-	MeasuredAgain int `json:"measured_again"` // because other programs had spoiled them
-	ThrownAway    int `json:"thrown_away"`    // measurements of them
-	Spoiled       int `json:"spoiled"`        // by other programs to the end, with nothing else wrong
+	MeasuredAgain int `json:"measured_again"` // trials repeated because other programs had spoiled them
+	ThrownAway    int `json:"thrown_away"`    // discarded measurements of these trials
+	Spoiled       int `json:"spoiled"`        // trials that remain invalid only because of other programs
 }
 
-// Cell is one point of the matrix, over its valid trials. Times are in
-// microseconds. A figure is null where there is no valid trial.
+// Cell is one point of the matrix, over its valid trials. Times are in microseconds. Figures are
+// null without a valid trial.
 type Cell struct {
 	matrix.Cell
 	HasValid      bool     `json:"valid"`                   // at least one trial is valid
-	Warnings      []string `json:"warnings"`                // what the checks found, worst first, then what else is worth knowing
-	ResponseApart bool     `json:"-" page:"response_apart"` // response_us is not service_us
+	Warnings      []string `json:"warnings"`                // findings of checks, worst first, then other remarks
+	ResponseApart bool     `json:"-" page:"response_apart"` // response_us differs from service_us
 
-	// Of a service of the user's own. Other cells have none of it.
+	// Only for a service of the user's own. Other cells have none of it.
 
-	Statuses []table.AnswerStatus `json:"statuses,omitempty"` // of the answers of a service of the user's own; absent of other cells
-	Said     string               `json:"-" page:"said"`      // what the service was asked, and over what
-	Name     string               `json:"-" page:"name"`      // the same with the number of clients
+	Statuses []table.AnswerStatus `json:"statuses,omitempty"` // statuses of a user's service's answers; absent in other cells
+	Said     string               `json:"-" page:"said"`      // the request and the protocol
+	Name     string               `json:"-" page:"name"`      // request, protocol and number of clients
 	Checks   []JudgedCheck        `json:"-" page:"checks"`    // worst first
 }
 
-// NewObject puts the run into the form that programs may rely on.
+// NewObject converts the run to the form for programs.
 func NewObject(run *Run) *Object {
 	s := run.Summary
 	object := &Object{
@@ -106,7 +106,7 @@ func newCell(c *matrix.Cell) Cell {
 // WriteJSON prints the run as one [Object], indented.
 func WriteJSON(w io.Writer, run *Run) error { return WriteIndented(w, NewObject(run)) }
 
-// WriteIndented prints an object whose figures are like those of [Object].
+// WriteIndented prints an object with figures in the form of [Object].
 func WriteIndented[T any](w io.Writer, object T) error {
 	data, err := encode(object, forPrograms)
 	if err != nil {

@@ -22,23 +22,23 @@ import (
 	"wirelab.dev/web"
 )
 
-// pageData adds to the object of --json what only a page shows. Its fields hide those of that name.
+// pageData adds the page's own data to the object of --json. Its fields hide fields of equal name.
 type pageData struct {
 	Object
-	Seed     string         `json:"seed"` // as text: JavaScript's numbers end at 53 bits
+	Seed     string         `json:"seed"` // as text: JavaScript's numbers have only 53 bits
 	Title    string         `json:"title"`
 	Question string         `json:"question"`
 	Started  string         `json:"started"`
 	Command  string         `json:"command"`
-	Computer string         `json:"machine"` // in one line
+	Computer string         `json:"machine"` // machine in one line
 	Host     map[string]any `json:"host"`
-	// Stacks lists all stacks: a stack's place in it decides its colour.
+	// Stacks lists all stacks. The position of a stack decides its colour.
 	Stacks     []string `json:"stacks"`
-	ClosedTail string   `json:"closed_tail"` // what a closed loop's tail cannot see; empty where there is none
-	// Choices name the options that are contrasted.
+	ClosedTail string   `json:"closed_tail"` // the limits of a closed loop's tail; empty without a closed loop
+	// Choices names the contrasted options.
 	Choices  map[string]string `json:"choices"`
 	Profiles Profiles          `json:"profiles"`
-	Pairs    []Pair            `json:"pairs"` // that can be explained, the usual one of each point first
+	Pairs    []Pair            `json:"pairs"` // pairs that can be explained, the usual pair of each point first
 }
 
 func newPageData(run *Run) *pageData {
@@ -89,7 +89,7 @@ func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summa
 	return strings.Join(texts, separator)
 }
 
-// machineLine says in one line where a run was made, as far as the manifest's host tells.
+// machineLine describes the machine of a run in one line, as far as the manifest's host does.
 func machineLine(host map[string]any) string {
 	var facts []string
 	add := func(format string, value any) {
@@ -114,13 +114,13 @@ func machineLine(host map[string]any) string {
 //go:embed page.html
 var pageText string
 
-// WriteHTML writes a page that needs no server, no network and, to be read, no JavaScript.
+// WriteHTML writes a page that works without server, network and, for reading, JavaScript.
 func WriteHTML(w io.Writer, run *Run) error { return writeHTML(w, run, "") }
 
-// LiveScript loads a newer page when its server has one. What the reader chose is in the address.
+// LiveScript reloads the page when its server has a newer one. The address keeps the choices.
 const LiveScript = `new EventSource("events").onmessage = () => location.reload();`
 
-// WriteLiveHTML writes the page of a run that goes on, for a server that has the events.
+// WriteLiveHTML writes the page of a run in progress, for a server that sends the events.
 func WriteLiveHTML(w io.Writer, run *Run) error { return writeHTML(w, run, LiveScript) }
 
 func writeHTML(w io.Writer, run *Run, live template.JS) error {
@@ -132,10 +132,10 @@ func writeHTML(w io.Writer, run *Run, live template.JS) error {
 	if err != nil {
 		return fmt.Errorf("report: encoding the page's data: %w", err)
 	}
-	// With <, > and & as escapes no text in the data can end the element that it stands in.
+	// With <, > and & escaped, no text in the data can end its element.
 	var data bytes.Buffer
 	json.HTMLEscape(&data, encoded)
-	// The style and the program are ours, and the data is escaped.
+	// The style and the program are trusted, and the data is escaped.
 	err = page.Execute(w, pageContent{
 		Title:   cmp.Or(run.Summary.Title, run.Summary.Name),
 		Style:   template.CSS(web.Style),
@@ -161,20 +161,20 @@ type pageContent struct {
 	Live    template.JS // empty in a file
 }
 
-// Pair is two insights that the page can explain one against the other, or one that it
-// explains alone, in words. Their figures are in the insights.
+// Pair names two insights that the page can compare, or one that it explains alone, with its
+// sentences. The figures are in the insights.
 type Pair struct {
-	Of      int      `json:"of"`                            // B: its place among the insights
-	Against *int     `json:"against" jsonschema:"nullable"` // A; null where B is explained alone
+	Of      int      `json:"of"`                            // index of insight B
+	Against *int     `json:"against" jsonschema:"nullable"` // index of insight A; null if B is explained alone
 	Words   []string `json:"words"`
 }
 
-// mostPaired bounds the page: each of n cells at a point against each other gives about n²
-// half kilobytes of words, which is half of what their figures take for ten. Beyond it each
-// is there against the first alone.
+// mostPaired bounds the page: comparing each of n cells at a point with every other gives about
+// n²/2 kilobytes of text, for ten cells half the size of their figures. With more cells each is
+// compared only with the first.
 const mostPaired = 12
 
-// pairsOf lists what can be explained, point by point, the usual pair of each point first.
+// pairsOf lists the explainable pairs by point, the usual pair of each point first.
 func pairsOf(insights []insight.Insight) []Pair {
 	var all []Pair
 	for _, point := range pointsOf(insights) {
@@ -208,7 +208,7 @@ func pairsOf(insights []insight.Insight) []Pair {
 	return all
 }
 
-// pointsOf puts the places of insights together that differ in their variant alone.
+// pointsOf groups the indexes of insights that differ only in their variant.
 func pointsOf(insights []insight.Insight) [][]int {
 	var points [][]int
 	for i := range insights {
@@ -222,24 +222,24 @@ func pointsOf(insights []insight.Insight) [][]int {
 	return points
 }
 
-// Profiles holds the profiles of a run, for its page. There may be dozens, and most of
-// their functions are the same, so it lists each name once.
+// Profiles holds the profiles of a run for its page. There may be dozens with mostly the same
+// functions, so each name is stored once.
 type Profiles struct {
 	Categories []string                   `json:"categories"`
 	Functions  []insight.ProfiledFunction `json:"functions"`
 	List       []PackedProfile            `json:"list"`
 }
 
-// A PackedProfile is a profile whose stacks are one list of numbers.
+// A PackedProfile is a profile with all stacks in one list of numbers.
 type PackedProfile struct {
 	insight.Profile
-	// Packed has for each stack: how many outermost frames it shares with the stack
-	// before it, how many more it has, these, its category, and its weight in
-	// thousand-millionths. Frames and categories are places in the lists of Profiles.
+	// Packed has for each stack: the number of outermost frames shared with the stack before, the
+	// number of further frames, these frames, the category, and the weight in billionths. Frames
+	// and categories are indexes into the lists of Profiles.
 	Packed []int `json:"stacks"`
 }
 
-// weightScale makes a weight a whole number; rounding drops what weighs less.
+// weightScale makes weights whole numbers. Smaller weights are dropped.
 const weightScale = 1e9
 
 func packProfiles(profiles []insight.Profile) Profiles {
@@ -257,7 +257,7 @@ func packProfiles(profiles []insight.Profile) Profiles {
 	return packed
 }
 
-// packStacks sorts the stacks, so that each shares much with the one before it.
+// packStacks sorts the stacks so that each shares many frames with the one before.
 func packStacks(stacks []insight.ProfiledStack) []int {
 	slices.SortStableFunc(stacks, func(a, b insight.ProfiledStack) int { return slices.Compare(a.Frames, b.Frames) })
 	var packed, before []int
@@ -274,13 +274,13 @@ func packStacks(stacks []insight.ProfiledStack) []int {
 	return packed
 }
 
-// A places is a list without repetitions.
+// A places is a list without repetitions, with an index.
 type places[T comparable] struct {
 	list []T
 	at   map[T]int
 }
 
-// of returns the places of the values, which are added where they are not in the list.
+// of returns the indexes of the values, and adds missing values.
 func (p *places[T]) of(values []T) []int {
 	if p.at == nil {
 		p.at = map[T]int{}

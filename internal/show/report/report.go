@@ -1,5 +1,5 @@
-// Package report shows what analysis found: as an HTML page that opens from a file, as a
-// JSON object, and in the formats that other tools read. Its folders show the rest:
+// Package report shows the results of the analysis: as an HTML page in a file, as a JSON object,
+// and in the formats of other tools. Its folders have the rest:
 //
 //	format   numbers, times and paragraphs as texts
 //	table    cells as tables and paragraphs for a terminal
@@ -14,9 +14,8 @@
 //  3. Text goes out to the given writer. Each format is one file and one line of
 //     [Formats].
 //
-// Only units are chosen here; no figure is computed. A cell without a valid trial
-// is empty in every format. The package must not know how anything was measured,
-// and must not say what is good or bad.
+// It chooses units and computes no figure. A cell without a valid trial is empty in every format.
+// The package does not know how figures were measured, and does not say what is good or bad.
 package report
 
 import (
@@ -30,7 +29,7 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// A Run holds everything that can be shown of a run.
+// A Run holds all data that can be shown about a run.
 type Run struct {
 	Summary *analysis.Summary
 	// Records are the trials in the order of the plan.
@@ -47,12 +46,12 @@ type Run struct {
 	Since *gate.DiffReport
 }
 
-// Outcome returns the part of the run that package gate writes.
+// Outcome returns the data of the run for package gate.
 func (r *Run) Outcome() *gate.Run {
 	return &gate.Run{Summary: r.Summary, Answer: r.Answer, Gates: r.Gates, Since: r.Since}
 }
 
-// Overlay joins several runs, by their names, into one that is shown.
+// Overlay joins several runs, with their names, for one report.
 func Overlay(names []string, runs []*Run) (*Run, error) {
 	summaries := lists.Map(runs, func(run *Run) *analysis.Summary { return run.Summary })
 	over, err := analysis.Overlay(names, summaries)
@@ -63,7 +62,7 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 	for i, later := range summaries[1:] {
 		d, err := analysis.Differ(summaries[0], later)
 		if err != nil {
-			continue // a warning says so
+			continue // a warning reports it
 		}
 		for _, line := range gate.NewDiffReport(d, nil).Answer {
 			if len(runs) > 2 {
@@ -75,12 +74,12 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 	return both, nil
 }
 
-// A JudgedCheck is a check of a cell's trials, at its worst.
+// A JudgedCheck is a check over a cell's trials, with its worst level.
 type JudgedCheck struct {
 	Name   string       `json:"name"`
 	Level  record.Level `json:"level"`
-	Trials int          `json:"trials"` // in which it came out so
-	Detail string       `json:"detail"` // of the first of them
+	Trials int          `json:"trials"` // trials with this level
+	Detail string       `json:"detail"` // detail of the first of these trials
 }
 
 // levels lists the levels of a check, worst first.

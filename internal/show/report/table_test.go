@@ -150,7 +150,7 @@ func TestSharedKeysAreSaidOnce(t *testing.T) {
 // doubt.
 func TestTheFastestIsMarked(t *testing.T) {
 	summary := fewCells(t)
-	if text := tableOf(t, summary, table.Table{}); strings.Count(text, "µs* ") != 1 || !strings.Contains(text, "*: fastest of its group beyond doubt") {
+	if text := tableOf(t, summary, table.Table{}); strings.Count(text, "µs* ") != 1 || !strings.Contains(text, "*: proven fastest of its group") {
 		t.Errorf("want one mark and its meaning:\n%s", text)
 	}
 	if text := tableOf(t, summary, table.Table{Terminal: format.Terminal{Width: 80, Colour: true}}); !strings.Contains(text, "\x1b[1m95.3µs\x1b[0m\x1b[1m*\x1b[0m") {

@@ -17,25 +17,25 @@ import (
 
 // A Load describes the load of a service to its view.
 type Load struct {
-	Title    string        // what is called
-	Duration time.Duration // of the window; 0: it is bounded by requests
+	Title    string        // the called service
+	Duration time.Duration // duration of the window; 0: a number of requests ends it
 	Trials   int
-	// Pauser is paused by the key p; nil: the key does nothing.
+	// Pauser is paused by the key p. If nil, the key does nothing.
 	Pauser Pauser
-	// End is called by q and Ctrl-C; nil: they interrupt this process.
+	// End is called by q and Ctrl-C. If nil, they interrupt this process.
 	End func()
-	// Ending is closed when the run has to end; the terminal is then given back. It may be nil.
+	// Ending is closed when the run must end; the view then restores the terminal. It may be nil.
 	Ending <-chan struct{}
 }
 
-// A Pauser stops sending requests and goes on.
+// A Pauser can stop sending requests and continue later.
 type Pauser interface {
 	Pause()
 	Resume()
 }
 
-// NewLoad begins to show a load, from events whose Progress has Live. Keys are read from stdin if
-// both are terminals. Close must be deferred, since it gives the terminal back.
+// NewLoad starts a view of a load, from events whose Progress has Live. Keys are read from stdin
+// if both are terminals. Defer Close, which restores the terminal.
 func NewLoad(w io.Writer, stdin *os.File, o Load) *View {
 	c := &loadContent{title: o.Title, duration: o.Duration, trials: o.Trials}
 	v := newView(w, format.TerminalOf(w).Width > 0, c)
@@ -50,7 +50,7 @@ func NewLoad(w io.Writer, stdin *os.File, o Load) *View {
 	return v
 }
 
-// press does what a key stands for, and reports whether others may follow.
+// press executes a key's action, and reports whether to read more keys.
 func (v *View) press(key byte, c *loadContent, o *Load) (more bool) {
 	switch key {
 	case 'p', ' ':
@@ -66,7 +66,7 @@ func (v *View) press(key byte, c *loadContent, o *Load) (more bool) {
 			return ""
 		})
 	case 'q', ctrlC:
-		v.event(c.toldToEnd)
+		v.event(c.endRequested)
 		o.End()
 		return false
 	}
@@ -75,19 +75,19 @@ func (v *View) press(key byte, c *loadContent, o *Load) (more bool) {
 
 type loadContent struct {
 	title    string
-	duration time.Duration // 0: bounded by requests
+	duration time.Duration // 0: ended by a number of requests
 	trials   int
-	keys     bool // are read
+	keys     bool // keys are read
 
 	running    bool
-	done       int       // trials
-	began      time.Time // the trial
-	opened     time.Time // its window, about
+	done       int       // trials done
+	began      time.Time // start of the trial
+	opened     time.Time // approximate start of the window
 	now        live.Progress
-	rates      []float64 // a second, of each report
-	seenAt     time.Time // the last report
-	seen       int64     // calls ended then
-	last       string    // outcome
+	rates      []float64 // rate per second of each report
+	seenAt     time.Time // time of the last report
+	seen       int64     // ended calls in the last report
+	last       string    // outcome of the last trial
 	wantsPause bool
 	ending     bool
 }
@@ -111,7 +111,7 @@ func (s *loadContent) setBack(r *record.Record, why record.Check) string {
 	return s.ofSeveral(s.last)
 }
 
-// ofSeveral returns a line, or "" of the only trial, whose figures follow.
+// ofSeveral returns a line, or "" if there is only one trial, whose figures follow.
 func (s *loadContent) ofSeveral(line string) string {
 	if s.trials > 1 {
 		return line
@@ -119,7 +119,7 @@ func (s *loadContent) ofSeveral(line string) string {
 	return ""
 }
 
-func (s *loadContent) toldToEnd(time.Time) string {
+func (s *loadContent) endRequested(time.Time) string {
 	s.ending = true
 	return ""
 }
@@ -131,14 +131,14 @@ func (s *loadContent) waits(w live.Waiting, _ time.Time) string {
 
 func (s *loadContent) progress(p live.Progress, at time.Time) string {
 	calls := s.now.Live
-	if p.Live != nil { // the last report of a client has none
+	if p.Live != nil { // a client's last report has none
 		calls = p.Live
-		if p.Live.Total.Ended < s.seen { // another load begins, as of a search
+		if p.Live.Total.Ended < s.seen { // a new load begins, for example in a search
 			s.seen = 0
 		}
 		if took := at.Sub(s.seenAt); took > 0 {
 			rate := float64(p.Live.Total.Ended-s.seen) / took.Seconds()
-			if p.Live.InFlight == live.UnknownInFlight && p.Live.SpanNS > 0 { // the total grows in steps of a second
+			if p.Live.InFlight == live.UnknownInFlight && p.Live.SpanNS > 0 { // the total is updated once per second
 				rate = float64(p.Live.Ended) / time.Duration(p.Live.SpanNS).Seconds()
 			}
 			s.rates = append(s.rates, rate)
@@ -159,7 +159,7 @@ func (s *loadContent) lines(terminal format.Terminal, now time.Time) []string {
 		lines = append(lines, styled("last   "+s.last, format.Faint, terminal))
 	}
 	if !s.running && s.done == s.trials {
-		return lines // what was measured follows
+		return lines // the results follow
 	}
 	if calls := s.now.Live; calls != nil {
 		lines = append(lines, styled("now    "+recent(calls), format.Usual, terminal), styled("total  "+total(calls), format.Usual, terminal))
@@ -177,7 +177,7 @@ func (s *loadContent) lines(terminal format.Terminal, now time.Time) []string {
 	return lines
 }
 
-// plain returns one line, or "" while no trial runs.
+// plain returns one line, or "" between trials.
 func (s *loadContent) plain(now time.Time) string {
 	if !s.running {
 		return ""
@@ -217,12 +217,12 @@ func (s *loadContent) progressed(now time.Time) string {
 	case s.now.Warming:
 		return fmt.Sprintf("%s%v, warming up", of, elapsed)
 	default:
-		return fmt.Sprintf("%s%v, %s", of, elapsed, s.left(now))
+		return fmt.Sprintf("%s%v, %s", of, elapsed, s.timeLeft(now))
 	}
 }
 
-// left says how long the window lasts still. If it is bounded by requests, the time is estimated.
-func (s *loadContent) left(now time.Time) string {
+// timeLeft returns the rest of the window's time. For a number of requests it is estimated.
+func (s *loadContent) timeLeft(now time.Time) string {
 	share := s.now.Fraction
 	switch {
 	case s.duration > 0:
@@ -237,7 +237,7 @@ func (s *loadContent) left(now time.Time) string {
 func (s *loadContent) help() string {
 	switch {
 	case s.ending:
-		return "ending; Ctrl-C again gives up what was measured"
+		return "ending; Ctrl-C again discards the measurement"
 	case !s.keys:
 		return ""
 	case s.wantsPause:
@@ -247,7 +247,7 @@ func (s *loadContent) help() string {
 	}
 }
 
-// sparkline draws the rate from nothing to its highest.
+// sparkline draws the rates on a scale from zero to the highest.
 func (s *loadContent) sparkline(width int) string {
 	most := slices.Max(append([]float64{0}, s.rates...))
 	const label, legend = "rate   ", 24
@@ -285,7 +285,7 @@ func failures(calls *live.Calls) string {
 	}), 3)
 }
 
-// mostBins leaves room on a terminal of 24 lines. What is shorter than them goes into the first.
+// mostBins leaves room on a terminal of 24 lines. Shorter times are counted in the first bin.
 const mostBins = 12
 
 func histogram(bins []live.Bin, width int) []string {

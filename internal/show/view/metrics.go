@@ -20,18 +20,18 @@ import (
 // Metrics holds a load's figures for Prometheus (text format 0.0.4). Counters cover the whole run.
 type Metrics struct {
 	Clients int
-	Offered float64 // requests per second of an open loop; 0: closed, or not one rate
+	Offered float64 // requests per second of an open loop; 0 for a closed loop or a changing rate
 
-	guard    sync.Mutex // of what follows
+	guard    sync.Mutex // protects the fields below
 	now      live.Progress
-	calls    live.Calls // the last of the load that runs
-	before   live.Calls // of loads before it
-	answered int64      // the highest count so far: failures are read a moment after the calls
+	calls    live.Calls // latest counts of the current load
+	before   live.Calls // counts of earlier loads
+	answered int64      // the highest count so far, because failures are read slightly after calls
 	running  bool
 	trials   int64
 }
 
-// Observe keeps what the client reports. A new trial adds its counters to those before it.
+// Observe stores the client's report. A new trial's counters are added to the earlier ones.
 func (m *Metrics) Observe(e live.Event) {
 	m.guard.Lock()
 	defer m.guard.Unlock()
@@ -59,7 +59,7 @@ func (m *Metrics) progress(p live.Progress) {
 	m.calls = *p.Live
 }
 
-// startAnew adds what was counted to what was before.
+// startAnew adds the current counts to the earlier ones.
 func (m *Metrics) startAnew() {
 	m.before, m.calls = m.calls.Plus(m.before), live.Calls{}
 }
@@ -75,14 +75,14 @@ func (m *Metrics) write(w io.Writer) error {
 		text.gauge("wirelab_in_flight", "Calls in flight.", float64(m.calls.InFlight))
 	}
 	if m.calls.SpanNS > 0 {
-		text.gauge("wirelab_achieved_requests_per_second", "Calls that ended, a second, in the last two seconds.", float64(m.calls.Ended)/time.Duration(m.calls.SpanNS).Seconds())
+		text.gauge("wirelab_achieved_requests_per_second", "Ended calls per second, in the last two seconds.", float64(m.calls.Ended)/time.Duration(m.calls.SpanNS).Seconds())
 	}
 	if m.Offered > 0 {
-		text.gauge("wirelab_offered_requests_per_second", "The rate that the load was asked for.", m.Offered)
+		text.gauge("wirelab_offered_requests_per_second", "Requested rate of the load.", m.Offered)
 	}
 	text.gauge("wirelab_clients", "Callers of the generator.", float64(m.Clients))
 	text.flag("wirelab_running", "1 while a trial runs.", m.running)
-	text.flag("wirelab_warming", "1 while the window is not open yet.", m.running && m.now.Warming)
+	text.flag("wirelab_warming", "1 during warm-up.", m.running && m.now.Warming)
 	text.flag("wirelab_paused", "1 while the load is paused.", m.now.Paused)
 	text.gauge("wirelab_window_ratio", "Share of the window that is over.", m.now.Fraction)
 	text.head("wirelab_trials_total", "counter", "Trials that ended.")
@@ -93,7 +93,7 @@ func (m *Metrics) write(w io.Writer) error {
 
 func (m *Metrics) writeRequests(text *exposition, sum *live.Calls) {
 	const name = "wirelab_requests_total"
-	text.head(name, "counter", "Calls that ended, those of the warm-up and after the window too; failed ones by what they met.")
+	text.head(name, "counter", "Ended calls, including warm-up and after the window; failed ones by cause.")
 	kinds, failed := slices.Clone(sum.Failures), int64(0)
 	for _, kind := range kinds {
 		failed += kind.Count
@@ -136,7 +136,7 @@ func (e *exposition) flag(name, help string, is bool) {
 	e.gauge(name, help, map[bool]float64{true: 1}[is])
 }
 
-// histogram has a bucket for each possible bound, so that rates exist from the first call on.
+// histogram writes a bucket for every possible bound, so that rates exist from the first call on.
 func (e *exposition) histogram(name, help string, c *live.Calls) {
 	e.head(name, "histogram", help)
 	upToNS := map[int64]int64{}
@@ -164,7 +164,7 @@ func number(v float64) string {
 type MetricsServer struct {
 	server *http.Server
 	ended  chan struct{}
-	// address is the address that it listens on. A port alone listens on loopback only.
+	// address is the listening address. A port alone listens on loopback only.
 	address string
 }
 
@@ -181,7 +181,7 @@ func ServeMetrics(ctx context.Context, address string, metrics *Metrics) (*Metri
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = metrics.write(w) // who went away needs none
+		_ = metrics.write(w) // a closed connection needs no answer
 	})
 	var handler http.Handler = mux
 	if host, _, _ := net.SplitHostPort(where); isLoopback(host) {
@@ -199,7 +199,7 @@ func ServeMetrics(ctx context.Context, address string, metrics *Metrics) (*Metri
 	return s, nil
 }
 
-// Says returns where the metrics are, in words.
+// Says returns the address of the metrics, as a sentence.
 func (s *MetricsServer) Says() string {
 	text := "metrics: http://" + s.address + "/metrics"
 	if host, _, _ := net.SplitHostPort(s.address); isLoopback(host) {

@@ -16,37 +16,37 @@ import (
 	"wirelab.dev/internal/show/report"
 )
 
-// Page serves the report of a run while the run goes on. The page is written between
-// trials, by the goroutine that runs them, so that no trial is measured meanwhile; and so
-// seldom that the run takes a twentieth longer at most. A reader's browser takes CPU time
-// like any program: where it runs on the machine under test, the checks of each trial see it.
+// Page serves the report of a run in progress. The goroutine that runs the trials writes the page
+// between trials, so that no trial is measured meanwhile, and so seldom that a run takes at most a
+// twentieth longer. A reader's browser uses CPU time like any program: on the machine under test,
+// the checks of each trial count it.
 type Page struct {
 	read   func() (*report.Run, error)
 	server *http.Server
-	over   chan struct{} // closed when readers are told of no other page
-	ended  chan struct{} // when the server has
+	over   chan struct{} // closed after the last page was announced
+	ended  chan struct{} // closed when the server has ended
 
-	written time.Time     // when the page was, last
-	cost    time.Duration // of that
+	written time.Time     // time of the last page
+	cost    time.Duration // time that writing it took
 
-	readers atomic.Int32 // that wait for a newer page
+	readers atomic.Int32 // readers that wait for a newer page
 
-	guard   sync.Mutex // of what follows
+	guard   sync.Mutex // protects the fields below
 	page    []byte
 	changed chan struct{} // closed when there is a newer page
 	last    chan struct{} // closed when a reader has the last page; nil before it is written
 }
 
 const (
-	// liveShare of the run's time goes to the page, at most.
+	// liveShare limits the page's cost to this fraction of the run's time.
 	liveShare = 20
 	// liveEvery is the shortest time between two pages.
 	liveEvery = 500 * time.Millisecond
-	// lastLook is the time that a reader has to fetch the last page.
+	// lastLook is the time that readers have to fetch the last page.
 	lastLook = 2 * time.Second
 )
 
-// Listen listens for the readers of a Page on this machine; the address "" gives nil.
+// Listen listens on this machine for readers of a Page. For the address "" it returns nil.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -56,7 +56,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("--live=%s: want HOST:PORT, as in 127.0.0.1:8080: %w", address, err)
 	}
 	if !isLoopback(host) {
-		return nil, fmt.Errorf("--live=%s: not a loopback address; to look from elsewhere, forward a port, as in ssh -L", address)
+		return nil, fmt.Errorf("--live=%s: not a loopback address; to read it from another machine, forward a port, as in ssh -L", address)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -70,7 +70,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ownHost refuses other hosts' names: a foreign site that leads here may not read a run.
+// ownHost refuses other host names, so that a foreign site cannot read a run through a browser.
 func ownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -85,7 +85,7 @@ func ownHost(next http.Handler) http.Handler {
 	})
 }
 
-// ServePage begins to serve the run that read returns, and says where on says.
+// ServePage starts to serve the run that read returns, and prints the address to says.
 func ServePage(listener net.Listener, read func() (*report.Run, error), says io.Writer) *Page {
 	l := &Page{read: read, page: []byte(beforeTheFirst), changed: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
 	mux := http.NewServeMux()
@@ -100,7 +100,7 @@ func ServePage(listener net.Listener, read func() (*report.Run, error), says io.
 	return l
 }
 
-// beforeTheFirst is shown until a trial has ended.
+// beforeTheFirst is the page until a trial has ended.
 const beforeTheFirst = `<!doctype html><meta charset="utf-8"><title>wirelab</title><p>The first trial is running.</p><script>` + report.LiveScript + `</script>`
 
 func (l *Page) show(w http.ResponseWriter, _ *http.Request) {
@@ -110,7 +110,7 @@ func (l *Page) show(w http.ResponseWriter, _ *http.Request) {
 	l.guard.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(page) // a reader that went away needs none
+	_, _ = w.Write(page) // a closed connection needs no page
 	if last != nil {
 		close(last)
 	}
@@ -142,7 +142,7 @@ func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Observe writes the page again after a trial, unless it is too recent. The trials wait for it.
+// Observe writes the page after a trial, unless the last one is too recent. Trials wait for it.
 func (l *Page) Observe(e live.Event) {
 	if _, ended := e.(live.Ended); ended && l.isDue(time.Now()) {
 		l.write(report.WriteLiveHTML, nil)
@@ -153,7 +153,7 @@ func (l *Page) isDue(now time.Time) bool {
 	return now.Sub(l.written) >= max(liveEvery, liveShare*l.cost)
 }
 
-// write writes the page, unless the run cannot be read now. Last is closed when a reader has it.
+// write writes the page, unless the run cannot be read now. last is closed when a reader has it.
 func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}) {
 	began := time.Now()
 	seen, err := l.read()
@@ -186,7 +186,7 @@ func (l *Page) Close() error {
 	close(l.over)
 	ctx, cancel := context.WithTimeout(context.Background(), lastLook)
 	defer cancel()
-	_ = l.server.Shutdown(ctx) // waits for answers under way; what a reader does not take is cut off below
+	_ = l.server.Shutdown(ctx) // waits for answers in progress; the rest is closed below
 	err := l.server.Close()
 	<-l.ended
 	return err

@@ -16,40 +16,40 @@ import (
 
 // A Run describes a run of trials to its view.
 type Run struct {
-	// Look is the first line, which says the part of the run that is measured; "" has none.
+	// Look is the first line: the part of the run that is measured. It may be empty.
 	Look string
-	// Plan has the cells of the run, and Order their keys.
+	// Plan holds the cells of the run, and Order their keys.
 	Plan  []scenario.Planned
 	Order []record.PlannedTrial
-	// Standing says how far the run has come. It is called when a trial ends.
+	// Standing returns the progress of the run. It is called when a trial ends.
 	Standing func() Standing
 }
 
-// A Standing says how many trials of a run are done, and how long the others take.
+// A Standing holds the number of finished trials, and the time for the others.
 type Standing struct {
 	Done, Trials int
 	Left, Took   time.Duration
 }
 
-// NewRun begins to show a run: on a terminal its table as it fills, elsewhere one line per trial.
+// NewRun starts a view of a run: on a terminal a growing table, elsewhere one line per trial.
 func NewRun(w io.Writer, o Run) *View {
 	v := newView(w, format.TerminalOf(w).Width > 0, newRunContent(o, time.Now()))
 	go v.follow(nil) // ends with Close
 	return v
 }
 
-// sayWaitsEvery keeps the lines of a run that waits few.
+// sayWaitsEvery limits the lines about waiting.
 const sayWaitsEvery = 10 * time.Second
 
 type runContent struct {
 	look     string
 	standing func() Standing
 	at       Standing
-	ending   time.Time // as estimated
+	ending   time.Time // estimated end
 	invalid  int
 	cell     string
 	now      live.Progress
-	waiting  string // in words; "": a trial runs
+	waiting  string // reason for waiting; "": a trial runs
 	said     time.Time
 	last     string
 	sparks   *sparks
@@ -83,7 +83,7 @@ func (c *runContent) ends(r *record.Record, now time.Time) string {
 		c.invalid++
 	}
 	c.sparks.take(r)
-	return fmt.Sprintf("%d/%d %s, %s", c.at.Done, c.at.Trials, c.last, c.left(now))
+	return fmt.Sprintf("%d/%d %s, %s", c.at.Done, c.at.Trials, c.last, c.timeLeft(now))
 }
 
 func (c *runContent) setBack(r *record.Record, why record.Check) string {
@@ -102,7 +102,7 @@ func (c *runContent) waits(w live.Waiting, now time.Time) string {
 
 func (c *runContent) plain(time.Time) string { return "" }
 
-func (c *runContent) toldToEnd(time.Time) string { return "" }
+func (c *runContent) endRequested(time.Time) string { return "" }
 
 func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 	var lines []string
@@ -115,7 +115,7 @@ func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 		refused = fmt.Sprintf(" (%d invalid)", c.invalid)
 	}
 	share := (float64(c.at.Done) + c.now.Fraction) / float64(max(1, c.at.Trials))
-	lines = append(lines, styled(fmt.Sprintf("%s %d of %d trials%s, %s", bar(share), c.at.Done, c.at.Trials, refused, c.left(now)), format.Usual, terminal))
+	lines = append(lines, styled(fmt.Sprintf("%s %d of %d trials%s, %s", bar(share), c.at.Done, c.at.Trials, refused, c.timeLeft(now)), format.Usual, terminal))
 	if !done {
 		lines = append(lines, styled("now   "+cmp.Or(c.waiting, c.cell+c.state()), format.Usual, terminal))
 	}
@@ -131,7 +131,7 @@ func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 	return lines
 }
 
-func (c *runContent) left(now time.Time) string {
+func (c *runContent) timeLeft(now time.Time) string {
 	if c.at.Done == c.at.Trials {
 		return fmt.Sprintf("took %v", c.at.Took.Round(time.Second))
 	}
@@ -149,11 +149,11 @@ func (c *runContent) state() string {
 	}
 }
 
-// sparks draws one line per variant and one sign per cell, which is higher for more throughput.
+// sparks draws one line per variant with one sign per cell; a higher sign is more throughput.
 type sparks struct {
 	rows  []sparkRow
-	place map[string][2]int // of a cell, by its key: its row, and where in it
-	hides int               // variants that have no row
+	place map[string][2]int // row and position of a cell, by its key
+	hides int               // number of variants without a row
 }
 
 type sparkRow struct {
@@ -162,8 +162,8 @@ type sparkRow struct {
 }
 
 type spark struct {
-	rate    float64 // of the last valid trial; 0: none
-	refused bool    // trials were measured, and none was valid
+	rate    float64 // throughput of the last valid trial; 0: none
+	refused bool    // trials were measured, but none was valid
 }
 
 // mostSparks leaves room on a terminal of 24 lines.
@@ -216,7 +216,7 @@ func (s *sparks) take(r *record.Record) {
 	*cell = spark{rate: r.ThroughputPerSecond()}
 }
 
-// lines returns the rows and their legend, or nil if a row would be a single sign.
+// lines returns the rows and their legend, or nil if each row would have a single sign.
 func (s *sparks) lines(width int) []string {
 	least, most, longest, cells := math.Inf(1), 0.0, 0, 0
 	for _, row := range s.rows {
@@ -248,7 +248,7 @@ func (s *sparks) lines(width int) []string {
 	return append(lines, legend)
 }
 
-// sign is higher for more throughput, on a logarithmic scale.
+// sign returns a higher sign for more throughput, on a logarithmic scale.
 func (s spark) sign(least, most float64) rune {
 	switch {
 	case s.refused:

@@ -5,11 +5,10 @@
 //	                ──> Page      in a browser: the report, written again between trials
 //	                ──> Metrics   for Prometheus: counters and gauges of a load
 //
-// Each of them takes the same events. A view of the trials of a scenario (NewRun) and one of the
-// load of a service (NewLoad) differ in their content; the drawing, the lock and the end are
-// those of View.
+// All of them take the same events. The view of a scenario's trials (NewRun) and the view of a
+// service's load (NewLoad) differ in their content; View has the drawing, the lock and the end.
 //
-// This package must not know who measures: it is given data.
+// This package does not know who measures.
 package view
 
 import (
@@ -31,13 +30,13 @@ import (
 )
 
 const (
-	// redrawEvery is long, because drawing costs CPU on the machine under test.
+	// redrawEvery is long because drawing uses CPU time on the machine under test.
 	redrawEvery = 500 * time.Millisecond
-	// plainEvery is the time between two lines where there is no terminal.
+	// plainEvery is the time between two lines without a terminal.
 	plainEvery = time.Second
 )
 
-// A View shows a run from Observe, which any goroutine may call, to Close.
+// A View shows a run until Close. Any goroutine may call Observe.
 type View struct {
 	to    io.Writer
 	draws bool // to is a terminal
@@ -46,20 +45,20 @@ type View struct {
 	ended chan struct{}
 
 	close   sync.Once
-	guard   sync.Mutex // of what follows
+	guard   sync.Mutex // protects the fields below
 	content content
 	drawn   int // lines on the screen
 }
 
-// A content decides what a View shows. Methods of events return a line for where nothing is drawn.
+// A content decides what a View shows. Methods for events return a line for plain output.
 type content interface {
 	begins(trial record.PlannedTrial, now time.Time) string
 	progress(p live.Progress, now time.Time) string
 	ends(r *record.Record, now time.Time) string
 	setBack(r *record.Record, why record.Check) string
 	waits(w live.Waiting, now time.Time) string
-	plain(now time.Time) string     // once per plainEvery
-	toldToEnd(now time.Time) string // the run is to end
+	plain(now time.Time) string        // once per plainEvery
+	endRequested(now time.Time) string // the run must end
 	lines(terminal format.Terminal, now time.Time) []string
 }
 
@@ -67,7 +66,7 @@ func newView(w io.Writer, draws bool, c content) *View {
 	return &View{to: w, draws: draws, content: c, quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// follow draws the view, or prints its lines, until Close, and tells the content when to end.
+// follow draws the view, or prints its lines, until Close. It notifies the content when to end.
 func (v *View) follow(ending <-chan struct{}) {
 	defer close(v.ended)
 	every := redrawEvery
@@ -83,14 +82,14 @@ func (v *View) follow(ending <-chan struct{}) {
 			v.event(v.content.plain)
 		case <-ending:
 			ending = nil
-			v.event(v.content.toldToEnd)
+			v.event(v.content.endRequested)
 		case <-v.quit:
 			return
 		}
 	}
 }
 
-// event changes the content under the lock, and prints its line where nothing is drawn.
+// event changes the content under the lock, and prints its line if nothing is drawn.
 func (v *View) event(change func(now time.Time) (line string)) {
 	v.guard.Lock()
 	defer v.guard.Unlock()
@@ -99,21 +98,21 @@ func (v *View) event(change func(now time.Time) (line string)) {
 	}
 }
 
-// draw writes the view over the one before. A failure must not stop the measurement.
+// draw replaces the drawn view. A failure must not stop the measurement.
 func (v *View) draw() {
 	if !v.draws {
 		return
 	}
 	v.guard.Lock()
 	defer v.guard.Unlock()
-	lines := v.content.lines(format.TerminalOf(v.to), time.Now()) // its width may have changed
+	lines := v.content.lines(format.TerminalOf(v.to), time.Now()) // the width may have changed
 	_, _ = io.WriteString(v.to, frame(lines, v.drawn))
 	v.drawn = len(lines)
 }
 
-// frame returns the text that replaces the lines drawn before: it goes up to the first of them,
-// writes each new line and erases the rest of the old one, then erases everything below
-// (ECMA-48: CUU, EL, ED). A raw terminal needs the carriage return.
+// frame returns the text that replaces the lines drawn before. It goes up to the first line,
+// writes each new line and erases the rest of the old one, then erases everything below (ECMA-48:
+// CUU, EL, ED). A raw terminal needs the carriage return.
 func frame(lines []string, before int) string {
 	var text strings.Builder
 	text.WriteByte('\r')
@@ -146,7 +145,7 @@ func (v *View) Observe(e live.Event) {
 	})
 }
 
-// Close draws the last state and gives the terminal back. A second call does nothing.
+// Close draws the last state and restores the terminal. It may be called twice.
 func (v *View) Close() {
 	v.close.Do(func() {
 		close(v.quit)
@@ -172,7 +171,7 @@ func bar(fraction float64) string {
 var heights = []rune("▁▂▃▄▅▆▇█")
 
 func setBackInWords(r *record.Record, why record.Check) string {
-	return fmt.Sprintf("set back, to be measured again: %s (repeat %d): %s", r.Cell.Key(), r.Repeat, why.Detail)
+	return fmt.Sprintf("discarded, to be measured again: %s (repeat %d): %s", r.Cell.Key(), r.Repeat, why.Detail)
 }
 
 func waitingInWords(w live.Waiting) string {
@@ -193,10 +192,10 @@ func outcome(r *record.Record) string {
 	return fmt.Sprintf("%s: %.0f requests/s, mean %v", name, r.ThroughputPerSecond(), mean.Round(100*time.Nanosecond))
 }
 
-// ctrlC is the byte that Ctrl-C sends on a raw terminal (ASCII's ETX), where it is no signal.
+// ctrlC is the byte of Ctrl-C on a raw terminal (ASCII's ETX), where it sends no signal.
 const ctrlC = 3
 
-// keys reads single keys from a terminal, which is raw meanwhile.
+// keys reads single keys from a terminal in raw mode.
 type keys struct {
 	terminal *os.File
 	before   *term.State
@@ -205,26 +204,26 @@ type keys struct {
 	ended    chan struct{}
 }
 
-// keysEvery is the time of one poll for a key, in milliseconds. A blocking read could not be ended.
+// keysEvery is the poll interval for keys, in milliseconds. A blocking read could not be ended.
 const keysEvery = 50
 
-// readKeys calls press with each key until that is false, or the end. Without a terminal it is nil.
+// readKeys calls press for each key until false or ending. It returns nil without a terminal.
 func readKeys(from *os.File, ending <-chan struct{}, press func(byte) bool) *keys {
 	if from == nil || !term.IsTerminal(int(from.Fd())) {
 		return nil
 	}
 	before, err := term.MakeRaw(int(from.Fd()))
 	if err != nil {
-		return nil // a view without keys is one, too
+		return nil // the view works without keys
 	}
 	k := &keys{terminal: from, before: before, quit: make(chan struct{}), ended: make(chan struct{})}
-	go k.read(ending, press) // ends with close, at the latest
+	go k.read(ending, press) // ends at the latest with close
 	return k
 }
 
 func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 	defer close(k.ended)
-	defer k.giveBack() // also of a panic
+	defer k.giveBack() // even after a panic
 	var key [1]byte
 	for {
 		select {
@@ -243,10 +242,10 @@ func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 		}
 		n, err := k.terminal.Read(key[:])
 		if err != nil || n == 0 {
-			return // the terminal went away
+			return // the terminal was closed
 		}
 		if key[0] == 'q' || key[0] == ctrlC {
-			k.giveBack() // before a signal can end this program
+			k.giveBack() // before a signal can end the program
 		}
 		if !press(key[0]) {
 			return
@@ -266,5 +265,5 @@ func (k *keys) close() {
 	<-k.ended
 }
 
-// interruptSelf does what Ctrl-C does on a terminal that is not raw.
+// interruptSelf does the same as Ctrl-C on a terminal that is not raw.
 func interruptSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }

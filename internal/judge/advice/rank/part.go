@@ -1,8 +1,7 @@
-// Package rank puts the variants of a part in order at each place, by the verdicts of
-// comparisons: who is best there, who equals it, who is behind, and at which sizes the
-// same variants may be chosen.
+// Package rank orders the variants of a part at each point by the verdicts of comparisons: the
+// best, its equals, those behind, and the sizes at which the same variants may be chosen.
 //
-// It reads an analysis and writes no text.
+// It reads an analysis and formats no text.
 package rank
 
 import (
@@ -19,7 +18,7 @@ import (
 // A Part is a part of the scenario. Its axes hold only values with a valid trial.
 type Part struct {
 	Name        string
-	Cells       []*matrix.Cell   // valid or not
+	Cells       []*matrix.Cell   // including invalid ones
 	Variants    []string         // in the order of the cells
 	Sizes       []record.Payload // ascending
 	Clients     []int            // ascending
@@ -32,7 +31,7 @@ type Point struct {
 	Clients int
 }
 
-// PartsOf leaves out cells that another program called: they measure wirelab's own client.
+// PartsOf leaves out cells that another program called: these measure wirelab's own client.
 func PartsOf(s *analysis.Summary) []*Part {
 	own := CellsOf(s, func(c *matrix.Cell) bool { return !c.ForeignClient })
 	var parts []*Part
@@ -60,7 +59,7 @@ func newPart(name string, cells []*matrix.Cell, compared []*compare.Comparison) 
 	return p
 }
 
-// CellsOf returns the cells for which can returns true.
+// CellsOf returns the cells for which can is true.
 func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
 	var all []*matrix.Cell
 	for i := range s.Cells {
@@ -69,7 +68,7 @@ func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
 	return Keep(all, can)
 }
 
-// Keep returns those of some cells for which can returns true.
+// Keep returns the cells for which can is true.
 func Keep(cells []*matrix.Cell, can func(*matrix.Cell) bool) []*matrix.Cell {
 	return slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return !can(c) })
 }
@@ -85,7 +84,7 @@ func (p *Part) Cell(variant string, at Point) *matrix.Cell {
 	return p.Cells[i]
 }
 
-// CellsAt returns the cells of all variants at a point that have a valid trial.
+// CellsAt returns the valid cells of all variants at a point.
 func (p *Part) CellsAt(at Point) []*matrix.Cell {
 	var cells []*matrix.Cell
 	for _, v := range p.Variants {
@@ -99,8 +98,8 @@ func (p *Part) CellsAt(at Point) []*matrix.Cell {
 // ClientEnds returns the lowest and the highest concurrency, or the only one.
 func (p *Part) ClientEnds() []int { return Ends(p.Clients) }
 
-// SizesAscend reports whether no message becomes smaller along the sizes, so that ends name a
-// range.
+// SizesAscend reports whether each size is at least as large as the one before, in both
+// directions. Then two ends name a range.
 func (p *Part) SizesAscend() bool {
 	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
 }
@@ -152,17 +151,17 @@ func ClosedLoop(s *analysis.Summary, part string) bool {
 	return i >= 0 && s.Cells[i].Load.Model == "closed"
 }
 
-// CellsUnder returns the cells of a load model for which has returns true.
+// CellsUnder returns the cells under a load model for which has is true.
 func CellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
 	return CellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })
 }
 
-// Only returns the part with some of its cells alone.
+// Only returns the part with only the cells for which can is true.
 func (p *Part) Only(can func(*matrix.Cell) bool) *Part {
 	return newPart(p.Name, Keep(p.Cells, can), p.Comparisons)
 }
 
-// Around returns the part at the measured points next to the wanted one, or nil outside of them.
+// Around returns the part at the measured points next to the wanted one, or nil outside the range.
 func (p *Part) Around(size record.Payload, callers int) *Part {
 	sizes, clients := p.Sizes, p.Clients
 	if size != (record.Payload{}) {
@@ -182,8 +181,8 @@ func (p *Part) Around(size record.Payload, callers int) *Part {
 	return &q
 }
 
-// bracket returns the wanted value or its neighbours among ascending values, or none outside of
-// them.
+// bracket returns the wanted value or its two neighbours among ascending values. It returns none
+// outside the range.
 func bracket[T any](values []T, compare func(T) int) []T {
 	i := slices.IndexFunc(values, func(v T) bool { return compare(v) >= 0 })
 	switch {
@@ -195,7 +194,7 @@ func bracket[T any](values []T, compare func(T) int) []T {
 	return values[i-1 : i+1]
 }
 
-// Within reports whether all variants are also another part's.
+// Within reports whether the other part has all variants of p.
 func (p *Part) Within(other *Part) bool {
 	return !slices.ContainsFunc(p.Variants, func(v string) bool { return !slices.Contains(other.Variants, v) })
 }

@@ -12,19 +12,19 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Ranking says who leads at a point, and how certain that is.
+// A Ranking names the best variant at a point, and the certainty of that.
 type Ranking struct {
 	At     Point
 	Best   string
-	Equal  []string // to the best, within the margin
-	Unsure []string // cannot be told from it
-	behind []string // beyond doubt
+	Equal  []string // variants that equal the best within the margin
+	Unsure []string // variants that may be better or worse than the best
+	behind []string // variants proven worse than the best
 	TooFew bool     // too few trials for any verdict
-	Rivals []Rival  // of the best, the nearest first
+	Rivals []Rival  // other variants against the best, the nearest first
 	Value  matrix.Figure
 }
 
-// MetricOf returns a figure that is better if lower, or nil if it was not measured well enough.
+// MetricOf returns a figure for which lower is better, or nil if it was not measured well enough.
 func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	switch metric {
 	case matrix.P99:
@@ -38,7 +38,7 @@ func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	return &c.ResponseTimes().Mean
 }
 
-// Rank ranks the variants. The best has the lowest figure of those that none is certainly below.
+// Rank ranks the variants. Best has the lowest figure among those that no other is proven below.
 func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	var best *matrix.Cell
 	for _, c := range p.CellsAt(at) {
@@ -73,7 +73,7 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	return r, true
 }
 
-// Contests returns the rankings at points with more than one variant to compare.
+// Contests returns the rankings at points with at least two variants.
 func (p *Part) Contests(metric string, sizes []record.Payload, clients []int) []Ranking {
 	var all []Ranking
 	for _, size := range sizes {
@@ -104,17 +104,17 @@ func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
 	return lists.GroupBy(all, func(r Ranking) string { return fmt.Sprint(r.Best, r.TooFew, r.Equal, r.Unsure, r.behind) })
 }
 
-// IsSure reports whether the best one is certainly best.
+// IsSure reports whether the best variant is proven best.
 func (r Ranking) IsSure() bool { return !r.TooFew && len(r.Equal)+len(r.Unsure) == 0 }
 
-// A Rival is a variant as compared with another one.
+// A Rival compares one variant, the rival, with another.
 type Rival struct {
 	Variant string
-	Times   matrix.Figure   // the rival's figure over the other's
-	Verdict compare.Verdict // on the other
+	Times   matrix.Figure   // the rival's figure divided by the other's
+	Verdict compare.Verdict // on the other variant
 }
 
-// Against compares one variant with another, the rival.
+// Against compares the variant other, as the rival, with one.
 func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	for _, c := range p.Comparisons {
 		switch {
@@ -128,14 +128,14 @@ func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	return Rival{}, false
 }
 
-// A SizeRange holds sizes that follow each other and have candidates in common.
+// A SizeRange holds neighbouring sizes and the candidates that they share.
 type SizeRange struct {
 	Sizes      []record.Payload
 	Candidates []string
 }
 
-// Ranges divides the sizes into the fewest ranges that have a candidate, which nothing speaks
-// against.
+// Ranges divides the sizes into the fewest ranges such that each has a candidate: a variant that
+// no measurement rules out.
 func (p *Part) Ranges(metric string, n int) []SizeRange {
 	var all []SizeRange
 	for _, r := range p.Contests(metric, p.Sizes, []int{n}) {
@@ -158,7 +158,7 @@ func (p *Part) AllCandidates(ranges []SizeRange) bool {
 	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) < len(p.Variants) })
 }
 
-// Peaks returns the cell in which each variant is at its best, the highest first.
+// Peaks returns each variant's cell with the highest throughput, the highest first.
 func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
 	var peaks []*matrix.Cell
 	byRate := func(a, b *matrix.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) }
@@ -177,7 +177,7 @@ func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
 	return peaks
 }
 
-// Apart reports whether the whole of one interval lies above the other.
+// Apart reports whether the first interval lies entirely above the second.
 func Apart(higher, lower matrix.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
 }

@@ -1,7 +1,7 @@
-// Package words writes what sentences and lines are made of: figures with their units,
-// lists, places and cells, and lines that fit a terminal.
+// Package words formats the pieces of sentences: figures with their units, lists, places, cells,
+// and lines that fit a terminal.
 //
-// It must not know which sentence they stand in.
+// It does not know the sentence around them.
 package words
 
 import (
@@ -21,10 +21,10 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Micros writes a time in the unit that suits it.
+// Micros writes a time in a suitable unit.
 func Micros(us float64) string { return units.Time(us * 1e3) }
 
-// Size writes a number of bytes in the unit that suits it.
+// Size writes a number of bytes in a suitable unit.
 func Size(bytes float64) string {
 	switch {
 	case bytes >= 1<<20:
@@ -36,12 +36,12 @@ func Size(bytes float64) string {
 	}
 }
 
-// PayloadText writes both sizes if they differ.
+// PayloadText writes the sizes of request and answer, or one size if they are equal.
 func PayloadText(p record.Payload) string {
 	return p.Text(func(bytes int) string { return Size(float64(bytes)) }, " → ")
 }
 
-// Percent writes a share in percent, cut and not rounded, so that 100 % means all.
+// Percent writes a share in percent, rounded down, so that 100 % means all.
 func Percent(share float64) string {
 	scale := 1.0
 	if share > 0.99 {
@@ -56,7 +56,7 @@ func Rate(perSecond float64) string { return units.Number(perSecond) + "/s" }
 // Clients writes a number of clients.
 func Clients(n int) string { return Count(n, "client") }
 
-// Between adds the interval, if there is one.
+// Between writes a figure with its interval, if there is one.
 func Between(f matrix.Figure, show func(float64) string) string {
 	if f.Interval == nil {
 		return show(f.Value)
@@ -64,8 +64,7 @@ func Between(f matrix.Figure, show func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
 }
 
-// Sentence puts the clauses into a format as its last argument, or returns nothing if there are
-// none.
+// Sentence formats the clauses as the last argument of format. It returns nothing without clauses.
 func Sentence(clauses []string, format string, args ...any) []string {
 	if len(clauses) == 0 {
 		return nil
@@ -76,7 +75,7 @@ func Sentence(clauses []string, format string, args ...any) []string {
 // ShownItems bounds how many cells or checks a sentence names.
 const ShownItems = 3
 
-// Shortened keeps the first texts, and says by the format how many more there are.
+// Shortened keeps the first texts, and adds the number of the others, written by the format more.
 func Shortened(texts []string, more string) []string {
 	n := len(texts) - ShownItems
 	if n <= 0 {
@@ -88,7 +87,7 @@ func Shortened(texts []string, more string) []string {
 // List joins items as in "a, b and c".
 func List(items []string) string { return Joined(items, "and") }
 
-// Joined joins items with commas, and the last one with a word.
+// Joined joins items with commas, and puts the word last before the last item.
 func Joined(items []string, last string) string {
 	if n := len(items); n > 1 {
 		return strings.Join(items[:n-1], ", ") + " " + last + " " + items[n-1]
@@ -99,7 +98,7 @@ func Joined(items []string, last string) string {
 // Upper writes the first letter of a sentence in upper case.
 func Upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// Count writes a number with its noun in the right form.
+// Count writes a number with its noun in the singular or plural.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -107,7 +106,7 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// Fill puts as many items as fit behind a line's head, and says how many more there are.
+// Fill appends as many items as fit on a line after head, and the number of the others.
 func Fill(head string, items []string) []string {
 	if len(items) == 0 {
 		return nil
@@ -124,7 +123,7 @@ func Fill(head string, items []string) []string {
 	return []string{Cut(head + items[0])}
 }
 
-// Cut shortens a line that names make too long.
+// Cut shortens a line that long names make too long.
 func Cut(line string) string {
 	if utf8.RuneCountInString(line) <= LongestLine {
 		return line
@@ -132,7 +131,7 @@ func Cut(line string) string {
 	return string([]rune(line)[:LongestLine-1]) + "…"
 }
 
-// Counted lists names with how often they lead out of a number of things, the most frequent first.
+// Counted lists names with the number of things at which they lead, the most frequent first.
 func Counted(leads map[string]int, of int, thing string) []string {
 	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
 	return lists.Map(names, func(name string) string {
@@ -156,7 +155,7 @@ func Factor(f matrix.Figure) string {
 	return fmt.Sprintf("%s× (%s to %s)", units.Number(f.Value), units.Number(f.Interval.Low), units.Number(f.Interval.High))
 }
 
-// Brief takes the stack and the options that all names begin with out of them.
+// Brief splits names into the stack and options that all share, and the rest of each.
 func Brief(names []string) (over string, short []string) {
 	first := names[0]
 	for i := len(first) - 1; i > 0; i-- {
@@ -175,19 +174,19 @@ func Share(v float64) string { return units.Number(100*v) + " %" }
 func Times(f matrix.Figure) string { return Between(f, units.Number) + " times" }
 
 const (
-	// LongestLine of an answer, in characters.
+	// LongestLine is the length limit of an answer's line, in characters.
 	LongestLine = 99
-	// MostLines of an answer. Where the report lies, and how to see why, stands below them.
+	// MostLines limits an answer's lines. The report's path and a hint follow below them.
 	MostLines = 5
 )
 
 // Seconds writes a time in seconds.
 func Seconds(v float64) string { return units.Number(v) + " s" }
 
-// ShownRivals bounds how many others a sentence has figures of.
+// ShownRivals bounds the other variants whose figures a sentence lists.
 const ShownRivals = 3
 
-// ExactSize writes every byte: steps lie between sizes that round to the same.
+// ExactSize writes every digit, because the sizes around a step may round to the same text.
 func ExactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
 
 // Where names a point.
@@ -198,7 +197,7 @@ func Where(at rank.Point) string {
 	return PayloadText(at.Size) + ", " + Clients(at.Clients)
 }
 
-// Under names a cell by what it does not share with the others.
+// Under names a cell by the properties that the other cells do not share.
 func Under(c *matrix.Cell, others []*matrix.Cell) string {
 	text := c.Variant
 	differs := func(of func(*matrix.Cell) any) bool {
@@ -235,7 +234,7 @@ func WorstFailure(c *matrix.Cell) string {
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
-// SizesOf says at which of a part's sizes something holds.
+// SizesOf names the sizes of a part at which something holds.
 func SizesOf(p *rank.Part, some []rank.Ranking) string {
 	switch {
 	case len(some) == len(p.Sizes) && len(some) == 2:
@@ -243,12 +242,12 @@ func SizesOf(p *rank.Part, some []rank.Ranking) string {
 	case len(some) == len(p.Sizes) && len(some) > 2:
 		return " at every size"
 	case len(p.Sizes) == 1 && p.Sizes[0] == (record.Payload{}):
-		return "" // the workload decides
+		return "" // the workload chooses the size
 	}
 	return " at " + List(lists.Map(some, func(r rank.Ranking) string { return PayloadText(r.At.Size) }))
 }
 
-// AtSize begins a clause about a size, unless the workload decides on it.
+// AtSize begins a clause about a size, unless the workload chooses the size.
 func AtSize(s record.Payload) string {
 	if s == (record.Payload{}) {
 		return ""
@@ -264,7 +263,7 @@ func AtSmallest(p *rank.Part) string {
 	return AtSize(p.Sizes[0])
 }
 
-// DoubtOf says why the best one is not certainly best.
+// DoubtOf explains why the best variant is not proven best.
 func DoubtOf(r rank.Ranking) string {
 	text := ""
 	switch {
@@ -276,7 +275,7 @@ func DoubtOf(r rank.Ranking) string {
 		text = ", which " + List(r.Equal) + " equal within 5 %"
 	}
 	if len(r.Unsure) > 0 {
-		text += ", though not beyond doubt against " + Joined(r.Unsure, "or")
+		text += ", though not proven against " + Joined(r.Unsure, "or")
 	}
 	return text
 }
@@ -295,7 +294,7 @@ func ExtentOf(p *rank.Part) string {
 	return text + " clients"
 }
 
-// Prefixed puts the part's name before sentences if the same could be said of several parts.
+// Prefixed puts the part's name before sentences that could be about several parts.
 func Prefixed(p *rank.Part, parts []*rank.Part, sentences []string) []string {
 	if len(parts) < 2 || p.Name == "" {
 		return sentences

@@ -17,49 +17,48 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// A Claim holds a claim of the scenario and the run's answer to it.
+// A Claim holds a claim of the scenario and its outcome in the run.
 type Claim struct {
-	Row          string         `json:"row"`           // of a published study; may be empty
-	Says         string         `json:"says"`          // what is claimed
-	But          string         `json:"but,omitempty"` // what stands against it in the study itself; absent: nothing
+	Row          string         `json:"row"`           // row of a published study; may be empty
+	Says         string         `json:"says"`          // the claim in words
+	But          string         `json:"but,omitempty"` // the study's own objection to the claim; absent if none
 	Part         string         `json:"part"`
 	Find         string         `json:"find"`                                // the expression that was evaluated for each repeat
-	Figures      []ClaimFigure  `json:"figures"`                             // which it was evaluated over, as far as they were measured
+	Figures      []ClaimFigure  `json:"figures"`                             // the measured figures in the expression
 	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
-	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // the least that the claim allows; null without a lower bound
-	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // the most
+	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // lower bound of the claim; null if it has none
+	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // upper bound of the claim; null if it has none
 	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
-	Reason       string         `json:"reason"`                             // why it was not measured, or what was found instead of a number; else empty
-	Ratio        *matrix.Figure `json:"ratio"`                              // what the expression comes to; of a cause, the effect over that with the first factor changed
-	Factors      []ClaimFactor  `json:"factors"`                            // of a claim about a cause, what could be it, the claimed one first; else empty
-	Margin       float64        `json:"margin"`                             // the relative difference that counts as none: 0.1 for 10 %, less where the claimed effect is small
-	P            float64        `json:"p" jsonschema:"nullable"`            // of an estimate this clear if another outcome is true, Holm-adjusted over the claims; null with too few pairs
-	Pairs        int            `json:"pairs"`                              // repeats that it rests on
-	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // of an underpowered claim: about how many would tell; null if none under 10,000, and for other outcomes
-	// Unasked is true for a claim that was not measured because the run left its
-	// yardstick out.
+	Reason       string         `json:"reason"`                             // why there is no ratio; else empty
+	Ratio        *matrix.Figure `json:"ratio"`                              // value of the expression; for a cause, the effect divided by the effect with the first factor changed
+	Factors      []ClaimFactor  `json:"factors"`                            // possible causes, the claimed one first; empty unless the claim is about a cause
+	Margin       float64        `json:"margin"`                             // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
+	P            float64        `json:"p" jsonschema:"nullable"`            // probability of such a clear estimate if another outcome is true, Holm-adjusted over the claims; null with too few pairs
+	Pairs        int            `json:"pairs"`                              // repeats with all figures of the expression
+	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
+	// Unasked is true for a claim that was not measured because the run left its yardstick out.
 	Unasked bool `json:"-"`
 }
 
-// A ClaimFigure is one of the figures that a claim rests on.
+// A ClaimFigure is one of the figures in a claim's expression.
 type ClaimFigure struct {
-	Figure  string `json:"figure"` // its name in expressions
+	Figure  string `json:"figure"` // name in expressions
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Payload
 	Clients int            `json:"clients"`
-	Value   *matrix.Figure `json:"value"` // times in microseconds, throughput per second; the median over repeats
+	Value   *matrix.Figure `json:"value"` // median over repeats; times in microseconds, throughput per second
 }
 
 // A ClaimFactor is a possible cause of an effect, and whether it moves the effect.
 type ClaimFactor struct {
 	Name    string         `json:"name"`
-	Variant string         `json:"variant"`                                                       // that has it changed
-	Ratio   *matrix.Figure `json:"ratio"`                                                         // of the effect without the change to the effect with it; null if it was not measured
-	Moves   string         `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // whether the effect is certainly smaller with the change, greater, the same within the margin, or none of these
+	Variant string         `json:"variant"`                                                       // the variant with the factor changed
+	Ratio   *matrix.Figure `json:"ratio"`                                                         // the effect without the change divided by the effect with it; null if not measured
+	Moves   string         `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // yes: the change certainly makes the effect smaller; reverse: greater; no: the same within the margin; else unknown
 }
 
-// What a factor does to the effect.
+// Values of [ClaimFactor.Moves].
 const (
 	Moves      = "yes"
 	MovesUp    = "reverse"
@@ -67,25 +66,25 @@ const (
 	MovesMaybe = "unknown"
 )
 
-// An Outcome is a run's answer to a claim.
+// An Outcome tells whether a run confirms a claim.
 type Outcome string
 
 // The outcomes.
 const (
-	Compatible   Outcome = "compatible"   // the effect is as large as is claimed, or may be larger
-	Larger       Outcome = "larger"       // it is larger
-	Smaller      Outcome = "smaller"      // it is smaller, and may be none
-	Refuted      Outcome = "refuted"      // there is no effect, or the reverse
-	Underpowered Outcome = "underpowered" // these trials cannot tell
+	Compatible   Outcome = "compatible"   // the effect is as large as claimed, or may be larger
+	Larger       Outcome = "larger"       // the effect is larger than claimed
+	Smaller      Outcome = "smaller"      // the effect is smaller than claimed, and may be zero
+	Refuted      Outcome = "refuted"      // there is no effect, or the reverse effect
+	Underpowered Outcome = "underpowered" // too few trials to decide
 	Unmeasured   Outcome = "not measured"
 )
 
-// Outcomes lists the outcomes of claims in the order in which they are counted.
+// Outcomes lists the outcomes of claims in the order of their counts in reports.
 var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unmeasured}
 
-// Claimed writes the claimed number or its bounds in a few characters.
+// Claimed writes the claimed number or its bounds as a short text.
 func (c *Claim) Claimed() string {
-	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) } // sizes are read as such
+	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) } // full digits, as for sizes
 	switch {
 	case c.ClaimedRatio != nil:
 		return units.Number(*c.ClaimedRatio) + "×"
@@ -99,7 +98,7 @@ func (c *Claim) Claimed() string {
 	return "> 1×"
 }
 
-// FactorsInWords says which factors move the effect, and which do not.
+// FactorsInWords lists the factors that move the effect, and the factors that do not.
 func (c *Claim) FactorsInWords() string {
 	var texts []string
 	for _, kind := range []struct{ moves, head string }{
@@ -122,12 +121,12 @@ func (c *Claim) FactorsInWords() string {
 	return strings.Join(texts, "; ")
 }
 
-// claimRule has a greater margin than comparisons, because another machine measured the claim.
+// claimRule has a greater margin than comparisons, because claims come from another machine.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 
-// JudgeClaims judges the claims of the scenario. In a run that repeats until they stand, each
-// keeps the verdict of the first look that decided it, because a look's level covers only what
-// was measured until then.
+// JudgeClaims judges the claims of the scenario. In a run that repeats until they are decided,
+// each keeps the verdict of the first look that decided it: a look's level covers only the trials
+// until then.
 func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	looks := s.ClaimLooks
 	if len(looks) == 0 {
@@ -185,7 +184,7 @@ func judgeAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook)
 	return all
 }
 
-// measureClaim returns the claim with its figures, and its logarithm in each repeat.
+// measureClaim returns the claim with its figures, and the logarithm of its value in each repeat.
 func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matrix.Point, look study.ClaimLook) (measured Claim, ratios []float64) {
 	measured = Claim{
 		Row: written.Row, Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
@@ -197,7 +196,7 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 		err = errors.New("a claim about a cause without factors")
 	}
 	if err != nil {
-		measured.Reason = err.Error() // of a newer version of wirelab, or a damaged manifest
+		measured.Reason = err.Error() // the manifest is damaged, or a newer version of wirelab wrote it
 		return measured, nil
 	}
 	from := &evidence{study: s, points: points, seen: seen, look: look, figures: []ClaimFigure{}}
@@ -232,8 +231,8 @@ func positive(value float64) *float64 {
 	return &value
 }
 
-// explain fills in the reason why there is no value: figures are missing, or the claimed
-// effect is absent in every repeat, which refutes the claim.
+// explain sets the reason for a missing value: figures are missing, or the claimed effect is
+// absent in every repeat, which refutes the claim.
 func (c *Claim) explain(values []claim.Value) {
 	none := 0
 	for _, v := range values {
@@ -266,7 +265,7 @@ func logsOfValues(values []claim.Value) []float64 {
 	return logs
 }
 
-// effects returns the logarithm of one effect over another in each repeat that has both.
+// effects returns the logarithm of one effect divided by another in each repeat that has both.
 func effects(of, over []claim.Value) []float64 {
 	var logs []float64
 	for i := range of {
@@ -277,7 +276,7 @@ func effects(of, over []claim.Value) []float64 {
 	return logs
 }
 
-// factorOf says whether a factor moves the effect: the whole interval must say so.
+// factorOf tells whether a factor moves the effect. The whole interval must lie on one side.
 func factorOf(f scenario.Factor, logs []float64, at matrix.Level) ClaimFactor {
 	factor := ClaimFactor{Name: f.Name, Variant: f.Stack.String(), Moves: MovesMaybe}
 	if len(logs) == 0 {

@@ -1,12 +1,12 @@
-// Package compare holds variants against each other at one place and says whether a
-// difference is real: every two variants, those that differ in one choice, with and
-// without a limit, change by change, from one size to the next, and as a claim says.
+// Package compare compares variants at one place and decides whether a difference is real: every
+// two variants, variants that differ in one choice, with and without a limit, change by change,
+// from one size to the next, and for each claim.
 //
-// Pairs of trials become a sample, a family of samples shares what it knows of the noise,
-// and the family's verdicts are corrected together. What the repeats of a run can find,
-// and whether a run may stop, follows from the same noise.
+// Pairs of trials become a sample. The samples of a family share their estimate of the noise, and
+// their verdicts are corrected together. The same noise gives the power of a run's repeats, and
+// decides whether a run may stop.
 //
-// It must not know how a figure comes from a trial, nor how a verdict is shown.
+// It does not know how a trial gives a figure, or how a verdict is shown.
 package compare
 
 import (
@@ -21,11 +21,11 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Verdict says whether a difference is real.
+// Verdict is the result of a comparison.
 type Verdict string
 
-// The verdicts. They speak of A or, in a contrast, of the changed variant. CPU time and the
-// figures of a contrast are more or less, which is neither better nor worse by itself.
+// The verdicts are about A or, in a contrast, about the changed variant. CPU time and the figures
+// of a contrast are more or less, because neither is better by itself.
 const (
 	Faster     Verdict = "faster"
 	Slower     Verdict = "slower"
@@ -35,45 +35,44 @@ const (
 	Undecided  Verdict = "undecided"
 )
 
-// Comparison holds two variants against each other at one point. P is by
-// Student's t over the logarithms, with the noise that the run's comparisons of
-// this metric have in common, Holm-adjusted over them.
+// Comparison compares two variants at one point. P comes from Student's t on the logarithms, with
+// the noise that the run's comparisons of this metric share, and is Holm-adjusted over them.
 type Comparison struct {
 	Part string `json:"part"`
 	A    string `json:"a"` // a variant
 	B    string `json:"b"` // a variant
 	record.Place
-	Load    record.Load   `json:"load"`                                                                                            // without an in-flight limit, which is the variant's
-	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // what the ratio is of: mean, p99, throughput or cpu, which is CPU time per request of both ends
+	Load    record.Load   `json:"load"`                                                                                            // without an in-flight limit, which belongs to the variant
+	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // mean, p99, throughput or cpu, the CPU time per request of both ends
 	Pairs   int           `json:"pairs"`                                                                                           // repeats in which both trials are valid
-	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's over B's, paired by repeat
-	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // of a ratio this far from 1 where there is no difference, Holm-adjusted; null with too few trials
-	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // faster or slower (of cpu less or more), equivalent or undecided; the first four speak of A
-	Margin  float64       `json:"margin"`                                                                                          // within it they count as equivalent; 0.05 for 5 %
+	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's figure divided by B's, paired by repeat
+	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // probability of a ratio this far from 1 without a difference, Holm-adjusted; null with too few trials
+	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // of A against B; for cpu less or more in place of faster or slower
+	Margin  float64       `json:"margin"`                                                                                          // relative difference that counts as equivalent; 0.05 for 5 %
 }
 
-// These maps word a verdict of package stats by the direction that is better: for a time, for
-// a throughput, and for a figure that has no better direction.
+// These maps translate a verdict of package stats by the better direction: that of a time, of a
+// throughput, and of a figure with none.
 var (
 	ofTime       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 	ofThroughput = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 	ofSize       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 )
 
-// VerdictOn words a verdict of package stats on a metric.
+// VerdictOn translates a verdict of package stats for a metric.
 func VerdictOn(metric string, verdict stats.Verdict) Verdict {
 	return map[string]map[stats.Verdict]Verdict{matrix.Mean: ofTime, matrix.P99: ofTime, matrix.Throughput: ofThroughput, matrix.CPU: ofSize}[metric][verdict]
 }
 
-// Opposite returns a verdict as seen by the other variant.
+// Opposite returns the same verdict about the other variant.
 func (v Verdict) Opposite() Verdict {
 	opposites := map[Verdict]Verdict{Faster: Slower, Slower: Faster, Less: More, More: Less}
 	return cmp.Or(opposites[v], v)
 }
 
-// All compares every two variants wherever everything else is equal, and returns the power of
-// each metric. Holm's correction takes each metric as a family of its own: they are different
-// questions, and the mean and the throughput of a closed loop are one figure seen twice.
+// All compares every two variants at equal conditions, and returns the power of each metric.
+// Holm's correction takes each metric as its own family: they are different questions, and in a
+// closed loop mean and throughput are the same figure.
 func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 	for _, name := range []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU} {
 		family := FamilyOf(points)
@@ -119,14 +118,14 @@ func pairsAt(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *
 	}
 }
 
-// A Family collects the comparisons that are judged together. accept receives each verdict.
+// A Family holds comparisons that are judged together. accept receives each verdict.
 type Family struct {
 	level   matrix.Level
 	samples []sample
 	accept  []func(stats.Comparison)
 }
 
-// FamilyOf returns a family at the level of the run that was looked at most often.
+// FamilyOf returns a family at the level of the run with the most looks.
 func FamilyOf(runs ...[]*matrix.Point) *Family {
 	f := &Family{}
 	for _, points := range runs {
@@ -167,17 +166,16 @@ func (f *Family) Judge() {
 
 var rule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
 
-// A Look is the result of looking at a run that repeats until something stands.
+// A Look is an evaluation of a run that repeats until its goal is reached.
 type Look struct {
-	Open int // comparisons or claims that are undecided, or cells that are not known well enough
+	Open int // undecided comparisons or claims, or cells with too wide an interval
 	Of   int
 }
 
-// TakeLook looks at the trials of a run, by its goal: at the claims; at the cells' intervals,
-// of the mean response time or of a search's rate; or at the comparisons of the mean, or of
-// throughput if only that is compared. It leaves out cells without a valid trial, because more
-// repeats would bring none, unless only other programs spoiled them. again holds the places of
-// the claims that more repeats may decide.
+// TakeLook evaluates a run by its goal: the claims; the cells' intervals of the mean or of a
+// search's rate; or the comparisons of the mean, or of throughput if only that is compared. It
+// leaves out cells without a valid trial, because more repeats would bring none, unless only other
+// programs spoiled them. again holds the indexes of the claims that more repeats may decide.
 func TakeLook(m *record.Manifest, records []*record.Record) (found Look, again []int, err error) {
 	s, err := study.Read(m)
 	if err != nil {
@@ -224,7 +222,7 @@ func lookAtComparisons(points []*matrix.Point) (found Look) {
 	return found
 }
 
-// worthwhile bounds how many times the run's most repeats a claim may need to be measured again.
+// worthwhile bounds the repeats that a claim may need, in multiples of the run's most repeats.
 const worthwhile = 4
 
 func lookAtClaims(claims []Claim, most int) (found Look, again []int) {

@@ -15,31 +15,31 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// ByConnection names the contrast of connection modes, which every stack has. The mode comes
-// from the option or from the part. A stack declares its further contrasts with its options.
+// ByConnection names the contrast of connection modes, which every stack has. The mode comes from
+// the option or from the part. Stacks declare other contrasts with their options.
 const ByConnection = scenario.ConnectionOption
 
-// A Contrast holds what one choice changes: two variants of one stack that differ in one
-// option of their connections, at the same place.
+// A Contrast compares two variants of one stack at the same place that differ in one option of
+// their connections.
 type Contrast struct {
 	Part    string `json:"part"`
 	Stack   string `json:"stack"`
-	Option  string `json:"option"`  // which differs
+	Option  string `json:"option"`  // the option that differs
 	Base    string `json:"base"`    // a variant
 	Changed string `json:"changed"` // a variant
 	From    string `json:"from"`    // the base's value of the option
-	To      string `json:"to"`      // the changed one's
+	To      string `json:"to"`      // the changed variant's value of the option
 	record.Place
-	Load    record.Load `json:"load"`  // without an in-flight limit, which is the variant's
+	Load    record.Load `json:"load"`  // without an in-flight limit, which belongs to the variant
 	Pairs   int         `json:"pairs"` // repeats in which both trials are valid
 	Effects []Effect    `json:"effects"`
 }
 
-// An Effect is one figure of the changed variant over that of the base.
+// An Effect is a figure of the changed variant divided by that figure of the base.
 type Effect struct {
 	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=first-byte,enum=server-peak"`
 	Ratio   matrix.Figure `json:"ratio"`
-	P       float64       `json:"p" jsonschema:"nullable"`                                                 // as a comparison's
+	P       float64       `json:"p" jsonschema:"nullable"`                                                 // as in a comparison
 	Verdict Verdict       `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // more, less, equivalent or undecided
 }
 
@@ -53,18 +53,18 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 	return Effect{}, false
 }
 
-// modesFrom lists the modes that a contrast may start from; the first that was measured is taken.
+// modesFrom lists the modes that a contrast may start from. The first measured one is used.
 var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
 
 // A choice holds a point with the values of its contrasted options.
 type choice struct {
 	point  *matrix.Point
 	values map[string]string // by option
-	usual  map[string]string // the values where nothing is chosen
-	rest   string            // the variant with all other options
+	usual  map[string]string // default values
+	rest   string            // the variant's name with all other options
 }
 
-// FindContrasts compares every choice with the default where variants differ in nothing else.
+// FindContrasts compares each choice with the default if the variants differ in nothing else.
 func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	var all []Contrast
 	var bases, changed []*matrix.Point
@@ -115,7 +115,7 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	return slices.DeleteFunc(all, func(c Contrast) bool { return len(c.Effects) == 0 })
 }
 
-// contrasted returns the options that some stack contrasts, each once.
+// contrasted returns the options that stacks contrast, without repetition.
 func contrasted(s *study.Study) []string {
 	keys := []string{ByConnection}
 	for _, stack := range s.Stacks {
@@ -158,7 +158,7 @@ func baseOf(sides []choice, to choice, option string) (choice, bool) {
 	}
 	for _, value := range candidates {
 		if to.values[option] == value {
-			return choice{}, false // it is the base itself, or its stack has no such option
+			return choice{}, false // `to` is the base itself, or its stack has no such option
 		}
 		for _, from := range sides {
 			if from.rest == to.rest && from.values[option] == value && equalExcept(option, from.values, to.values) {
@@ -176,8 +176,8 @@ func equalExcept(option string, a, b map[string]string) bool {
 	return maps.Equal(a, b)
 }
 
-// A LimitEffect holds what an in-flight limit changed, counted both ways: service times leave
-// the wait for a permit out, response times include it.
+// A LimitEffect compares a variant with and without an in-flight limit, counted in two ways:
+// service times leave out the wait for a permit, response times include it.
 type LimitEffect struct {
 	Part    string `json:"part"`
 	Without string `json:"without"` // a variant
@@ -191,13 +191,13 @@ type LimitEffect struct {
 	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 over P50
 	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 over P50
 	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 over P50
-	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // null if too few requests lie beyond, as the others
+	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // null if too few requests lie beyond it; also in the next fields
 	P99WithoutUS      float64       `json:"p99_without_us" jsonschema:"nullable"`
 	P50WithUS         float64       `json:"p50_with_us" jsonschema:"nullable"` // of response time
 	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"` // of response time
 }
 
-// FindLimitEffects compares each limited variant with the one that differs in nothing else.
+// FindLimitEffects compares each limited variant with the variant without the limit.
 func FindLimitEffects(points []*matrix.Point) []LimitEffect {
 	var effects []LimitEffect
 	for _, group := range matrix.Rivals(points) {
@@ -211,7 +211,7 @@ func FindLimitEffects(points []*matrix.Point) []LimitEffect {
 	return effects
 }
 
-// withoutLimit takes the limit off a variant's name.
+// withoutLimit removes the limit from a variant's name.
 func withoutLimit(name string) (rest string, limit int, limited bool) {
 	v, err := scenario.ParseVariant(name)
 	if err != nil {

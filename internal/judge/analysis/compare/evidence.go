@@ -11,13 +11,13 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// An evidence gives a claim its figures from the trials of a run, one repeat at a time.
+// An evidence computes a claim's figures from the trials of a run, one repeat at a time.
 type evidence struct {
 	study        *study.Study
 	points, seen []*matrix.Point // seen are the passes that counted system calls
 	look         study.ClaimLook
 	repeat       int
-	unasked      string        // a yardstick that was left out
+	unasked      string        // a yardstick that the run left out
 	figures      []ClaimFigure // over all repeats, to be shown
 }
 
@@ -58,9 +58,8 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	return math.NaN()
 }
 
-// usable returns the trials from which a figure may be taken. A trial may be invalid because
-// requests were lost: the share that was answered counts it, since it would count the
-// survivors alone otherwise.
+// usable returns the trials from which a figure may be taken. The answered share also uses trials
+// that are invalid because of lost requests: without them it would count only survivors.
 func usable(name string, p *matrix.Point) []matrix.Trial {
 	if name == "answered" {
 		return p.Measured()

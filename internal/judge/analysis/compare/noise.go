@@ -30,34 +30,33 @@ func sampleOf(logs []float64) sample {
 	return sample{mean: mean, variance: max(variance, leastVariance), pairs: float64(len(logs))}
 }
 
-// leastVariance is the variance of trials that differ by a thousandth of a percent. Less is
-// rounding, and its logarithm would outweigh the others.
+// leastVariance is the variance of trials that differ by a thousandth of a percent. Smaller ones
+// come from rounding, and their logarithms would outweigh the others.
 const leastVariance = 1e-10
 
 const (
 	// leastFamily is the fewest comparisons from which the usual noise is estimated.
 	leastFamily = 10
-	// trust is the weight of the prior. The method assumes one distribution of the variances.
-	// Where they are distributed otherwise, 7 % of runs without a difference had one at full
-	// weight and 4 % at half of it, at the cost of few differences found.
+	// trust is the weight of the prior. The method assumes one distribution of the variances. For
+	// other distributions, 7 % of runs without a difference showed one at full weight, and 4 % at
+	// half weight, at the cost of few real findings.
 	trust = 0.5
 )
 
 func (s sample) degrees() float64 { return s.pairs - 1 }
 
-// isCount reports whether all repeats agree, as counts do. They say nothing about noise.
+// isCount reports whether all repeats agree, as for counts. Such samples show nothing about noise.
 func (s sample) isCount() bool { return s.variance <= leastVariance }
 
 // noise estimates from a family of comparisons how much trials differ. It is the
 // prior of Smyth, "Linear models and empirical Bayes methods" (2004).
 //
-// Three trials hardly know their own variance: with two degrees of freedom a ratio
-// must be 27 standard errors away from 1 to survive Holm among 36 comparisons. No
-// difference in practice is that large. But the same machine made all 36 in the same
-// hour. Each of their variances is uncertain, but together they show the usual
-// variance, and how far single ones stray from it. Each comparison is judged by its
-// own variance, drawn towards the usual one: the less variances stray, the further.
-// If variances differ greatly, the prior has few degrees of freedom and draws little.
+// With three trials, the estimate of their own variance is poor: with two degrees of freedom a
+// ratio must be 27 standard errors away from 1 to pass Holm among 36 comparisons, and no real
+// difference is that large. But one machine made all 36 within an hour. Each variance is
+// uncertain, but together they show the usual variance, and how much single ones differ from it.
+// Each comparison is judged by its own variance, drawn towards the usual one, the more so the less
+// they differ. If they differ greatly, the prior has few degrees of freedom and draws little.
 type noise struct {
 	variance, degrees float64
 	pooled            float64 // degrees of freedom in the family
@@ -68,7 +67,7 @@ func estimateNoise(family []sample) noise {
 	var n noise
 	family = slices.DeleteFunc(slices.Clone(family), sample.isCount)
 	logs := make([]float64, len(family))
-	expected := 0.0 // variance of those logarithms if all variances were equal
+	expected := 0.0 // variance of the logarithms if all variances were equal
 	for i, s := range family {
 		half := s.degrees() / 2
 		logs[i] = math.Log(s.variance) - mathext.Digamma(half) + math.Log(half)
@@ -98,7 +97,7 @@ func (n noise) estimate(s sample) stats.LogRatio {
 	variance := (n.degrees*n.variance + s.degrees()*s.variance) / total
 	return stats.LogRatio{
 		Mean: s.mean, StandardError: math.Sqrt(variance / s.pairs), Trials: int(s.pairs),
-		// The family cannot lend more than its members have.
+		// The family cannot add more degrees than its members have.
 		Freedom: max(min(total, n.pooled), s.degrees()),
 	}
 }
@@ -108,7 +107,7 @@ func varianceOf(e stats.LogRatio) float64 {
 	return e.StandardError * e.StandardError * float64(e.Trials)
 }
 
-// judge returns the interval of the ratio, and the chance of it if there is no difference.
+// judge returns the ratio's interval, and the probability of such a ratio without a difference.
 func (n noise) judge(s sample, at matrix.Level) stats.Comparison {
 	e := n.estimate(s)
 	student := stats.NewStudent(e.Freedom)
@@ -139,9 +138,9 @@ func inverseTrigamma(value float64) float64 {
 	return x
 }
 
-// newUnpaired returns a sample with as many pairs as the smaller side has trials, and with the
-// variance that gives the difference of the means its error. It never has more degrees of
-// freedom than Welch's t.
+// newUnpaired returns a sample of two unpaired sides. It has the pairs of the smaller side and the
+// variance that gives the difference of the means its error, and at most Welch's degrees of
+// freedom.
 func newUnpaired(a, b []float64) sample {
 	meanA, varianceA := stat.MeanVariance(logarithmsOf(a), nil)
 	meanB, varianceB := stat.MeanVariance(logarithmsOf(b), nil)

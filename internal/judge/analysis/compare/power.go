@@ -13,21 +13,21 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Power holds what the repeats of a run can find of a metric, at the noise of its own trials,
-// in four comparisons out of five.
+// Power holds the differences of a metric that a run's repeats find in four of five comparisons,
+// at the noise of its trials.
 type Power struct {
 	Metric      string  `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
-	Comparisons int     `json:"comparisons"` // with enough pairs for a verdict
-	Pairs       int     `json:"pairs"`       // of the comparison in the middle
-	Noise       float64 `json:"noise"`       // by how much trials of one cell differ: a standard deviation of 0.07 is 7 %
-	Findable    float64 `json:"findable"`    // the least difference of two variants that is found: 0.2 for 20 % more
+	Comparisons int     `json:"comparisons"` // comparisons with enough pairs for a verdict
+	Pairs       int     `json:"pairs"`       // pairs of the median comparison
+	Noise       float64 `json:"noise"`       // standard deviation of trials of one cell: 0.07 for 7 %
+	Findable    float64 `json:"findable"`    // smallest difference of two variants that is found: 0.2 for 20 % more
 
-	Difference          float64 `json:"difference"`                                  // the one whose pairs follow: 0.1 for 10 % more
-	PairsForDifference  *int    `json:"pairs_for_difference" jsonschema:"nullable"`  // that find it, about; null if 10,000 are too few
-	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // that find two equal variants equivalent, about; null likewise
+	Difference          float64 `json:"difference"`                                  // the difference for pairs_for_difference: 0.1 for 10 % more
+	PairsForDifference  *int    `json:"pairs_for_difference" jsonschema:"nullable"`  // approximate pairs that find this difference; null if more than 10,000
+	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // approximate pairs that prove two equal variants equivalent; null if more than 10,000
 }
 
-// tenth is the difference for which Power gives the pairs.
+// tenth is the difference whose pairs Power returns.
 const tenth = 0.1
 
 // Power returns nil if nothing was compared.
@@ -50,12 +50,12 @@ func (f *Family) Power() *Power {
 	return d.power(pairs[len(pairs)/2])
 }
 
-// A design is a number of comparisons that are judged together.
+// A design describes comparisons that are judged together.
 type design struct {
 	level       matrix.Level
 	comparisons int
-	variances   []float64 // of the logarithm of one pair's ratio: each is as likely as the others
-	lent        float64   // degrees of freedom that a comparison has from the others
+	variances   []float64 // possible variances of the logarithm of one pair's ratio, equally likely
+	lent        float64   // degrees of freedom that a comparison gets from the others
 }
 
 func (d design) power(pairs int) *Power {
@@ -67,7 +67,7 @@ func (d design) power(pairs int) *Power {
 	}
 }
 
-// power is the share of the comparisons that should find an existing difference.
+// power is the share of comparisons that must find an existing difference.
 const power = 0.8
 
 // student returns the distribution that judges a comparison with this number of pairs.
@@ -86,8 +86,8 @@ func (d design) share(pairs int, of func(standardError float64) float64) float64
 	return sum / float64(len(d.variances))
 }
 
-// finds returns the probability of finding a ratio, given by its logarithm: corrected for the
-// number of comparisons as the first of Holm's is, and beyond the margin.
+// finds returns the probability of finding a ratio, given by its logarithm: it lies beyond the
+// margin after Holm's first, strictest correction.
 func (d design) finds(logRatio float64, pairs int) float64 {
 	t := d.student(pairs)
 	significant := t.Quantile(1 - (1-d.level.Confidence())/2/float64(d.comparisons))
@@ -112,8 +112,8 @@ func (d design) findable(pairs int) float64 {
 	return high
 }
 
-// findsEquivalence returns the probability that the interval of two equal variants lies within
-// the margin. The estimate itself is off by part of it.
+// findsEquivalence returns the probability that the interval of two equal variants lies within the
+// margin. The error of the estimate uses part of the margin.
 func (d design) findsEquivalence(pairs int) float64 {
 	half := d.student(pairs).Quantile((1 + d.level.Confidence()) / 2)
 	return d.share(pairs, func(standardError float64) float64 {
@@ -135,18 +135,18 @@ func leastPairs(enough func(pairs int) bool) *int {
 type Forecast struct {
 	metric  string
 	level   matrix.Level
-	planned map[record.Cell]int // repeats
+	planned map[record.Cell]int // repeats of each cell
 	pairs   []int               // of each comparison, sorted
 
 	ofSame, ofOthers Noise
 }
 
-// A Noise holds what earlier runs say of a machine's noise.
+// A Noise describes the noise of a machine in earlier runs.
 type Noise struct {
-	OfSame bool     // of the plan's own cells, under the same load
+	OfSame bool     // the runs measured the plan's own cells under the same load
 	Runs   []string // their names
 
-	made []sample // comparisons
+	made []sample // comparisons of these runs
 }
 
 func (n *Noise) add(run string, made []sample) {
@@ -155,9 +155,9 @@ func (n *Noise) add(run string, made []sample) {
 	}
 }
 
-// NewForecast takes the cells of a plan, each as often as it is measured, and what the plan is
-// repeated for: the forecast is for the last look. It is about the mean, or about the
-// throughput if only that is compared. NewForecast returns nil if nothing is compared.
+// NewForecast takes a plan's cells, each as often as it is measured, and the goal until which the
+// plan repeats: the forecast is for the last look. It is about the mean, or about throughput if
+// only that is compared. It returns nil if nothing is compared.
 func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 	f := &Forecast{planned: map[record.Cell]int{}}
 	if until != nil {
@@ -181,7 +181,7 @@ func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 	return nil
 }
 
-// Learn takes in an earlier run, if it has comparisons of three pairs or more.
+// Learn adds an earlier run, if it has comparisons of three pairs or more.
 func (f *Forecast) Learn(name string, m *record.Manifest, records []*record.Record) {
 	s, err := study.Read(m)
 	if err != nil {
@@ -190,7 +190,7 @@ func (f *Forecast) Learn(name string, m *record.Manifest, records []*record.Reco
 	measured, _ := study.SplitProfiled(records)
 	points, err := study.Gather(s, measured)
 	if err != nil {
-		return // a run that cannot be read tells nothing
+		return // an unreadable run adds nothing
 	}
 	var same, others Family
 	for a, b := range pairsAt(matrix.Rivals(points), f.metric) {
@@ -204,16 +204,16 @@ func (f *Forecast) Learn(name string, m *record.Manifest, records []*record.Reco
 	f.ofOthers.add(name, others.samples)
 }
 
-// KnowsEnough reports whether further runs with cells of the plan would change little.
+// KnowsEnough reports whether more runs with cells of the plan would change little.
 func (f *Forecast) KnowsEnough() bool { return len(f.ofSame.made) >= leastFamily }
 
-// NeedsOthers reports whether runs with no such cells would help.
+// NeedsOthers reports whether runs without cells of the plan would help.
 func (f *Forecast) NeedsOthers() bool {
 	return len(f.ofSame.made) == 0 && len(f.ofOthers.made) < leastFamily
 }
 
-// Power returns what the plan can find, and at which noise. It returns nil if no earlier run
-// helps.
+// Power returns the power of the plan, and the noise that it was computed from. It returns nil if
+// no earlier run helps.
 func (f *Forecast) Power() (*Power, Noise) {
 	noise := f.ofSame
 	if noise.OfSame = len(noise.made) > 0; !noise.OfSame {
@@ -232,13 +232,13 @@ func (f *Forecast) Power() (*Power, Noise) {
 // Repeats returns the repeats of the median comparison.
 func (f *Forecast) Repeats() int { return f.pairs[len(f.pairs)/2] }
 
-// unknownLent is the degrees of freedom that comparisons lend if their noise differs tenfold.
+// unknownLent is the degrees of freedom that comparisons share if their noise differs tenfold.
 const unknownLent = 4
 
-// designAfter returns a design of comparisons. Each has the noise of one of the earlier
-// comparisons, as uncertain as their pairs leave it.
+// designAfter returns a design whose comparisons have the noise of the earlier ones, with the
+// uncertainty of their number of pairs.
 func designAfter(made []sample, comparisons int) design {
-	const points = 8 // of each one's distribution
+	const points = 8 // per distribution of a variance
 	usual := estimateNoise(made)
 	d := design{comparisons: comparisons}
 	for _, s := range made {
@@ -251,7 +251,7 @@ func designAfter(made []sample, comparisons int) design {
 	slices.Sort(d.variances)
 	switch {
 	case comparisons < leastFamily:
-	case len(made) < leastFamily: // how far single ones stray from it is not known
+	case len(made) < leastFamily: // the spread of variances is unknown
 		d.lent = unknownLent
 	default:
 		d.lent = usual.degrees

@@ -12,33 +12,32 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Shares says how the difference between a part's first variant and its last
-// comes about, change by change. Ratios multiply, so the shares are of the
-// logarithm of the ratio. A variant without a valid trial ends the way: then the last is
-// the one before it.
+// Shares divides the difference between a part's first variant and its last among the changes
+// between them. Ratios multiply, so shares are shares of the logarithm of the ratio. If a variant
+// has no valid trial, the one before it is the last.
 type Shares struct {
 	Part string `json:"part"`
 	record.Place
-	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // of a contrast or a comparison
+	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // metric of a contrast or a comparison
 	From    string        `json:"from"`                                                   // a variant
 	To      string        `json:"to"`                                                     // a variant
 	Pairs   int           `json:"pairs"`                                                  // repeats in which all variants have a valid trial
-	Ratio   matrix.Figure `json:"ratio"`                                                  // of the last variant over the first
-	Decided bool          `json:"decided"`                                                // the ratio is beyond doubt not 1; else there is nothing to share out
+	Ratio   matrix.Figure `json:"ratio"`                                                  // the last variant's figure divided by the first's
+	Decided bool          `json:"decided"`                                                // the ratio is proven to differ from 1; else there are no shares
 	Steps   []ShareStep   `json:"steps"`
 }
 
-// A ShareStep is the part of one change.
+// A ShareStep is the share of one change in a difference.
 type ShareStep struct {
-	Change  string         `json:"change"` // as the scenario says
+	Change  string         `json:"change"` // the scenario's name for it
 	From    string         `json:"from"`   // a variant
 	To      string         `json:"to"`     // a variant
 	Ratio   matrix.Figure  `json:"ratio"`
-	Decided bool           `json:"decided"` // the ratio is beyond doubt not 1
-	Share   *matrix.Figure `json:"share"`   // below zero where the change makes up for others; null if there is nothing to share out
+	Decided bool           `json:"decided"` // the ratio is proven to differ from 1
+	Share   *matrix.Figure `json:"share"`   // below zero if the change offsets others; null if the difference is not proven
 }
 
-// FindShares looks for all variants of a part with changes, side by side at one place.
+// FindShares returns shares for each part with changes whose variants were measured at one place.
 func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	var all []Shares
 	for _, group := range matrix.Rivals(points) {
@@ -61,10 +60,10 @@ func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	return all
 }
 
-// leastVariants is the fewest variants to share a difference between.
+// leastVariants is the number of variants from which a difference is divided.
 const leastVariants = 3
 
-// pick returns the points of the variants, in their order, up to the first that is missing.
+// pick returns the points of the variants in order, up to the first missing one.
 func pick(points []*matrix.Point, variants []string) []*matrix.Point {
 	var found []*matrix.Point
 	for _, variant := range variants {
@@ -77,7 +76,7 @@ func pick(points []*matrix.Point, variants []string) []*matrix.Point {
 	return found
 }
 
-// sharesOf ends at the last variant that some repeat has beside all before it, or is false.
+// sharesOf ends at the last variant that has a repeat in common with all before. Else it is false.
 func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Shares, bool) {
 	var logs [][]float64
 	for len(variants) >= leastVariants {
@@ -140,12 +139,12 @@ func ratioOf(logs []float64, at matrix.Level) (matrix.Figure, bool) {
 	return matrix.FigureOfLogs(interval), !interval.Contains(0)
 }
 
-// maxShareDistance bounds how far from the estimate shareOf looks for an interval's ends.
+// maxShareDistance bounds shareOf's search for an interval's ends, in distance from the estimate.
 const maxShareDistance = 100
 
 // shareOf returns the share of one change's logarithms in the total. Its interval holds every
-// share r for which own − r·total may be zero (Fieller 1954). That is one stretch around the
-// estimate wherever the total is certainly not zero.
+// share r for which own − r·total may be zero (Fieller 1954). These shares are contiguous around
+// the estimate if the total is certainly not zero.
 func shareOf(own, total []float64, at matrix.Level) matrix.Figure {
 	estimate := mean(own) / mean(total)
 	isPossible := func(r float64) bool {
@@ -155,7 +154,7 @@ func shareOf(own, total []float64, at matrix.Level) matrix.Figure {
 	}
 	end := func(beyond float64) float64 {
 		inside, outside := estimate, beyond
-		for range 60 { // halvings: to the last digit
+		for range 60 { // halvings reach the last digit
 			if middle := (inside + outside) / 2; isPossible(middle) {
 				inside = middle
 			} else {

@@ -14,8 +14,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// A Step holds how the time of a call changes from one size to a slightly larger one, for one
-// variant of a part that asks for it.
+// A Step compares the time of a call at one size with a slightly larger one, for one variant of a
+// part that asks for it.
 type Step struct {
 	Part     string         `json:"part"`
 	Variant  string         `json:"variant"`
@@ -23,17 +23,17 @@ type Step struct {
 	Clients  int            `json:"clients"`
 	From     int            `json:"from_bytes"`
 	To       int            `json:"to_bytes"`
-	Time     matrix.Figure  `json:"time_ratio"` // P50 at the larger size over that at the smaller, over the repeats
-	Faults   *matrix.Figure `json:"faults"`     // page faults per call, of both ends, that it has more; null if they were not counted
+	Time     matrix.Figure  `json:"time_ratio"` // P50 at the larger size divided by P50 at the smaller, over the repeats
+	Faults   *matrix.Figure `json:"faults"`     // additional page faults per call of both ends at the larger size; null if not counted
 	Outcome  StepKind       `json:"outcome" jsonschema:"enum=step,enum=none,enum=stays,enum=gone,enum=appears,enum=undecided"`
-	Base     string         `json:"base,omitempty"` // the part's first variant, which the outcome is relative to; absent for that one
+	Base     string         `json:"base,omitempty"` // the part's first variant, to which the kind is relative; absent for the first itself
 }
 
-// A StepKind says whether a variant has a step.
+// A StepKind is the outcome of a step for a variant.
 type StepKind string
 
-// The kinds. Of a part's first variant there is a step or none; of the others the step of the
-// first stays or is gone, or one appears where the first has none.
+// The kinds. A part's first variant has a step or none. In the others this step stays or is gone,
+// or one appears if the first variant has none.
 const (
 	HasStep       StepKind = "step"
 	NoStep        StepKind = "none"
@@ -43,7 +43,7 @@ const (
 	StepUndecided StepKind = "undecided"
 )
 
-// leastStep is the ratio of times from which a change of size by a few bytes is a step.
+// leastStep is the ratio of times from which a change of size by a few bytes counts as a step.
 const leastStep = 1.1
 
 // FindSteps judges the steps that parts of the scenario ask about.
@@ -64,7 +64,7 @@ func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 				found = append(found, f)
 			}
 		}
-		// All were measured in the same hour: together they know their noise.
+		// All were measured within an hour, so together they estimate their noise.
 		noise := estimateNoise(samples)
 		for _, f := range found {
 			all = append(all, f.steps(noise)...)
@@ -114,7 +114,7 @@ func (f boundary) steps(noise noise) []Step {
 	return all
 }
 
-// A jump holds the logarithms of a variant's time ratios, by repeat.
+// A jump holds the logarithms of a variant's time ratios, one per repeat.
 type jump struct {
 	*matrix.Point // at the larger size
 	logs          map[int]float64
@@ -147,7 +147,7 @@ func faultsOf(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
 }
 
-// sample returns the logarithms, less a share of another variant's in the same repeats.
+// sample returns the logarithms, minus a share of the logarithms of the jump of, by repeat.
 func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	var values []float64
 	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
@@ -162,7 +162,7 @@ func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	return sampleOf(values), true
 }
 
-// interval returns the interval of the ratio without a share of another variant's.
+// interval returns the interval of the ratio, after removing a share of the jump of.
 func (j jump) interval(share float64, of jump, noise noise) (stats.Interval, bool) {
 	s, enough := j.sample(share, of)
 	if !enough {
@@ -188,7 +188,7 @@ func (j jump) moreFaults() *matrix.Figure {
 	return &matrix.Figure{Value: stats.Median(j.faults)}
 }
 
-// alone says whether the first variant has a step.
+// alone returns the kind for the first variant.
 func (j jump) alone(noise noise) StepKind {
 	i, enough := j.interval(0, jump{}, noise)
 	switch {
@@ -202,7 +202,7 @@ func (j jump) alone(noise noise) StepKind {
 	return StepUndecided
 }
 
-// against says what happened to the first variant's step: gone if less than half of it is left.
+// against returns the kind for a later variant: gone if less than half of base's step is left.
 func (j jump) against(base jump, noise noise) StepKind {
 	if base.alone(noise) != HasStep {
 		more, enough := j.interval(1, base, noise)

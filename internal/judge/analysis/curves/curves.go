@@ -1,8 +1,8 @@
-// Package curves follows a figure along an axis of the matrix: where more clients stop
-// paying, where one variant overtakes another as messages grow, what keeps throughput from
-// following the calls in flight, and when trials became steady.
+// Package curves follows a figure along an axis of the matrix: from where more clients stop
+// paying, where one variant overtakes another as messages grow, what limits throughput as more
+// calls are in flight, and when trials became steady.
 //
-// It must not know how two variants are compared at one place.
+// It does not know how two variants are compared at one place.
 package curves
 
 import (
@@ -33,8 +33,8 @@ type Knee struct {
 	Connection string `json:"connection"`
 	record.Payload
 	By      string         `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
-	Points  int            `json:"-"`                                         // concurrencies with enough valid trials
-	Found   bool           `json:"found"`                                     // false: refused, see reason
+	Points  int            `json:"-"`                                         // number of concurrencies with enough valid trials
+	Found   bool           `json:"found"`                                     // false: see reason
 	Clients *matrix.Figure `json:"clients"`                                   // null if not found
 	Reason  string         `json:"reason"`
 }
@@ -75,9 +75,9 @@ func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
 	curve = curve.WithTrials(matrix.LeastTrials)
 	knee.Points = len(curve.X)
 	if knee.Points < matrix.KneePoints {
-		knee.Reason = fmt.Sprintf("a knee takes %d concurrencies with %d valid trials each, and %d have them", matrix.KneePoints, matrix.LeastTrials, knee.Points)
+		knee.Reason = fmt.Sprintf("a knee needs %d concurrencies with %d valid trials each; %d have them", matrix.KneePoints, matrix.LeastTrials, knee.Points)
 		if tooFewRequests {
-			knee.Reason += fmt.Sprintf(", where P99 takes %s requests per trial", units.Thousands(matrix.P99Requests))
+			knee.Reason += fmt.Sprintf(", and P99 needs %s requests per trial", units.Thousands(matrix.P99Requests))
 		}
 	} else if found, err := stats.FindKnee(curve, search); err != nil {
 		knee.Reason = noKneeReason(curve, by)
@@ -87,7 +87,7 @@ func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
 	return knee
 }
 
-// noKneeReason describes the curve, as the reason why it has no knee.
+// noKneeReason describes the shape of a curve without a knee, as the reason.
 func noKneeReason(curve stats.Curve, by string) string {
 	last := len(curve.X) - 1
 	at := func(i int) float64 { return stats.Median(curve.Y[i]) }
@@ -109,29 +109,29 @@ func noKneeReason(curve stats.Curve, by string) string {
 	case greatest < last && at(last) < at(0):
 		return fmt.Sprintf("%s is greatest at %.0f clients and falls to less than it was at %.0f", name, curve.X[greatest], curve.X[0])
 	}
-	return "no bend of " + name + " stands out of the differences between trials"
+	return "no bend of " + name + " exceeds the noise of the trials"
 }
 
 // A Crossover is the size at which one variant overtakes another as messages grow.
 type Crossover struct {
 	Part       string        `json:"part"`
-	A          string        `json:"a"` // faster below
-	B          string        `json:"b"` // faster above
+	A          string        `json:"a"` // the variant that is faster with smaller messages
+	B          string        `json:"b"` // the variant that is faster with larger messages
 	Clients    int           `json:"clients"`
 	Bytes      matrix.Figure `json:"bytes"`
-	Kind       string        `json:"kind" jsonschema:"enum=gradual,enum=sharp,enum=indistinct"` // gradual, sharp or indistinct, where the noise covers it
-	SizeBefore int           `json:"size_before"`                                               // the measured size below
-	SizeAfter  int           `json:"size_after"`                                                // the measured size above
-	Before     float64       `json:"before" jsonschema:"nullable"`                              // A's latency over B's at size_before
-	After      float64       `json:"after" jsonschema:"nullable"`                               // A's latency over B's at size_after
+	Kind       string        `json:"kind" jsonschema:"enum=gradual,enum=sharp,enum=indistinct"` // gradual, sharp, or indistinct in the noise
+	SizeBefore int           `json:"size_before"`                                               // the nearest measured size below
+	SizeAfter  int           `json:"size_after"`                                                // the nearest measured size above
+	Before     float64       `json:"before" jsonschema:"nullable"`                              // A's latency divided by B's at size_before
+	After      float64       `json:"after" jsonschema:"nullable"`                               // A's latency divided by B's at size_after
 }
 
 const (
-	// crossoverSizes is the fewest sizes of a sweep.
+	// crossoverSizes is the number of sizes from which a sweep may have crossovers.
 	crossoverSizes = 4
-	// crossoverConfidence is greater than the confidence of other intervals, because a sweep
-	// asks at every size: at 95 % one in twelve sweeps of 13 sizes would find equal variants
-	// to cross, at 99 % one in 250.
+	// crossoverConfidence is above that of other intervals, because a sweep asks at every size:
+	// with equal variants, 1 in 12 sweeps of 13 sizes would show a false crossover at 95 %, 1 in
+	// 250 at 99 %.
 	crossoverConfidence = 0.99
 )
 
@@ -166,12 +166,12 @@ func crossoversOf(a, b []*matrix.Point) []Crossover {
 		Confidence: crossoverConfidence, SharpStep: 2, SharpJump: 0.1,
 	})
 	if err != nil {
-		return nil // a figure is not positive, so there is no ratio
+		return nil // a figure is zero or below, so there is no ratio
 	}
 	ratio := func(i int) float64 {
 		interval, err := stats.RatioInterval(curveA.Y[i], curveB.Y[i], crossoverConfidence)
 		if err != nil {
-			panic("analysis: a sweep holds what FindCrossovers has refused: " + err.Error())
+			panic("analysis: a sweep holds values that FindCrossovers should have refused: " + err.Error())
 		}
 		return interval.Estimate
 	}
@@ -209,24 +209,24 @@ func pairSweep(a, b []*matrix.Point) (curveA, curveB stats.Curve) {
 	return curveA, curveB
 }
 
-// A WarmUpNeed holds how much warm-up would have been enough.
+// A WarmUpNeed holds the warm-up that would have been enough.
 type WarmUpNeed struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Payload
 	Clients     int            `json:"clients"`
 	Trials      int            `json:"trials"`
-	Settled     int            `json:"settled"`            // of them
-	Needed      *matrix.Figure `json:"needed_ms"`          // from the first request; null if none settled
-	NeededCalls *matrix.Figure `json:"needed_requests"`    // of all clients together
-	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean of the first tenth of a second over the settled one
+	Settled     int            `json:"settled"`            // trials that became steady
+	Needed      *matrix.Figure `json:"needed_ms"`          // time from the first request to the steady state; null if no trial settled
+	NeededCalls *matrix.Figure `json:"needed_requests"`    // requests of all clients until the steady state
+	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean of the first 100 ms divided by the steady mean
 }
 
-// firstMoments is the time after the first request that is compared with the steady state, to
-// show what a measurement without warm-up would include.
+// firstMoments is the time after the first request that is compared with the steady state, to show
+// the error of a measurement without warm-up.
 const firstMoments = 100 * time.Millisecond
 
-// FindWarmUpNeeds finds, for each cell, when its trials became steady.
+// FindWarmUpNeeds finds the time until each cell's trials became steady.
 func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 	var needs []WarmUpNeed
 	for _, p := range points {

@@ -11,8 +11,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// A Scaling holds how the throughput of one variant follows the calls in flight, and what
-// keeps it from following further.
+// A Scaling holds a variant's throughput by calls in flight, and what limits it.
 type Scaling struct {
 	Part       string `json:"part"`
 	Variant    string `json:"variant"`
@@ -25,13 +24,13 @@ type Scaling struct {
 	Diagnosis Diagnosis       `json:"diagnosis"`
 }
 
-// A ScalingPoint is the throughput with one number of calls in flight.
+// A ScalingPoint is the throughput with a given number of calls in flight.
 type ScalingPoint struct {
 	Clients    int           `json:"clients"`
 	Throughput matrix.Figure `json:"throughput_rps"`
-	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // what one call alone does, times their number; null if that was not measured
+	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // throughput of one call in flight, times their number; null if not measured
 	Share      *float64      `json:"share_of_ideal" jsonschema:"nullable"` // null with ideal_rps
-	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // what the law gives; null without one
+	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // throughput by the law; null without a law
 }
 
 // ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)).
@@ -39,57 +38,56 @@ type ScalabilityLaw struct {
 	Ideal      matrix.Figure  `json:"ideal_rps"`  // λ
 	Contention matrix.Figure  `json:"contention"` // σ
 	Coherency  matrix.Figure  `json:"coherency"`  // κ
-	Peak       *matrix.Figure `json:"peak"`       // calls in flight beyond which throughput falls; null if that is far beyond what was measured
-	Misfit     float64        `json:"misfit"`     // mean error, as a share
+	Peak       *matrix.Figure `json:"peak"`       // calls in flight beyond which throughput falls; null if far beyond the measured range
+	Misfit     float64        `json:"misfit"`     // mean relative error of the fit
 }
 
-// Bottleneck names what keeps a curve from following its ideal line.
+// Bottleneck names the cause that keeps a curve from its ideal line.
 type Bottleneck string
 
 // The bottlenecks.
 const (
-	NoBottleneck     Bottleneck = "none"       // it follows, or nothing that was looked at holds it
-	OnConnection     Bottleneck = "connection" // more connections were measured to carry more
+	NoBottleneck     Bottleneck = "none"       // the curve follows, or no examined cause limits it
+	OnConnection     Bottleneck = "connection" // more connections were measured and carried more
 	MaybeConnection  Bottleneck = "connection?"
 	OnClientCPU      Bottleneck = "client-cpu"
 	OnServerCPU      Bottleneck = "server-cpu"
-	OnBothCPUs       Bottleneck = "cpus"    // neither is quite busy, and both are mostly
+	OnBothCPUs       Bottleneck = "cpus"    // neither is fully busy, but both are mostly busy
 	BottleneckUnsure Bottleneck = "unknown" // too little was measured
 )
 
 // A Diagnosis names what limits a variant with the most calls in flight. Its figures are the
-// evidence, and null if they were not measured.
+// evidence; they are null if not measured.
 type Diagnosis struct {
-	Text              string         `json:"text"` // in a sentence, which package advice writes
+	Text              string         `json:"text"` // as a sentence of package advice
 	Bottleneck        Bottleneck     `json:"bottleneck" jsonschema:"enum=none,enum=connection,enum=connection?,enum=client-cpu,enum=server-cpu,enum=cpus,enum=unknown"`
 	Clients           int            `json:"clients"` // calls in flight
 	Share             *float64       `json:"share_of_ideal" jsonschema:"nullable"`
-	Connections       matrix.Figure  `json:"connections"` // really opened
-	InFlight          matrix.Figure  `json:"in_flight"`   // mean
-	Client            *matrix.Figure `json:"client_busy"` // share of its CPUs
+	Connections       matrix.Figure  `json:"connections"` // opened
+	InFlight          matrix.Figure  `json:"in_flight"`   // mean number of calls
+	Client            *matrix.Figure `json:"client_busy"` // busy share of the client's CPUs
 	Server            *matrix.Figure `json:"server_busy"`
-	PerWrite          *matrix.Figure `json:"requests_per_write"`       // a system call
-	PerSegment        *matrix.Figure `json:"requests_per_segment"`     // with payload
-	Idle              *matrix.Figure `json:"idle_share"`               // of the time, in which a connection had nothing on the way
-	Blocked           *matrix.Figure `json:"blocked_share"`            // of the time, in which a window or a full buffer held a connection back
-	Retransmits       *matrix.Figure `json:"retransmits_per_thousand"` // requests
-	Better            string         `json:"better"`                   // the variant with more connections that carries most; empty if none was measured
+	PerWrite          *matrix.Figure `json:"requests_per_write"`       // requests per write system call
+	PerSegment        *matrix.Figure `json:"requests_per_segment"`     // requests per segment with payload
+	Idle              *matrix.Figure `json:"idle_share"`               // share of the time without bytes under way on a connection
+	Blocked           *matrix.Figure `json:"blocked_share"`            // share of the time in which a window or a full buffer blocked a connection
+	Retransmits       *matrix.Figure `json:"retransmits_per_thousand"` // retransmits per thousand requests
+	Better            string         `json:"better"`                   // the best variant with more connections; empty if none was measured
 	BetterConnections int            `json:"better_connections"`
-	Gain              *matrix.Figure `json:"gain"`   // its throughput over this one's
-	Rivals            int            `json:"rivals"` // variants with more connections
+	Gain              *matrix.Figure `json:"gain"`   // its throughput divided by this variant's
+	Rivals            int            `json:"rivals"` // number of variants with more connections
 }
 
 const (
 	// followsIdeal is the share of the ideal throughput from which a curve follows its line.
 	followsIdeal = 0.7
-	// minGain is the ratio of throughput that more connections must reach, with the lower end
-	// of the interval, to show that the connection is the limit.
+	// minGain is the ratio of throughput that more connections must reach, at the interval's lower
+	// end, to prove the connection the limit.
 	minGain = 1.1
 )
 
-// FindScalings analyses every curve of a closed loop over at least two concurrencies whose
-// calls do no work. It leaves out other curves, because a fit is repeated some hundred times
-// for its interval and takes a while.
+// FindScalings analyses every curve of a closed loop with at least two concurrencies whose calls
+// do no work. It leaves out other curves, because the interval takes some hundred fits per curve.
 func FindScalings(s *study.Study, points []*matrix.Point, seed uint64) []Scaling {
 	var all []Scaling
 	for _, curve := range matrix.ByClients(points) {
@@ -136,9 +134,8 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 	return s
 }
 
-// diagnose names what limits the point with the most calls in flight of its curve. It names
-// the connection for certain only if a variant with more connections was measured too and
-// carries more.
+// diagnose names what limits the point with the most calls in flight of a curve. It is certain of
+// the connection only if a measured variant with more connections carries more.
 func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis {
 	trials := p.Valid()
 	d := Diagnosis{
@@ -171,7 +168,7 @@ func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis
 	return d
 }
 
-// atLeast reports whether a figure certainly reaches the limit, or by a wide margin.
+// atLeast reports whether a figure reaches the limit with its whole interval, or by a wide margin.
 func atLeast(f matrix.Figure, limit float64) bool {
 	if f.Interval != nil {
 		return f.Interval.Low >= limit
@@ -179,7 +176,7 @@ func atLeast(f matrix.Figure, limit float64) bool {
 	return f.Value >= limit*limit
 }
 
-// wire fills in how requests went onto the connections.
+// wire adds figures about requests on the connections.
 func (d *Diagnosis) wire(trials []matrix.Trial) {
 	watched := matrix.Filter(trials, func(t matrix.Trial) bool { return t.Traffic != nil && t.Completed > 0 })
 	per := func(count func(matrix.Trial) float64) *matrix.Figure {
@@ -195,7 +192,7 @@ func (d *Diagnosis) wire(trials []matrix.Trial) {
 	}
 	d.PerWrite = per(func(t matrix.Trial) float64 { return matrix.Number(t.Traffic.SendCalls) })
 	d.PerSegment = per(func(t matrix.Trial) float64 {
-		acks := cmp.Or(t.Traffic.SentPureAcks, new(int64)) // datagrams have none
+		acks := cmp.Or(t.Traffic.SentPureAcks, new(int64)) // UDP has no acknowledgements
 		return max(0, matrix.Number(t.Traffic.SentPackets)-matrix.Number(acks))
 	})
 	d.Idle = matrix.Known(watched, func(t matrix.Trial) float64 { return 1 - share(t, t.Traffic.BusyNS) })

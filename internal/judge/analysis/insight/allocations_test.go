@@ -41,7 +41,7 @@ func TestAllocations(t *testing.T) {
 	}
 	a := all[0]
 	if a.Bytes != 100 || a.Objects != 1 {
-		t.Errorf("%v bytes and %v objects a call, want 100 and 1", a.Bytes, a.Objects)
+		t.Errorf("%v bytes and %v objects per call, want 100 and 1", a.Bytes, a.Objects)
 	}
 	want := []Allocator{{"copy", 0.79, 0.6}, {"grow", 0.2, 0.3}, {"read", 0.001, 0.1}}
 	if !slices.EqualFunc(a.Functions, want, func(x, y Allocator) bool {

@@ -15,7 +15,7 @@ import (
 // Unclassified is the category of stacks that no rule matches.
 const Unclassified = "unclassified"
 
-// DefaultCategories is the text of the table that is used if no file replaces it.
+// DefaultCategories holds the text of the built-in table.
 //
 //go:embed categories.yaml
 var DefaultCategories []byte
@@ -24,7 +24,7 @@ var DefaultCategories []byte
 var UsualCategories = sync.OnceValue(func() *Categories {
 	table, err := ParseCategories(DefaultCategories)
 	if err != nil {
-		panic("categories.yaml: " + err.Error()) // it is ours, and tested
+		panic("categories.yaml: " + err.Error()) // the table is built in and tested
 	}
 	return table
 })
@@ -35,7 +35,7 @@ type Categories struct {
 	OffCPU []Rule `yaml:"offcpu"`
 }
 
-// A Rule gives the stacks of some functions a category.
+// A Rule assigns a category to the stacks of some functions.
 type Rule struct {
 	Category  string   `yaml:"category"`
 	In        string   `yaml:"in"`
@@ -55,7 +55,7 @@ func ParseCategories(text []byte) (*Categories, error) {
 		rules []Rule
 	}{{"cpu", c.CPU}, {"offcpu", c.OffCPU}} {
 		if len(table.rules) == 0 {
-			return nil, fmt.Errorf("%s: it has no rules", table.name)
+			return nil, fmt.Errorf("%s: the table has no rules", table.name)
 		}
 		for i := range table.rules {
 			if err := table.rules[i].compile(); err != nil {
@@ -79,9 +79,9 @@ func (r *Rule) compile() (err error) {
 	case r.In != "" && r.In != inKernel && r.In != inProgram:
 		return fmt.Errorf("in: %q: want kernel, program, or nothing for both", r.In)
 	case len(r.Functions) == 0:
-		return fmt.Errorf("functions: the rule of %q has none", r.Category)
+		return fmt.Errorf("functions: the rule of %q has no functions", r.Category)
 	}
-	for _, pattern := range r.Functions { // each by itself, for an error that names it
+	for _, pattern := range r.Functions { // one by one, so that an error names the pattern
 		if _, err := regexp.Compile(pattern); err != nil {
 			return fmt.Errorf("functions: %w", err)
 		}
@@ -90,15 +90,15 @@ func (r *Rule) compile() (err error) {
 	return err
 }
 
-// sorter finds the categories of stacks that share their frames.
+// sorter finds the categories of stacks that share frames.
 type sorter struct {
 	rules []Rule
-	known map[record.Frame]int // the place of a frame's rule, from 1; 0: it has none
+	known map[record.Frame]int // index of a frame's rule, from 1; 0: no rule
 }
 
 func newSorter(rules []Rule) *sorter { return &sorter{rules, map[record.Frame]int{}} }
 
-// of returns the category of a stack, whose frames begin with the outermost.
+// of returns the category of a stack, whose frames start with the outermost.
 func (s *sorter) of(stack []record.Frame) string {
 	for i := len(stack) - 1; i >= 0; i-- {
 		if place := s.rule(stack[i]); place > 0 {

@@ -81,11 +81,11 @@ func TestCategoriesOfOnesOwn(t *testing.T) {
 		t.Errorf("the kernel's b is %s", got)
 	}
 	for text, want := range map[string]string{
-		"":  "cpu: it has no rules",
-		off: "cpu: it has no rules",
+		"":  "cpu: the table has no rules",
+		off: "cpu: the table has no rules",
 		"cpu: [{category: '', functions: [a]}]\n" + off:             "cpu, rule 1: category",
 		"cpu: [{category: a, in: heaven, functions: [a]}]\n" + off:  `in: "heaven": want kernel, program`,
-		"cpu: [{category: a}]\n" + off:                              `the rule of "a" has none`,
+		"cpu: [{category: a}]\n" + off:                              `the rule of "a" has no functions`,
 		"cpu: [{category: a, functions: ['(']}]\n" + off:            "missing closing",
 		"cpu: [{category: a, functions: [a], colour: red}]\n" + off: "colour",
 		"cpu: [{category: unclassified, functions: [a]}]\n" + off:   "category",

@@ -10,18 +10,18 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// An Explanation says where the time of a cell goes or, of two cells, where the difference
-// between them lies. Each list adds up to its whole.
+// An Explanation divides the time of a cell, or the difference between two cells, into parts. Each
+// list adds up to its whole.
 type Explanation struct {
-	Of      *Insight `json:"of"`      // B
-	Against *Insight `json:"against"` // A; null if one cell is explained
+	Of      *Insight `json:"of"`      // the explained cell, B
+	Against *Insight `json:"against"` // the other cell, A; null if only one is explained
 
-	// Mean is the mean time of Of over that of Against; null if one of them is not known.
+	// Mean is the mean time of Of divided by that of Against; null if one of them is unknown.
 	Mean *float64 `json:"mean_ratio" jsonschema:"nullable"`
 
-	Stages []Explained `json:"stages"` // of a call's time: one list, or none
-	CPU    []Explained `json:"cpu"`    // of each end's CPU time a call, by category
-	// Syscalls and Counters are counts a call, which do not add up to anything.
+	Stages []Explained `json:"stages"` // stages of a call's time: one list, or none
+	CPU    []Explained `json:"cpu"`    // CPU time per call of each end, by category
+	// Syscalls and Counters are counts per call. They do not add up to a whole.
 	Syscalls []Change `json:"syscalls"`
 	Counters []Change `json:"counters"`
 }
@@ -29,9 +29,9 @@ type Explanation struct {
 // An Explained is a whole and its parts.
 type Explained struct {
 	End   string   `json:"end,omitempty"` // client or server; empty for both
-	Whole Change   `json:"whole"`         // as it is measured where nothing looks on
+	Whole Change   `json:"whole"`         // measured without a probe
 	Parts []Change `json:"parts"`         // the largest difference first
-	Rest  float64  `json:"rest"`          // of the whole's difference, that no part explains
+	Rest  float64  `json:"rest"`          // part of the whole's difference without an explanation
 }
 
 // A Change is a figure of both cells. If one cell is explained, A is zero.
@@ -40,19 +40,19 @@ type Change struct {
 	End   string  `json:"end,omitempty"`
 	A     float64 `json:"a"`
 	B     float64 `json:"b"`
-	Error float64 `json:"error,omitempty"` // one standard error of the difference, as far as it is known
+	Error float64 `json:"error,omitempty"` // one standard error of the difference, if known
 }
 
-// Difference returns by how much B is more.
+// Difference returns B minus A.
 func (c Change) Difference() float64 { return c.B - c.A }
 
-// IsClear reports whether a difference is not chance.
+// IsClear reports whether a difference is more than noise.
 func (c Change) IsClear() bool { return math.Abs(c.Difference()) > clearErrors*c.Error }
 
-// clearErrors is the number of standard errors beyond which a difference is not chance.
+// clearErrors is the number of standard errors beyond which a difference is more than noise.
 const clearErrors = 3
 
-// Explain compares what probes saw of two cells. Against may be nil.
+// Explain compares the probes' readings of two cells. Against may be nil.
 func Explain(of, against *Insight) *Explanation {
 	e := &Explanation{Of: of, Against: against}
 	a := cmp.Or(against, &Insight{})
@@ -83,7 +83,7 @@ func sameStages(a, b *Life) bool {
 	return a != nil && b != nil && slices.EqualFunc(a.Stages, b.Stages, func(x, y Stage) bool { return x.Name == y.Name })
 }
 
-// explainStages takes for the whole the calls of the same processes while nothing looked on.
+// explainStages takes as the whole the calls of the same processes without a probe.
 func explainStages(of, a *Insight) Explained {
 	e := Explained{Whole: Change{Name: "a call", B: of.Life.whole()}}
 	var before []Stage
@@ -115,7 +115,7 @@ func explainCPU(end string, a, b *Breakdown) Explained {
 	return e
 }
 
-// finish sorts the parts and computes the rest that they do not explain.
+// finish sorts the parts, and computes the rest.
 func (e *Explained) finish() {
 	slices.SortStableFunc(e.Parts, largestFirst)
 	e.Rest = e.Whole.Difference()
@@ -131,7 +131,7 @@ func largestFirst(a, b Change) int {
 	return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
 }
 
-// countChanges puts the counts of both cells together, those that differ most first.
+// countChanges pairs the counts of both cells, the largest difference first.
 func countChanges(end string, a, b []Count) []Change {
 	var all []Change
 	for _, c := range a {
@@ -144,8 +144,8 @@ func countChanges(end string, a, b []Count) []Change {
 	return all
 }
 
-// UsualPair returns the first insight as against, and the slowest other cell at the same place
-// as of. If there is no other, of is the first and against is nil.
+// UsualPair returns the first insight as against, and the slowest other cell at the same place as
+// of. If there is no other cell, of is the first insight and against is nil.
 func UsualPair(insights []Insight) (of, against *Insight) {
 	against = &insights[0]
 	for i := range insights {
@@ -162,7 +162,7 @@ func UsualPair(insights []Insight) (of, against *Insight) {
 	return of, against
 }
 
-// callTime returns the time of a measured or else of a traced call, or 0.
+// callTime returns the mean time of a measured call, or else of a traced call, or 0.
 func (i *Insight) callTime() float64 {
 	switch {
 	case i.Mean != nil:
@@ -173,7 +173,7 @@ func (i *Insight) callTime() float64 {
 	return 0
 }
 
-// IsAt reports whether two insights differ in their variant alone.
+// IsAt reports whether two insights differ only in their variant.
 func (i *Insight) IsAt(other *Insight) bool {
 	return i.Part == other.Part && i.Place == other.Place
 }
@@ -181,7 +181,7 @@ func (i *Insight) IsAt(other *Insight) bool {
 // Key names the cell of an insight, as [record.Cell] does.
 func (i *Insight) Key() string { return i.Place.Key(i.Part, i.Variant) }
 
-// ExplainCells explains one cell, or the difference between two, named by parts of their names.
+// ExplainCells explains one cell, or the difference between two. cells has parts of their names.
 func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	names := strings.Split(cells, ",")
 	if len(names) > 2 {
@@ -201,7 +201,7 @@ func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	return Explain(of, against), nil
 }
 
-// splitVariants joins the words to names, if a variant's name contains commas.
+// splitVariants joins words to names again if a variant's name contains commas.
 func splitVariants(words []string, among []Insight) []string {
 	for cut := 1; cut < len(words); cut++ {
 		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}
@@ -215,7 +215,7 @@ func splitVariants(words []string, among []Insight) []string {
 	return words
 }
 
-// matching returns the insights that a name may mean: a variant, or a part of the whole name.
+// matching returns the insights that a name may mean: by variant, or by a part of the full name.
 func matching(name string, among []Insight) []*Insight {
 	var variants, parts []*Insight
 	for i := range among {
@@ -235,12 +235,12 @@ func matching(name string, among []Insight) []*Insight {
 	return parts
 }
 
-// findInsight returns, of several, the one beside the cell that was chosen before, or the first.
+// findInsight returns the insight with this name next to the cell before, or else the first.
 func findInsight(name string, among []Insight, before *Insight) (*Insight, error) {
 	found := matching(name, among)
 	if len(found) == 0 {
 		places := lists.Map(among, func(one Insight) string { return one.Key() })
-		return nil, fmt.Errorf("no cell that was looked into is %q; there are\n  %s", name, strings.Join(places, "\n  "))
+		return nil, fmt.Errorf("no probed cell matches %q; the probed cells are\n  %s", name, strings.Join(places, "\n  "))
 	}
 	for _, one := range found {
 		if before != nil && one.IsAt(before) && one != before {

@@ -1,9 +1,9 @@
-// Package insight adds up what probes saw in passes of their own: counters, system calls,
-// CPU time by category, the stages of calls, call stacks and allocations. Explain says
-// where the difference between two cells lies.
+// Package insight sums the readings of probes from extra passes: counters, system calls, CPU time
+// by category, the stages of calls, call stacks and allocations. Explain divides the difference
+// between two cells.
 //
-// Figures of a pass are scaled to those of the measured trials, since a probe slows its
-// pass down. It must not know how probes look.
+// Figures of a pass are scaled to the measured trials, since a probe slows its pass down. The
+// package does not know how probes read.
 package insight
 
 import (
@@ -23,31 +23,31 @@ const (
 	ServerEnd = "server"
 )
 
-// An Insight holds what probes saw of a cell, in passes of their own. Times are in
-// microseconds, and figures of a call's cost are means.
+// An Insight holds the probes' readings of a cell. Times are in microseconds, and costs per call
+// are means.
 type Insight struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Place
-	Mean *matrix.Figure `json:"mean_us"` // of a call, where nothing looked on; null if the cell was not measured
+	Mean *matrix.Figure `json:"mean_us"` // mean time of a call without a probe; null if the cell was not measured
 
 	Passes []Pass `json:"passes"`
 	Client Inside `json:"client"`
 	Server Inside `json:"server"`
-	Life   *Life  `json:"life,omitempty"` // absent if it was not looked for
+	Life   *Life  `json:"life,omitempty"` // absent if no probe traced calls
 }
 
 // A Pass holds one probe's extra trials of a cell, and their cost.
 type Pass struct {
 	Probe  string `json:"probe"`
 	Trials int    `json:"trials"`
-	// Cost is the time of a call while the probe looks on, over that without it; null if it is not known.
+	// Cost is the time of a call with the probe, divided by the time without it; null if unknown.
 	Cost    *matrix.Figure `json:"cost"`
 	Method  string         `json:"method"`
-	Missing []string       `json:"missing,omitempty"` // what could not be seen, and why
+	Missing []string       `json:"missing,omitempty"` // what the probe could not read, and why
 }
 
-// An Inside holds what was seen of one end. A list is empty if it was not looked for.
+// An Inside holds the readings of one end. A list is empty if no probe made it.
 type Inside struct {
 	Counters []Count    `json:"counters"`
 	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
@@ -55,7 +55,7 @@ type Inside struct {
 	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // waiting, of all threads together
 }
 
-// A Count is an event that was counted.
+// A Count is a number of events.
 type Count struct {
 	Name    string  `json:"name"`
 	PerCall float64 `json:"per_call"`
@@ -65,49 +65,49 @@ type Count struct {
 type Syscall struct {
 	Name    string   `json:"name"`
 	PerCall float64  `json:"per_call"`
-	Time    *float64 `json:"us" jsonschema:"nullable"` // that one takes, waiting included; null if it was not measured
+	Time    *float64 `json:"us" jsonschema:"nullable"` // duration of one, including waiting; null if not measured
 }
 
 // A Breakdown divides a time per call by category.
 type Breakdown struct {
 	PerCall    float64    `json:"us_per_call"`
-	Samples    int64      `json:"samples"`    // that the shares come from; their error is the less, the more there are
+	Samples    int64      `json:"samples"`    // samples behind the shares: more samples, smaller errors
 	Categories []Category `json:"categories"` // the largest first
-	Functions  []Spent    `json:"functions"`  // that spend most by themselves
-	// Depth is the mean number of functions in user space above the kernel, over the stacks that end in it.
+	Functions  []Spent    `json:"functions"`  // functions with the most own time
+	// Depth is the mean number of user-space functions in the stacks that end in the kernel.
 	Depth *float64 `json:"depth" jsonschema:"nullable"`
-	// Decoding holds the depth in the stack at which messages are decoded, and the share that it takes; absent if no sample shows it.
+	// Decoding describes the decoding of messages; absent if no sample shows it.
 	Decoding *Decoding `json:"decoding,omitempty"`
 }
 
-// A Category is a share of a time.
+// A Category is a named share of a time.
 type Category struct {
 	Name    string  `json:"name"`
 	Share   float64 `json:"share"`
 	PerCall float64 `json:"us_per_call"`
-	Error   float64 `json:"error_us"` // one standard error, of the sampling alone
+	Error   float64 `json:"error_us"` // one standard error, only from sampling
 }
 
-// A Spent is a function that spends time by itself.
+// A Spent is a function with its own time.
 type Spent struct {
 	Function string  `json:"function"`
-	In       string  `json:"in,omitempty"` // kernel, or a library
+	In       string  `json:"in,omitempty"` // kernel, or the library's name
 	Share    float64 `json:"share"`
 }
 
-// A Decoding says how deep in the stack messages are decoded, and at which share of the time.
+// A Decoding holds the depth in the stack at which messages are decoded, and the share of time.
 type Decoding struct {
-	Depth float64 `json:"depth"` // functions outside of it, in the mean
+	Depth float64 `json:"depth"` // mean number of calling functions
 	Share float64 `json:"share"`
 }
 
-// placeOf returns what measured trials and passes have in common: all but their load.
+// placeOf returns the properties that measured trials and passes share: all but the load.
 func placeOf(c record.Cell) record.Cell {
 	c.Load = record.Load{}
 	return c
 }
 
-// FindInsights puts the passes of equal cells together, in the order of the cells.
+// FindInsights groups the passes of equal cells, in the order of the cells.
 func FindInsights(points []*matrix.Point, passes []*record.Record, categories *Categories) []Insight {
 	var all []Insight
 	for _, group := range byPlace(points, passes) {
@@ -118,14 +118,14 @@ func FindInsights(points []*matrix.Point, passes []*record.Record, categories *C
 	return all
 }
 
-// A probedCell holds the passes of a cell, and its measured trials or nil.
+// A probedCell holds the passes of a cell, and its measured trials if there are any.
 type probedCell struct {
 	bare   *matrix.Point
 	passes []*record.Record
 }
 
-// byPlace groups passes by their cells: part by part, from small to large messages and from few
-// to many clients, and there in the order of the cells that were measured.
+// byPlace groups passes by cell: by part, then from small to large messages, from few to many
+// clients, and in the order of the measured cells.
 func byPlace(points []*matrix.Point, passes []*record.Record) []probedCell {
 	order, bare := map[record.Cell]int{}, map[record.Cell]*matrix.Point{}
 	for i, p := range points {
@@ -192,10 +192,10 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 			p.Method = r.Life.Method
 		}
 	}
-	if bare != nil && probe != record.ProbeLife { // which has turns of its own
+	if bare != nil && probe != record.ProbeLife { // life alternates with and without the probe itself
 		watched := &matrix.Point{Cell: bare.Cell, Level: bare.Level}
 		for _, r := range of {
-			if watched.Add(r) != nil { // its times cannot be read
+			if watched.Add(r) != nil { // unreadable times
 				return p
 			}
 		}
@@ -206,7 +206,7 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 	return p
 }
 
-// add adds what a probe saw of an end. bare holds the cell's measured trials.
+// add adds a probe's readings of an end. bare holds the cell's measured trials.
 func (in *Inside) add(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, bare []matrix.Trial, categories *Categories) {
 	var seen []*record.Seen
 	var calls float64
@@ -234,7 +234,7 @@ func (in *Inside) add(probe string, passes []*record.Record, end func(matrix.Tri
 	}
 }
 
-// counts returns the events per call, and what follows from them.
+// counts returns the events per call, and derived ratios.
 func counts(seen []*record.Seen, calls float64) []Count {
 	sums := map[string]float64{}
 	var names []string
@@ -257,7 +257,7 @@ func counts(seen []*record.Seen, calls float64) []Count {
 	return all
 }
 
-// addUsage adds what every measured trial has, exactly and at no cost.
+// addUsage adds figures that every measured trial has, exact and without cost.
 func (in *Inside) addUsage(bare []matrix.Trial, end func(matrix.Trial) record.Process) {
 	for _, figure := range []struct {
 		name string
@@ -283,7 +283,7 @@ func syscalls(seen []*record.Seen, calls float64) []Syscall {
 	for _, s := range seen {
 		for _, c := range s.Syscalls {
 			counts[c.Name] += float64(c.Count)
-			times[c.Name] += matrix.Number(c.NS) // NaN if one was not measured
+			times[c.Name] += matrix.Number(c.NS) // NaN if not measured
 		}
 	}
 	var all []Syscall
@@ -298,7 +298,7 @@ func syscalls(seen []*record.Seen, calls float64) []Syscall {
 	return all
 }
 
-// breakdown sorts stacks by category. It returns nil if there are none.
+// breakdown sorts stacks by category. It returns nil without stacks.
 func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 	b := &Breakdown{}
 	sorted := newSorter(rules)
@@ -351,10 +351,10 @@ func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 	return b
 }
 
-// leastSpent is the share from which a function is listed.
+// leastSpent is the share of time from which a function is listed.
 const leastSpent = 0.02
 
-// decodes reports whether a function decodes a message, in any of the libraries.
+// decodes reports whether a function of a known library decodes a message.
 func decodes(f record.Frame) bool {
 	for _, begin := range []string{"google.golang.org/protobuf/proto.Unmarshal", "google::protobuf::MessageLite::Parse", "prost::Message::decode"} {
 		if strings.HasPrefix(f.Function, begin) {

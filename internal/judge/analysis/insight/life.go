@@ -11,25 +11,25 @@ import (
 
 // A Life divides the time of single calls, one at a time, into stages.
 type Life struct {
-	Calls  int     `json:"calls"`  // whose stages were separated
-	Untold int64   `json:"untold"` // whose stages were not
+	Calls  int     `json:"calls"`  // calls whose stages were separated
+	Untold int64   `json:"untold"` // calls whose stages could not be separated
 	Mean   float64 `json:"mean_us"`
-	Stages []Stage `json:"stages"` // in their order; they add up to the mean
-	// Bare is the mean of the calls of the same processes while the probe did not look on, by turns; null if it always did.
+	Stages []Stage `json:"stages"` // in order of time; they add up to the mean
+	// Bare is the mean of the same processes' calls without the probe; null if it always ran.
 	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
-	// Cost is the time of a call while it looked on, over that without it.
+	// Cost is the time of a call with the probe divided by the time without it.
 	Cost *float64 `json:"cost" jsonschema:"nullable"`
 }
 
 // A Stage is a part of a call.
 type Stage struct {
 	Name   string   `json:"name"`
-	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // what it is spent in
-	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // where; empty if it is at both
+	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // where the time is spent
+	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // end of the wire; empty for both
 	Mean   float64  `json:"mean_us"`
-	Error  float64  `json:"error_us"`                     // one standard error of the mean, of the calls alone: runs may differ by more
-	Median float64  `json:"median_us"`                    // of the calls around the median
-	P99    *float64 `json:"p99_us" jsonschema:"nullable"` // of the calls around P99; null with fewer than a thousand
+	Error  float64  `json:"error_us"`                     // one standard error of the mean over the calls; runs may differ by more
+	Median float64  `json:"median_us"`                    // mean over the calls around the median
+	P99    *float64 `json:"p99_us" jsonschema:"nullable"` // mean over the calls around P99; null with fewer than 1,000 calls
 }
 
 // The kinds of stages.
@@ -42,7 +42,7 @@ const (
 	Mixed      = "mixed"
 )
 
-// kindOf returns the kind of a stage, whose name package life gives.
+// kindOf returns the kind of a stage by its name, which package life sets.
 func kindOf(stage string) string {
 	switch {
 	case stage == "handler":
@@ -59,8 +59,8 @@ func kindOf(stage string) string {
 	return Mixed
 }
 
-// stageEnd returns the end at which a stage takes place. A message counts as received as soon
-// as its data lie at the receiver's socket.
+// stageEnd returns the end at which a stage takes place. A message counts as received as soon as
+// its data reach the receiver's socket.
 func stageEnd(stage string) string {
 	switch {
 	case strings.HasPrefix(stage, "client: "), stage == "send request", stage == "wake client", stage == "receive answer":
@@ -114,10 +114,10 @@ func newLife(passes []*record.Record) *Life {
 	return l
 }
 
-// leastForP99 leaves ten calls beyond it, as everywhere.
+// leastForP99 is the number of calls with ten beyond P99, the usual minimum.
 const leastForP99 = 1000
 
-// around returns the calls near a quantile. The stages of a single call would not be typical.
+// around returns the calls near a quantile, because the stages of one call are not typical.
 func around(calls [][]int64, quantile, width float64) [][]int64 {
 	n := float64(len(calls))
 	first, last := int(n*(quantile-width)), int(math.Ceil(n*(quantile+width)))

@@ -12,12 +12,11 @@ import (
 // The kinds of profiles.
 const (
 	CPUProfile    = "cpu"    // time on a CPU
-	OffCPUProfile = "offcpu" // time in which a thread waited
+	OffCPUProfile = "offcpu" // time that threads waited
 	AllocProfile  = "alloc"  // bytes allocated on the heap
 )
 
-// A Profile says where one end of a cell spent its time, or its bytes: call stack by call
-// stack, over all passes with one probe.
+// A Profile divides one end's time or bytes in a cell by call stack, over all passes of one probe.
 type Profile struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -25,28 +24,28 @@ type Profile struct {
 	End     string  `json:"end" jsonschema:"enum=client,enum=server"`
 	Kind    string  `json:"kind" jsonschema:"enum=cpu,enum=offcpu,enum=alloc"`
 	Unit    string  `json:"unit" jsonschema:"enum=ns,enum=B"`
-	Samples int64   `json:"samples"`  // that it was estimated from; 0 if everything was counted
-	PerCall float64 `json:"per_call"` // of the unit, all stacks together
+	Samples int64   `json:"samples"`  // samples behind the estimate; 0 if all events were counted
+	PerCall float64 `json:"per_call"` // sum of all stacks per call, in the unit
 
-	Total float64 `json:"-"` // of the unit, in all passes together
+	Total float64 `json:"-"` // sum over all passes, in the unit
 
-	// The report's page has these once for all profiles, and packed.
-	Categories []string           `json:"-"` // what stacks are sorted into, such as "system calls"
+	// The report's page stores these in a packed form, once for all profiles.
+	Categories []string           `json:"-"` // categories of the stacks, such as "system calls"
 	Functions  []ProfiledFunction `json:"-"`
 	Stacks     []ProfiledStack    `json:"-"`
 }
 
-// A ProfiledFunction is a function that stands in stacks.
+// A ProfiledFunction is a function in call stacks.
 type ProfiledFunction struct {
 	Name string `json:"name"` // with its package's path
 	In   string `json:"in"`   // kernel, or a library's name; empty for the program itself
 }
 
-// A ProfiledStack is a call stack. A profile may hold one twice, in two categories.
+// A ProfiledStack is a call stack. A profile may hold one twice, with two categories.
 type ProfiledStack struct {
-	Frames   []int   // places in the profile's Functions, outermost first
-	Category int     // place in the profile's Categories
-	Weight   float64 // share of all that the profile holds; a profile's weights add up to 1
+	Frames   []int   // indexes in the profile's Functions, outermost first
+	Category int     // index in the profile's Categories
+	Weight   float64 // share of the profile; all weights add up to 1
 }
 
 // FindProfiles adds up the call stacks of the passes of equal cells.
@@ -89,16 +88,16 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 	return all
 }
 
-// profiler adds up stacks that share no list of functions.
+// profiler sums stacks that do not share a list of functions.
 type profiler struct {
 	Profile
-	sorted    *sorter // nil: all are of one category
+	sorted    *sorter // nil: only one category
 	functions map[ProfiledFunction]int
 	weight    float64
 	calls     float64
 }
 
-// add adds what a pass saw of an end.
+// add adds a pass's stacks of an end.
 func (p *profiler) add(r *record.Record, end record.Process) {
 	switch {
 	case p.Kind == AllocProfile && end.Allocations != nil:
@@ -137,7 +136,7 @@ func (p *profiler) stack(frames []record.Frame, weight float64) {
 	p.weight += weight
 }
 
-// done makes shares of the weights. A profile without stacks is none.
+// done turns weights into shares. It returns false without stacks.
 func (p *profiler) done() (_ Profile, some bool) {
 	if p.weight <= 0 || p.calls <= 0 {
 		return Profile{}, false
@@ -149,49 +148,47 @@ func (p *profiler) done() (_ Profile, some bool) {
 	return p.Profile, true
 }
 
-// An Allocation says where the heap allocations of one end come from, by trials that were
-// profiled for it and measured for nothing else. Shares are of everything that this end
-// allocates. The tree leaves out branches with less than a fiftieth of the bytes and of the
-// objects.
+// An Allocation divides the heap allocations of one end by function, from trials that were
+// profiled only for this. Shares are shares of everything that this end allocates. The tree leaves
+// out branches with less than a fiftieth of the bytes and of the objects.
 type Allocation struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Place
 	End       string      `json:"end" jsonschema:"enum=client,enum=server"` // client or server
 	Trials    int         `json:"trials"`
-	Calls     int64       `json:"calls"` // of all trials
+	Calls     int64       `json:"calls"` // calls of all trials
 	Bytes     float64     `json:"bytes_per_call"`
 	Objects   float64     `json:"objects_per_call"`
-	Functions []Allocator `json:"functions"` // that allocate by themselves, those of the most bytes first
-	Tree      []Branch    `json:"tree"`      // the call trees that allocate, those of the most bytes first
+	Functions []Allocator `json:"functions"` // functions that allocate themselves, by bytes
+	Tree      []Branch    `json:"tree"`      // call trees that allocate, by bytes
 }
 
-// Allocator is a function that allocates by itself.
+// Allocator is a function that allocates itself.
 type Allocator struct {
 	Function string  `json:"function"` // with its package's path
 	Bytes    float64 `json:"bytes_share"`
 	Objects  float64 `json:"objects_share"`
 }
 
-// A Branch is a row of functions: each calls the next one and no other function that leads
-// to allocations.
+// A Branch is a chain of functions: each calls only the next one on the way to allocations.
 type Branch struct {
 	Functions []string `json:"functions"`
-	Bytes     float64  `json:"bytes_share"` // with all that is called
+	Bytes     float64  `json:"bytes_share"` // including its calls
 	Objects   float64  `json:"objects_share"`
-	Calls     []Branch `json:"calls"` // by the last of the functions
+	Calls     []Branch `json:"calls"` // branches that the last function calls
 }
 
 const (
 	// minBranchShare is the smallest share of bytes or of objects that is listed.
 	minBranchShare = 0.02
-	// minMergeShare is the share of a function's allocations from which its only callee joins
-	// its branch.
+	// minMergeShare is the share of a function's allocations from which its only callee is merged
+	// into its branch.
 	minMergeShare = 0.95
 )
 
-// FindAllocations puts the profiled trials of equal cells together: part by part in the order
-// of the plan, and in a part by the variants' places.
+// FindAllocations groups the profiled trials of equal cells: by part in the order of the plan,
+// then by the variants' order.
 func FindAllocations(places map[string]int, records []*record.Record) []Allocation {
 	var profiles []profile
 	for _, r := range records {
@@ -251,7 +248,7 @@ type allocated struct {
 	stacks         []record.AllocationStack
 }
 
-// share returns the share of some stacks in all bytes and objects.
+// share returns the stacks' share of all bytes and objects.
 func (a *allocated) share(stacks []record.AllocationStack) (bytes, objects float64) {
 	for _, s := range stacks {
 		bytes += float64(s.Bytes) / a.bytes
@@ -274,11 +271,11 @@ func (a *allocated) functions() []Allocator {
 	return all
 }
 
-// branches groups stacks, which are equal up to depth, by their function there.
+// branches groups stacks that are equal up to depth, by their next function.
 func (a *allocated) branches(depth int, stacks []record.AllocationStack) []Branch {
 	var all []Branch
 	deeper := slices.DeleteFunc(slices.Clone(stacks), func(s record.AllocationStack) bool {
-		return len(s.Functions) <= depth // its last function allocates by itself
+		return len(s.Functions) <= depth // the last function allocates itself
 	})
 	for _, stacks := range lists.GroupBy(deeper, func(s record.AllocationStack) string { return s.Functions[depth] }) {
 		b := Branch{Functions: []string{stacks[0].Functions[depth]}}

@@ -8,16 +8,16 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Cell holds one point of the matrix, over its repeats. Its figures come from its
-// valid trials. If it has none, they come from the invalid ones, so that a reader
-// sees what was refused: without intervals, and used for nothing else.
+// A Cell holds one point of the matrix, over its repeats. Its figures come from its valid trials.
+// If it has none, they come from the invalid trials, for the reader's information only: they have
+// no intervals, and nothing else uses them.
 //
 // A figure is declared once, as a field here or in one of the structs below, and
-// the outputs follow from its tags:
+// its tags decide the outputs:
 //
-//   - json: the name in --json, in its schema and in the page's types; its end
+//   - json: the name in --json, in its schema and in the page's types; it ends
 //     is the unit (_us, _rps, _bytes, _share). The comment is the description.
-//   - page: the name in the page's data, of what only the page has.
+//   - page: the name in the page's data, for fields that only the page has.
 //   - interval:"-" leaves the interval out of the JSON.
 //   - csv: the title of its column in CSV; of a struct, the pattern of its
 //     fields' titles, with a star for theirs. Without it there is no column.
@@ -37,30 +37,30 @@ type Cell struct {
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
 
 	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers per second
-	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // from the actual send
-	Response   *Latencies `json:"response_us" csv:"response_*_us" label:""`               // from the intended send; the same as service_us in a closed loop without a limit, where it is nil
-	Wait       *Latencies `json:"wait_us,omitempty" csv:"wait_*_us"`                      // for a permit of the in-flight limit, part of response_us; absent without a limit
-	P99OverP50 Figure     `json:"p99_over_p50" csv:"p99_over_p50" label:"P99/P50"`        // of response_us
-	ClientCPU  *Figure    `json:"client_cpu_us" csv:"client_cpu_us" label:"Client CPU"`   // CPU time per request; null if it was not measured
-	ServerCPU  *Figure    `json:"server_cpu_us" csv:"server_cpu_us" label:"Server CPU"`   // CPU time per request; null if it was not measured
-	InFlight   Figure     `json:"in_flight" csv:"in_flight"`                              // calls, mean over the window
-	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // that went before the window; 0 if it began cold
+	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // times from the actual send
+	Response   *Latencies `json:"response_us" csv:"response_*_us" label:""`               // times from the intended send; nil in a closed loop without a limit, where they equal service_us
+	Wait       *Latencies `json:"wait_us,omitempty" csv:"wait_*_us"`                      // wait for a permit of the in-flight limit, part of response_us; absent without a limit
+	P99OverP50 Figure     `json:"p99_over_p50" csv:"p99_over_p50" label:"P99/P50"`        // P99 of response_us divided by P50
+	ClientCPU  *Figure    `json:"client_cpu_us" csv:"client_cpu_us" label:"Client CPU"`   // CPU time per request; null if not measured
+	ServerCPU  *Figure    `json:"server_cpu_us" csv:"server_cpu_us" label:"Server CPU"`   // CPU time per request; null if not measured
+	InFlight   Figure     `json:"in_flight" csv:"in_flight"`                              // mean number of calls over the window
+	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // duration of the warm-up; 0 without one
 	Opened     Figure     `json:"connections_opened" csv:"connections_opened"`
 
-	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // until a burst's last answer; null for other loads
+	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // time until a burst's last answer; null for other loads
 	Search *Search `json:"search,omitempty" csv:"*"` // absent if no rate was searched for
-	// Capacity is the served rate of trials that were offered more than can be served. They are
-	// invalid, because their latency only shows how long they took.
+	// Capacity is the served rate of trials that were offered more than can be served. Such trials
+	// are invalid, because their latency only shows their length.
 	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent if no trial was beyond capacity
 
 	Traced int64   `json:"traced,omitempty"` // requests that a tracing system was asked to follow; absent if none was
-	Traces []Trace `json:"traces,omitempty"` // of the slowest of them, slowest first
+	Traces []Trace `json:"traces,omitempty"` // the slowest of these requests, slowest first
 
 	Survival    Survival    `json:"survival" csv:"survival_*"`
 	Connections Connections `json:"connections" csv:"*" label:""`
 	Client      End         `json:"client" csv:"client_*" label:""`
 	Server      End         `json:"server" csv:"server_*" label:""`
-	Bound       Bound       `json:"bound" csv:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what kept a closed loop from going faster; empty if neither is plain
+	Bound       Bound       `json:"bound" csv:"bound" jsonschema:"enum=server-cpu,enum=client-cpu,enum=waiting,enum="` // what limited a closed loop; empty if no cause is clear
 	Traffic     *Traffic    `json:"traffic,omitempty" csv:"*"`                                                         // absent if it was not measured
 	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent if it was not measured
 	Bulk        *Bulk       `json:"bulk,omitempty"`                                                                    // absent if a call carries less than 1 MiB, or its bytes were not counted
@@ -68,29 +68,29 @@ type Cell struct {
 	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // by agent; absent if one machine's client made all calls
 
 	Trials int `json:"trials"`       // done
-	Valid  int `json:"valid_trials"` // of them
-	// Spoiled are the trials that other programs spoiled, and that nothing else is wrong with.
+	Valid  int `json:"valid_trials"` // valid trials
+	// Spoiled counts the trials that only other programs spoiled.
 	Spoiled int `json:"spoiled_trials"`
-	Refused int `json:"-"` // that the figures are of where none is valid
+	Refused int `json:"-"` // invalid trials behind the figures if none is valid
 
 	Repeats []Repeat      `json:"-" page:"repeats"`
 	Curve   []CurvePoint  `json:"-" page:"curve"`   // response time by percentile, as far as ten requests lie beyond, and the maximum
-	Density []CurvePoint  `json:"-" page:"density"` // response time: the share of requests in each step of it, in twelve steps a doubling; empty with few requests
-	Course  []CoursePoint `json:"-" page:"course"`  // the window's; empty of bursts, searches and short windows
+	Density []CurvePoint  `json:"-" page:"density"` // share of requests by response time, in twelve steps per doubling; empty with few requests
+	Course  []CoursePoint `json:"-" page:"course"`  // course of the window; empty for bursts, searches and short windows
 
 	// What only the page of a service shows:
 
 	WindowSeconds float64              `json:"-" page:"window_seconds"` // the shortest of the trials; 0 if none was measured
-	Spread        []SpreadStep         `json:"-" page:"spread"`         // of response times, from the fastest to the slowest; empty of other cells
+	Spread        []SpreadStep         `json:"-" page:"spread"`         // response times from the fastest to the slowest; empty for other cells
 	Statuses      []record.StatusCount `json:"-"`
 
 	// What only the text about a service shows:
 
-	Messages *CallTimes       `json:"-"` // of streams' answers, each message alone; nil where calls have one
-	Named    []CallTimes      `json:"-"` // the calls by their names, as steps of what users do
-	Checking *record.Checking `json:"-"` // what looking at the answers cost; nil where nothing looked
+	Messages *CallTimes       `json:"-"` // times of single messages in streams; nil if answers have one message
+	Named    []CallTimes      `json:"-"` // the calls by name, such as the steps of a user
+	Checking *record.Checking `json:"-"` // cost of checking the answers; nil if none were checked
 
-	ForeignClient bool `json:"-"` // not the stack's own client made the calls
+	ForeignClient bool `json:"-"` // another client than the stack's own made the calls
 
 	Failure  string    `json:"-"`
 	Findings []Finding `json:"-"` // what the checks found, worst first
@@ -112,44 +112,44 @@ func (c *Cell) BothCPU() *Figure {
 	return &Figure{Value: c.ClientCPU.Value + c.ServerCPU.Value}
 }
 
-// HasFigures reports whether there is anything to show, valid or not.
+// HasFigures reports whether there are figures to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
 // A Repeat is one trial of a cell, for showing the spread.
 type Repeat struct {
 	Trial      int      `json:"trial"`
 	Valid      bool     `json:"valid"`
-	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null if the trial failed, as the next three
-	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null if nothing was answered too
-	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // null too if fewer than ten requests of the trial lie beyond it, as the next
+	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null if the trial failed; also in the next three
+	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // also null if nothing was answered
+	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // also null if fewer than ten requests lie beyond it; also in the next
 	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
 }
 
-// A Bound names what kept a closed loop from going faster.
+// A Bound names what limited a closed loop.
 type Bound string
 
-// What a closed loop may be bound by.
+// The bounds of a closed loop.
 const (
 	ByServerCPU Bound = "server-cpu"
 	ByClientCPU Bound = "client-cpu"
-	ByWaiting   Bound = "waiting" // for what takes no CPU: a sleep, a link, a lock
-	Unbound     Bound = ""        // an open loop, or neither is plain
+	ByWaiting   Bound = "waiting" // waiting without CPU: a sleep, a link, a lock
+	Unbound     Bound = ""        // an open loop, or no clear bound
 )
 
 const (
-	// BusyShare is the share of its CPUs from which an end is as busy as it gets.
+	// BusyShare is the share of its CPUs from which an end counts as fully busy.
 	BusyShare = 0.9
-	// IdleShare is the share below which neither end can be the limit, even if its work came
-	// in bursts.
+	// IdleShare is the share below which neither end can be the limit, even if its work comes in
+	// bursts.
 	IdleShare = 0.6
 	// boundInCalls is the share of their time that clients must spend in calls for the
 	// throughput to be their number over the latency.
 	boundInCalls = 0.9
 )
 
-// bound returns what limited a cell. A closed loop's throughput is its clients over the
-// latency (Little's law), so a loop that computes little but is always in calls is limited by
-// what the calls wait for.
+// bound returns what limited a cell. A closed loop's throughput is its clients divided by the
+// latency (Little's law). So a loop with little CPU time that is always in calls is limited by
+// whatever the calls wait for.
 func (c *Cell) bound() Bound {
 	client, server := c.Client.Busy, c.Server.Busy
 	switch {
@@ -165,7 +165,7 @@ func (c *Cell) bound() Bound {
 	return Unbound
 }
 
-// Cells describes the points, and returns apart the remarks that all trials share.
+// Cells describes the points, and returns separately the remarks that all trials share.
 func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell, shared []string) {
 	remarks := sharedRemarks(records)
 	for _, p := range points {
@@ -198,7 +198,7 @@ func (p *Point) summarize(shared remarks, seed uint64) Cell {
 		if refused := p.Measured(); len(refused) > 0 {
 			c.Refused = len(refused)
 			c.measure(refused, seed)
-			if !c.Kind().InDetail { // else its user wants to see how it went
+			if !c.Kind().InDetail { // in detail the user sees the failed trials too
 				c.Curve, c.Density, c.Course = nil, nil, nil
 			}
 			forgetIntervals(reflect.ValueOf(&c).Elem())
@@ -221,7 +221,7 @@ func (t *Trial) repeat() Repeat {
 	return r
 }
 
-// forgetIntervals removes the intervals of an invalid cell, which would suggest trust.
+// forgetIntervals removes the intervals of an invalid cell, because they would suggest trust.
 func forgetIntervals(v reflect.Value) {
 	if figure, is := v.Addr().Interface().(*Figure); is {
 		figure.Interval = nil
@@ -270,7 +270,7 @@ func (c *Cell) measure(trials []Trial, seed uint64) {
 	c.Traffic = trafficOf(trials)
 	c.Wire = wireOf(trials)
 	c.Bulk = bulkOf(trials)
-	if c.Load.Burst > 0 { // its window ends with its last answer
+	if c.Load.Burst > 0 { // a burst's window ends with the last answer
 		c.Drain = new(Over(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e3 }))
 	}
 	c.Course = courseOf(c.Cell, trials)

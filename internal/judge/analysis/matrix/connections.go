@@ -9,9 +9,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Survival counts the answered requests, over all trials that came to a measurement. Refused
-// trials count too: they may be invalid because of the failures themselves, and without them
-// only the survivors would count.
+// Survival counts the answered requests over all measured trials. Invalid trials count too: they
+// may be invalid because of these failures, and without them only the survivors would count.
 type Survival struct {
 	Trials    int                 `json:"trials"`
 	Requests  int64               `json:"requests"`
@@ -28,7 +27,7 @@ func survivalOf(trials []Trial) Survival {
 	for _, t := range trials {
 		s.Requests += t.Requests
 		s.Succeeded += max(0, t.Requests-t.Failed())
-		s.Failures = record.PlusErrors(s.Failures, t.Errors) // of the same class and code, which keep the first example
+		s.Failures = record.PlusErrors(s.Failures, t.Errors) // sums equal classes and codes, and keeps the first example
 		slices.SortStableFunc(s.Failures, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	}
 	if s.Requests > 0 {
@@ -37,45 +36,44 @@ func survivalOf(trials []Trial) Survival {
 	return s
 }
 
-// Connections holds the connections that were asked for and those that the window had, over
-// the trials that the cell's figures come from.
+// Connections holds the wanted connections and those in the window, over the trials behind the
+// cell's figures.
 type Connections struct {
 	PerRequest      bool       `json:"per_request"`                      // every request asks for a connection of its own
-	Secure          bool       `json:"secure"`                           // over TLS or QUIC: as negotiated; of older records, where handshakes were counted or the variant has tls=on
-	Want            int        `json:"want"`                             // at once
+	Secure          bool       `json:"secure"`                           // over TLS or QUIC, as negotiated; in older records, if handshakes were counted or the variant has tls=on
+	Want            int        `json:"want"`                             // wanted at the same time
 	During          int64      `json:"during" csv:"connections_during"`  // opened in the window
-	Failed          int64      `json:"failed" csv:"connections_failed"`  // attempts
-	Full            int64      `json:"full" csv:"handshakes_full"`       // handshakes with a certificate
-	Resumed         int64      `json:"resumed" csv:"handshakes_resumed"` // handshakes that resumed a session
-	Early           int64      `json:"early" csv:"handshakes_early"`     // of those, with early data that the server took
+	Failed          int64      `json:"failed" csv:"connections_failed"`  // failed attempts
+	Full            int64      `json:"full" csv:"handshakes_full"`       // full handshakes, with a certificate
+	Resumed         int64      `json:"resumed" csv:"handshakes_resumed"` // resumed handshakes
+	Early           int64      `json:"early" csv:"handshakes_early"`     // resumed handshakes whose early data the server accepted
 	EarlyRefused    int64      `json:"early_refused" csv:"handshakes_early_refused"`
 	HandshakeFailed int64      `json:"handshake_failed" csv:"handshakes_failed"`
-	Achieved        *float64   `json:"achieved" csv:"connections_achieved_share" jsonschema:"nullable"` // share of the connections that began as asked; null in modes that keep theirs
-	Differs         bool       `json:"differs"`                                                         // what was achieved is not what was asked for
+	Achieved        *float64   `json:"achieved" csv:"connections_achieved_share" jsonschema:"nullable"` // share of connections with the wanted handshake; null in modes that keep connections
+	Differs         bool       `json:"differs"`                                                         // the achieved connections differ from the wanted ones
 	Connect         *Times     `json:"connect_us" csv:"connect_*_us"`                                   // TCP: SYN to established
 	Handshake       *Times     `json:"handshake_us" csv:"handshake_*_us" label:""`                      // TLS or QUIC
 	Negotiated      Negotiated `json:"negotiated"`
-	FirstByte       *Times     `json:"first_byte_us" csv:"first_byte_*_us"` // from a call's beginning, on its own connection, to its answer's first byte
+	FirstByte       *Times     `json:"first_byte_us" csv:"first_byte_*_us"` // from the start of a call on its own connection to the answer's first byte
 }
 
-// Negotiated holds what a cell's connections and their server agreed on, as the connections
-// reported it.
+// Negotiated holds the results of a cell's negotiations between connections and server.
 type Negotiated struct {
-	Recorded         bool      `json:"recorded"`          // false: the records are older than this, and nothing of it is known
-	Protocol         string    `json:"protocol"`          // that the server answered in: h1, h2, h3, tcp-plain, tcp-calls
-	Sessions         []Session `json:"sessions"`          // the kinds of TLS sessions; none if all was cleartext
-	ClientCongestion string    `json:"client_congestion"` // congestion control of its sockets, or of QUIC; with commas where they were several; empty: not known
-	ServerCongestion string    `json:"server_congestion"` // likewise
+	Recorded         bool      `json:"recorded"`          // false: older records, without this information
+	Protocol         string    `json:"protocol"`          // protocol of the answers: h1, h2, h3, tcp-plain, tcp-calls
+	Sessions         []Session `json:"sessions"`          // kinds of TLS sessions; none in cleartext
+	ClientCongestion string    `json:"client_congestion"` // congestion control of its sockets or of QUIC; several are separated by commas; empty if unknown
+	ServerCongestion string    `json:"server_congestion"` // same for the server
 }
 
-// A Session is one kind of TLS session, in the IANA's names.
+// A Session is one kind of TLS session, with IANA's names.
 type Session struct {
 	Version string `json:"version"`
 	Cipher  string `json:"cipher"`
-	Group   string `json:"group"` // of the key exchange
+	Group   string `json:"group"` // group of the key exchange
 	ALPN    string `json:"alpn"`
-	Full    int64  `json:"full"`    // connections since the clients began that showed a certificate
-	Resumed int64  `json:"resumed"` // and that resumed a session
+	Full    int64  `json:"full"`    // full handshakes since the clients started
+	Resumed int64  `json:"resumed"` // resumed handshakes since the clients started
 }
 
 // Times is a short distribution of times, in microseconds; null if nothing was timed.
@@ -85,7 +83,7 @@ type Times struct {
 	P99  Figure `json:"p99" csv:"p99" label:"P99"`
 }
 
-// minAchieved leaves room for a client's first connection, which has no session to resume.
+// minAchieved allows for each client's first connection, which has no session to resume.
 const minAchieved = 0.99
 
 func connectionsOf(cell record.Cell, trials []Trial) Connections {
@@ -107,14 +105,14 @@ func connectionsOf(cell record.Cell, trials []Trial) Connections {
 	}
 	c.Negotiated = negotiated(trials)
 	c.Secure = len(c.Negotiated.Sessions) > 0
-	if !c.Negotiated.Recorded { // by an older version
+	if !c.Negotiated.Recorded { // an older record
 		v, err := scenario.ParseVariant(cell.Variant)
 		tls, _ := v.Get("tls")
 		c.Secure = c.Full+c.Resumed > 0 || err == nil && tls == "on"
 	}
 	mode, err := scenario.ParseConnection(cell.Connection)
 	if err != nil {
-		return c // not a mode of this version: it is not known what it asks for
+		return c // unknown mode of another version
 	}
 	if c.PerRequest = mode.Mode.PerRequest(); c.PerRequest {
 		c.Achieved = c.achieved(mode.Mode, trials)
@@ -125,9 +123,9 @@ func connectionsOf(cell record.Cell, trials []Trial) Connections {
 	return c
 }
 
-// achieved returns the share of the connections that began as the mode asks. A failed request
-// has no connection to count, and at either edge of the window each client may have opened one
-// for a request on its other side.
+// achieved returns the share of connections with the handshake that the mode asks for. A failed
+// request has no connection to count. At each edge of the window, each client may have opened one
+// connection for a request outside of it.
 func (c *Connections) achieved(mode scenario.ConnectionMode, trials []Trial) *float64 {
 	asWanted, begun := c.During, c.During
 	if c.Full+c.Resumed > 0 {
@@ -145,8 +143,8 @@ func (c *Connections) achieved(mode scenario.ConnectionMode, trials []Trial) *fl
 	return new(float64(asWanted) / float64(of))
 }
 
-// keptAsAsked reports whether a mode that keeps its connections had as many as it asks
-// for. A pool may have fewer, and one that sizes itself as many as it likes.
+// keptAsAsked reports whether a mode that keeps its connections had the wanted number. A pool may
+// have fewer, and a pool without a fixed size any number.
 func keptAsAsked(mode scenario.Connection, made record.Connections) bool {
 	if mode.Mode == scenario.Auto {
 		return made.Opened > 0

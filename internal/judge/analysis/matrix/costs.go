@@ -11,29 +11,29 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// An End holds what one end cost over the window, besides its CPU time per request. Figures
-// are null if they were not measured; of these, peak_bytes alone has an interval.
+// An End holds the costs of one end over the window, besides its CPU time per request. Figures are
+// null if not measured; only peak_bytes has an interval.
 type End struct {
-	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // of the CPU time of both ends
-	Busy       *Figure `json:"busy" csv:"busy_share" label:"Busy" unit:"share" interval:"-"` // share of the CPUs it was given
-	Collector  *Figure `json:"gc_share" csv:"gc_share" label:"Collector" interval:"-"`       // of its own CPU time, that its garbage collector took
-	Cores      *Figure `json:"cores" interval:"-"`                                           // of them in use: CPU time by time
-	RSS        *Figure `json:"rss_bytes" csv:"rss_bytes" label:"Memory" interval:"-"`        // at the window's end
-	Peak       *Figure `json:"peak_bytes" csv:"peak_bytes" label:"At its peak"`              // the most in the window
-	Own        *Figure `json:"own_bytes" csv:"own_bytes" label:"Its own" interval:"-"`       // the most without the pages of files, which all that run the program share
+	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // share of both ends' CPU time
+	Busy       *Figure `json:"busy" csv:"busy_share" label:"Busy" unit:"share" interval:"-"` // busy share of the end's CPUs
+	Collector  *Figure `json:"gc_share" csv:"gc_share" label:"Collector" interval:"-"`       // share of its CPU time in the garbage collector
+	Cores      *Figure `json:"cores" interval:"-"`                                           // CPUs in use: CPU time divided by time
+	RSS        *Figure `json:"rss_bytes" csv:"rss_bytes" label:"Memory" interval:"-"`        // memory at the window's end
+	Peak       *Figure `json:"peak_bytes" csv:"peak_bytes" label:"At its peak"`              // maximum in the window
+	Own        *Figure `json:"own_bytes" csv:"own_bytes" label:"Its own" interval:"-"`       // maximum without the pages of files, which processes share
 	Heap       *Figure `json:"heap_bytes" csv:"heap_bytes" label:"Heap" interval:"-"`
-	Threads    *Figure `json:"threads" csv:"threads" label:"Threads" interval:"-"` // the most at once, as the next two
+	Threads    *Figure `json:"threads" csv:"threads" label:"Threads" interval:"-"` // maximum at one time; also in the next two
 	Sockets    *Figure `json:"sockets" csv:"sockets" label:"Sockets" interval:"-"`
 	Goroutines *Figure `json:"goroutines" csv:"goroutines" label:"Goroutines" interval:"-"`
 }
 
-// endOf returns the cost of one end. other picks the end that it shares the work with.
+// endOf returns the costs of one end. other returns the end that shares the work.
 func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	count := func(field func(record.Process) *int64) *Figure {
 		return Known(trials, func(t Trial) float64 { return Number(field(of(t))) })
 	}
 	return End{
-		Share:      Known(trials, func(t Trial) float64 { return cpuTime(of(t)) / (cpuTime(of(t)) + cpuTime(other(t))) }), // NaN if neither used any
+		Share:      Known(trials, func(t Trial) float64 { return cpuTime(of(t)) / (cpuTime(of(t)) + cpuTime(other(t))) }), // NaN if neither used CPU time
 		Busy:       Known(trials, func(t Trial) float64 { return Number(of(t).Busy) }),
 		Collector:  Known(trials, func(t Trial) float64 { return collectorShare(of(t)) }),
 		Cores:      Known(trials, func(t Trial) float64 { return coresInUse(t, of(t)) }),
@@ -47,21 +47,21 @@ func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	}
 }
 
-// A FleetClient holds what one of several clients did, in the median of the trials that the
-// cell's figures come from.
+// A FleetClient holds the results of one of several clients, as the median of the trials behind
+// the cell's figures.
 type FleetClient struct {
-	Agent      string       `json:"agent"`                                                             // its name
-	Clients    int          `json:"clients"`                                                           // of the cell's
+	Agent      string       `json:"agent"`                                                             // the agent's name
+	Clients    int          `json:"clients"`                                                           // number of the cell's clients on this agent
 	Throughput float64      `json:"throughput_rps"`                                                    // successful answers per second
-	P50        *float64     `json:"p50_us" jsonschema:"nullable"`                                      // of the response times; null if too few requests lie beyond
-	P99        *float64     `json:"p99_us" jsonschema:"nullable"`                                      // likewise
+	P50        *float64     `json:"p50_us" jsonschema:"nullable"`                                      // P50 of the response time; null if too few requests lie beyond it
+	P99        *float64     `json:"p99_us" jsonschema:"nullable"`                                      // P99 of the response time; null as for P50
 	CPU        *float64     `json:"cpu_us" jsonschema:"nullable"`                                      // CPU time per request; null if it was not measured
-	Busy       *float64     `json:"busy_share" jsonschema:"nullable"`                                  // of the CPUs that it was given; null if it was not measured
-	Level      record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"` // the worst that a check says of it in any trial
-	Detail     string       `json:"detail"`                                                            // the check and its reason; empty if it is ok
+	Busy       *float64     `json:"busy_share" jsonschema:"nullable"`                                  // busy share of its CPUs; null if not measured
+	Level      record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"` // the worst level of any check in any trial
+	Detail     string       `json:"detail"`                                                            // the check and its reason; empty for level ok
 }
 
-// fleetClients returns the clients of a cell's trials, by their agents; nil without a fleet.
+// fleetClients returns the clients of a cell's trials by agent, or nil without a fleet.
 func fleetClients(trials []Trial) []FleetClient {
 	var all []check.ClientChecks
 	for _, t := range trials {
@@ -118,25 +118,25 @@ func summarizeClient(of []check.ClientChecks) FleetClient {
 	return s
 }
 
-// Traffic counts what went over the connections in the window, below TLS.
+// Traffic counts bytes and packets on the connections in the window, below TLS.
 type Traffic struct {
 	Transport   string    `json:"transport"`         // tcp or udp
-	Offload     string    `json:"offload"`           // gso or none; empty if it is not known
-	Sent        Direction `json:"sent" csv:"sent_*"` // by the client
+	Offload     string    `json:"offload"`           // gso or none; empty if unknown
+	Sent        Direction `json:"sent" csv:"sent_*"` // sent by the client
 	Received    Direction `json:"received" csv:"received_*"`
-	Retransmits *Figure   `json:"retransmits_per_thousand" csv:"retransmits_per_thousand" interval:"-"` // requests
+	Retransmits *Figure   `json:"retransmits_per_thousand" csv:"retransmits_per_thousand" interval:"-"` // retransmits per thousand requests
 	RTT         *Figure   `json:"rtt_us" csv:"rtt_us" interval:"-"`
 	MinRTT      *Figure   `json:"min_rtt_us" interval:"-"`
 }
 
-// A Direction is one way of the traffic, per request. Figures are null if they were not
-// measured; of these, bytes alone has an interval.
+// A Direction is the traffic in one direction, per request. Figures are null if not measured; only
+// bytes has an interval.
 type Direction struct {
-	Bytes     Figure  `json:"bytes" csv:"bytes_per_request"` // payload of segments or datagrams
-	Handshake *Figure `json:"handshake" interval:"-"`        // bytes before a call's first
+	Bytes     Figure  `json:"bytes" csv:"bytes_per_request"` // payload bytes of segments or datagrams
+	Handshake *Figure `json:"handshake" interval:"-"`        // bytes before the first byte of a call
 	Packets   *Figure `json:"packets" csv:"packets_per_request" interval:"-"`
 	PureAcks  *Figure `json:"pure_acks" interval:"-"`                               // segments without payload
-	PerCall   *Figure `json:"packets_per_call" csv:"packets_per_call" interval:"-"` // of the system
+	PerCall   *Figure `json:"packets_per_call" csv:"packets_per_call" interval:"-"` // packets of the system per call
 }
 
 // trafficOf returns nil unless every trial measured its traffic.
@@ -187,13 +187,13 @@ func directionOf(trials []Trial, of func(*record.Traffic) counters) Direction {
 type Wire struct {
 	Request           WireBytes `json:"request" csv:"request_*"`
 	Response          WireBytes `json:"response" csv:"response_*"`
-	FirstSent         Figure    `json:"first_sent_bytes" interval:"-"` // by a connection's first call
+	FirstSent         Figure    `json:"first_sent_bytes" interval:"-"` // bytes of a connection's first call
 	FirstReceived     Figure    `json:"first_received_bytes" interval:"-"`
-	HandshakeSent     Figure    `json:"handshake_sent_bytes" interval:"-"` // besides a connection's calls
+	HandshakeSent     Figure    `json:"handshake_sent_bytes" interval:"-"` // bytes of a connection outside of calls
 	HandshakeReceived Figure    `json:"handshake_received_bytes" interval:"-"`
 }
 
-// WireBytes is one direction of a call. A layer is null if its bytes could not be separated.
+// WireBytes counts the bytes of a call in one direction. A layer is null if not separable.
 type WireBytes struct {
 	Message   Figure  `json:"message_bytes" interval:"-"`
 	Protocol  Figure  `json:"protocol_bytes" interval:"-"`
@@ -239,7 +239,7 @@ func wireBytesOf(trials []Trial, side func(*record.Wire) record.WireBytes) WireB
 // Bulk holds the cost and the rate of messages under a load of large ones.
 type Bulk struct {
 	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // null if it was not measured
-	Rate      Figure  `json:"gb_per_second"`       // of messages, both ways together
+	Rate      Figure  `json:"gb_per_second"`       // message bytes, both directions together
 }
 
 const (
@@ -247,7 +247,7 @@ const (
 	gigabyte  = 1e9
 )
 
-// bulkOf returns nil if calls carry little, or nobody counted.
+// bulkOf returns nil if calls carry little, or no trial counted bytes.
 func bulkOf(trials []Trial) *Bulk {
 	looked := Filter(trials, func(t Trial) bool { return t.Wire != nil })
 	carried := func(t Trial) float64 { return t.Wire.Request.MessageBytes + t.Wire.Response.MessageBytes }

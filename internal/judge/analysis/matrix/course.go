@@ -9,11 +9,11 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A CoursePoint is a stretch of the window or of its warm-up, over all valid trials. Older
-// records have only rate and mean, and nothing about warm-ups.
+// A CoursePoint is an interval of the window or its warm-up, over all valid trials. Older records
+// have only rate and mean, and no warm-ups.
 type CoursePoint struct {
-	Seconds     float64  `json:"seconds"`                           // its middle, from the window's beginning: negative in warm-up
-	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // that the schedule has there; null of a load without one
+	Seconds     float64  `json:"seconds"`                           // middle of the interval, from the window's beginning; negative in warm-up
+	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // rate of the schedule; null for a load without a schedule
 	Throughput  float64  `json:"throughput_rps"`
 	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // service time; null if nothing ended
 	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null if fewer than 100 calls ended in each
@@ -22,31 +22,31 @@ type CoursePoint struct {
 	ServicePoint
 }
 
-// A ServicePoint holds what only services have for a stretch, because other pages have
-// thousands of stretches. All of it is absent from older records.
+// A ServicePoint holds figures of an interval that only services have, because other pages have
+// thousands of points. Older records have none of them.
 type ServicePoint struct {
 	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
 	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent if fewer than 100 calls ended in each
-	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // of all trials; absent if no call ended
-	FailedShare   *float64 `json:"failed_share,omitempty"`    // of the calls that ended; absent if none did
+	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // slowest of all trials; absent if no call ended
+	FailedShare   *float64 `json:"failed_share,omitempty"`    // share of the ended calls; absent if none ended
 }
 
 const (
-	// stretches is the most points that a schedule's course has: enough to see a bend, and few
-	// enough for each to hold more than a request or two.
-	stretches = 60
-	// closedStretches and leastStretches are the most and the fewest points of a steady load:
-	// a page has them for every cell, and fewer would show nothing.
-	closedStretches, leastStretches = 30, 8
-	// serviceStretches is the most points of a service: there are few cells, and a stall of a
-	// tenth of a second must be visible.
-	serviceStretches = 120
-	// callsOfStretch is the mean number of calls of a service's stretch; fewer would show chance.
-	callsOfStretch = 50
+	// schedulePoints is the most points of a schedule's course: enough to show a bend, and few
+	// enough for several requests in each.
+	schedulePoints = 60
+	// closedPoints and leastPoints are the most and the fewest points of a steady load: a page has
+	// them for every cell, and fewer would show nothing.
+	closedPoints, leastPoints = 30, 8
+	// servicePoints is the most points of a service: it has few cells, and a stall of a tenth of a
+	// second must be visible.
+	servicePoints = 120
+	// callsPerPoint is the mean number of calls in a service's point; fewer would show noise.
+	callsPerPoint = 50
 )
 
-// courseOf follows a load through its warm-up and its window; nil for loads in which
-// everything happens at once, and for windows with too few intervals to be divided.
+// courseOf returns a load's course through warm-up and window. It returns nil for loads that send
+// all at once, and for windows with too few intervals.
 func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 	detailed := cell.Kind().InDetail
 	switch cell.Load.Model {
@@ -55,24 +55,24 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 		if length <= 0 {
 			return nil
 		}
-		return timeline{each: length / stretches, count: stretches, detailed: detailed}.of(cell.Load, trials)
+		return timeline{each: length / schedulePoints, count: schedulePoints, detailed: detailed}.of(cell.Load, trials)
 	case "closed", "open":
-		// Windows end with the last request: what all of them have can be held together.
-		length, warmUp, most := math.Inf(1), math.Inf(1), closedStretches
+		// Windows end with the last request, so only the time that all trials cover is compared.
+		length, warmUp, most := math.Inf(1), math.Inf(1), closedPoints
 		if detailed {
-			most = serviceStretches
+			most = servicePoints
 		}
 		for _, t := range trials {
 			length, warmUp = min(length, float64(t.WindowNS)), min(warmUp, float64(t.WarmUp.TookNS))
 			most = min(most, intervalsWithin(t.Intervals, t.WindowNS)/2)
-			switch { // in detail the rate alone is drawn finer than the record's stretches
+			switch { // in detail only the rate is drawn finer than the record's intervals
 			case detailed:
-				most = min(most, max(closedStretches, int(t.Requests/callsOfStretch)))
+				most = min(most, max(closedPoints, int(t.Requests/callsPerPoint)))
 			case t.Course != nil && t.Course.StretchNS > 0:
 				most = min(most, int(t.WindowNS/t.Course.StretchNS))
 			}
 		}
-		if most < leastStretches {
+		if most < leastPoints {
 			return nil
 		}
 		each := length / float64(most)
@@ -82,7 +82,7 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 	return nil
 }
 
-// intervalsWithin counts the intervals that lie wholly in the window.
+// intervalsWithin counts the intervals entirely inside the window.
 func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 	for _, i := range intervals {
 		if i.StartNS >= 0 && i.StartNS+i.TookNS <= windowNS {
@@ -92,15 +92,15 @@ func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 	return count
 }
 
-// A timeline divides time into stretches, some of them before the window.
+// A timeline divides time into equal intervals, some of them before the window.
 type timeline struct {
 	each          float64 // ns
 	before, count int
-	within        bool // what ends after the last stretch is left out as a whole
-	detailed      bool // the points have what only services show
+	within        bool // leave out whatever ends after the last interval
+	detailed      bool // fill in the points' figures for services
 }
 
-// place returns the stretch that holds most of a time. ok is false outside of all.
+// place returns the interval with the largest part of a time. ok is false outside of all.
 func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
 	middle := float64(startNS) + float64(tookNS)/2
 	place = int(math.Floor(middle/l.each)) + l.before
@@ -110,20 +110,20 @@ func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
 	return place, place >= 0 && place < l.count
 }
 
-// A stretch sums what trials had in one division of time.
-type stretch struct {
+// An intervalSum sums all trials in one interval of a timeline.
+type intervalSum struct {
 	requests, sumNS, tookNS float64
 	p99NS                   []float64
 	responseNS              [3][]float64 // P50, P99 and the slowest
-	ended, failed           float64      // as the courses count them
+	ended, failed           float64      // counted by the courses
 	used                    [2]float64   // CPU time of client and server, ns
-	usedIn                  [2]float64   // of this time
+	usedIn                  [2]float64   // time in which the CPU time was used
 }
 
 func (l timeline) of(load record.Load, trials []Trial) []CoursePoint {
-	all := make([]stretch, l.count)
+	all := make([]intervalSum, l.count)
 	for _, t := range trials {
-		// The last interval ends with the trial, and with a request: its rate is too high.
+		// The last interval ends with the trial and a request, so its rate would be too high.
 		for _, i := range t.Intervals[:max(0, len(t.Intervals)-1)] {
 			if place, ok := l.place(i.StartNS, i.TookNS); ok && (i.StartNS >= 0) == (place >= l.before) {
 				all[place].requests += float64(i.Requests)
@@ -144,8 +144,8 @@ func (l timeline) of(load record.Load, trials []Trial) []CoursePoint {
 	return points
 }
 
-// take adds one trial's course. Its columns may be of any length in a damaged file.
-func (l timeline) take(from *record.Course, all []stretch) {
+// take adds one trial's course. In a damaged file its columns may differ in length.
+func (l timeline) take(from *record.Course, all []intervalSum) {
 	for n := range from.Calls {
 		place, ok := l.place(from.BeginNS+int64(n)*from.StretchNS, from.StretchNS)
 		if !ok {
@@ -172,7 +172,7 @@ func (l timeline) take(from *record.Course, all []stretch) {
 	}
 }
 
-func (l timeline) point(load record.Load, place int, of *stretch) CoursePoint {
+func (l timeline) point(load record.Load, place int, of *intervalSum) CoursePoint {
 	seconds := (float64(place-l.before) + 0.5) * l.each / 1e9
 	point := CoursePoint{Seconds: short(seconds), Throughput: short(of.requests / of.tookNS * 1e9)}
 	if from := load.RatePerSecond; from > 0 {
@@ -196,7 +196,7 @@ func (l timeline) point(load record.Load, place int, of *stretch) CoursePoint {
 	return point
 }
 
-func (s *stretch) servicePoint() (point ServicePoint) {
+func (s *intervalSum) servicePoint() (point ServicePoint) {
 	known := func(times []float64, of func([]float64) float64) *float64 {
 		if len(times) == 0 {
 			return nil

@@ -8,20 +8,19 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// LeastTrials is the smallest number of trials that gets an interval or a verdict.
+// LeastTrials is the number of trials from which there are intervals and verdicts.
 const LeastTrials = 3
 
-// Margin is the relative difference below which other reasons decide between two wires.
+// Margin is the relative difference below which two wires count as equal.
 const Margin = 0.05
 
-// A Figure is a number with its interval. The interval is nil if there are too few trials for
-// one.
+// A Figure is a number with its interval. The interval is nil with too few trials.
 type Figure struct {
 	Value    float64
 	Interval *Interval
 }
 
-// Interval holds the true value at the stated confidence.
+// Interval contains the true value with the stated confidence.
 type Interval struct {
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
@@ -37,13 +36,13 @@ func (f Figure) Inverse() Figure {
 	return inverted
 }
 
-// IsWithin reports whether the interval ends no further from the value than a share of it.
+// IsWithin reports whether the interval's ends are at most this share away from the value.
 func (f Figure) IsWithin(width float64) bool {
 	i := f.Interval
 	return i != nil && math.Max(i.High-f.Value, f.Value-i.Low) <= width*f.Value
 }
 
-// HalfWidth returns half of the figure's interval as a share of the figure, if there is one.
+// HalfWidth returns half of the interval as a share of the figure, if there is an interval.
 func (f Figure) HalfWidth() (share float64, known bool) {
 	if f.Interval == nil || !(f.Value > 0) {
 		return 0, false
@@ -51,10 +50,10 @@ func (f Figure) HalfWidth() (share float64, known bool) {
 	return (f.Interval.High - f.Interval.Low) / 2 / f.Value, true
 }
 
-// figure returns the median of the trials' figures. Its interval is the interval of
-// their mean, by Student's t: for three to ten trials no interval of a median covers as often
-// as it should. Positive figures are taken by their logarithms, since their noise is a factor. If outliers pull the
-// mean away from the median, the interval is stretched to hold both.
+// figure returns the median of the trials' figures. The interval is that of their mean, by
+// Student's t: for three to ten trials, intervals of a median cover too seldom. Positive figures
+// use logarithms, because their noise is a factor. If outliers pull the mean away from the median,
+// the interval is widened to contain both.
 func figure(values []float64, at Level) Figure {
 	if len(values) == 0 {
 		return Figure{}
@@ -84,16 +83,16 @@ func meanInterval(values []float64, confidence float64) (stats.Interval, error) 
 	return exp(interval), err
 }
 
-// exp turns an interval of logarithms into one of the figures.
+// exp turns an interval of logarithms into an interval of figures.
 func exp(i stats.Interval) stats.Interval {
 	i.Estimate, i.Low, i.High = math.Exp(i.Estimate), math.Exp(i.Low), math.Exp(i.High)
 	return i
 }
 
-// FigureOfLogs returns the figure whose logarithm has the interval.
+// FigureOfLogs returns the figure for an interval of its logarithm.
 func FigureOfLogs(i stats.Interval) Figure { return FigureOf(Stated(exp(i))) }
 
-// Stated returns the interval of one look with the confidence that all looks have together.
+// Stated sets an interval's confidence to that of all looks together.
 func Stated(i stats.Interval) stats.Interval {
 	i.Confidence = Confidence
 	return i
@@ -108,24 +107,23 @@ func FigureOf(i stats.Interval) Figure {
 	return f
 }
 
-// ArePositive reports whether every value is known and above zero, as a ratio needs.
+// ArePositive reports whether every value is known and above zero, as ratios need.
 func ArePositive(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
 }
 
-// KneePoints is the fewest concurrencies that show a knee.
+// KneePoints is the number of concurrencies from which a knee can be found.
 const KneePoints = 5
 
-// Confidence is the confidence of every interval that does not state another.
+// Confidence is the confidence of intervals without their own.
 const Confidence = 0.95
 
-// A Level is the chance of a false finding that one look at a run may use. The levels of all
-// its looks together are 1 - Confidence. Zero stands for all of it, for the only look of an
-// ordinary run.
+// A Level is the probability of a false finding allowed for one look at a run. The levels of all
+// looks add up to 1 - Confidence. Zero means all of it, for the only look of an ordinary run.
 type Level float64
 
-// Confidence returns the confidence of an interval at this look. The intervals of all looks
-// together hold the truth with the confidence of the run, which is the one they state.
+// Confidence returns the confidence of an interval at this look. Intervals of all looks together
+// contain the truth with the run's confidence, which they state.
 func (l Level) Confidence() float64 {
 	if l == 0 {
 		return Confidence
@@ -133,7 +131,7 @@ func (l Level) Confidence() float64 {
 	return 1 - float64(l)
 }
 
-// Adjust corrects a probability for the looks: below 1 - Confidence it is a finding.
+// Adjust corrects a probability for the number of looks. Below 1 - Confidence it is a finding.
 func (l Level) Adjust(p float64) float64 {
 	if l == 0 {
 		return p
@@ -141,7 +139,7 @@ func (l Level) Adjust(p float64) float64 {
 	return min(1, p*(1-Confidence)/float64(l))
 }
 
-// LevelOf returns the level of the look whose trials are being measured, or were the last.
+// LevelOf returns the level of the current or the last look.
 func LevelOf(u *record.Until) Level {
 	if u == nil || u.Check() != nil {
 		return 0
@@ -150,9 +148,8 @@ func LevelOf(u *record.Until) Level {
 	return begun[len(begun)-1]
 }
 
-// LevelsOf returns the levels of the looks that have begun. If time ended the run, and not
-// what was found, there is no further look, and the last one has the level of all that were
-// planned behind it.
+// LevelsOf returns the levels of the looks that have begun. If time ended the run before its goal,
+// there is no further look, and the last one also gets the levels planned after it.
 func LevelsOf(u *record.Until) []Level {
 	levels := make([]Level, u.Begun)
 	unspent := 1 - Confidence
@@ -166,14 +163,13 @@ func LevelsOf(u *record.Until) []Level {
 	return levels
 }
 
-// Looks plans looks after the first number of repeats, after half as many again each time, and
-// after the most. The level of a look is the share of its new repeats in the most. So at most
-// 1 - Confidence of the runs find a difference that does not exist, at whichever look they
-// end.
+// Looks plans looks after the first number of repeats, then each time after half as many again,
+// and after the most. A look's level is its new repeats' share of the most. So at most 1 -
+// Confidence of the runs find a difference that does not exist, at any look.
 func Looks(first, most int) []record.Look {
 	var looks []record.Look
 	for before, next := 0, first; before < most; {
-		if 5*next > 4*most { // a look soon before the last finds little more
+		if 5*next > 4*most { // a look shortly before the last finds little
 			next = most
 		}
 		looks = append(looks, record.Look{Repeats: next, Level: (1 - Confidence) * (float64(next-before) / float64(most))})

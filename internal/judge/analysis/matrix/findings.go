@@ -9,12 +9,12 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// remarks holds what is worth knowing of trials, in the order in which it was first remarked.
-// Remarks that all trials of a run share are shown once, not in every cell.
+// remarks holds notes about trials, in the order of their first appearance. Remarks that all
+// trials of a run share are shown once, not in every cell.
 type remarks []remark
 
 type remark struct {
-	check string // the name of one that could not be made, or empty
+	check string // the name of a check without a result, or empty
 	text  string
 }
 
@@ -29,7 +29,7 @@ func (r remarks) texts() []string {
 	return texts
 }
 
-// remarksOf returns a trial's warnings, and the checks that could not be made.
+// remarksOf returns a trial's warnings, and its checks without a result.
 func remarksOf(r *record.Record) remarks {
 	var all remarks
 	for _, c := range r.Checks {
@@ -43,7 +43,7 @@ func remarksOf(r *record.Record) remarks {
 	return all
 }
 
-// sharedRemarks returns the remarks of every measured trial. One trial shares nothing.
+// sharedRemarks returns the remarks that every measured trial has. A single trial shares none.
 func sharedRemarks(records []*record.Record) remarks {
 	var shared remarks
 	measured := slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Failure != "" })
@@ -58,7 +58,7 @@ func sharedRemarks(records []*record.Record) remarks {
 	return shared
 }
 
-// warnings returns the cell's own remarks without a check, each once.
+// warnings returns the cell's own remarks without a check, without repetition.
 func warnings(trials []Trial, shared remarks) []string {
 	var texts []string
 	counts := map[string]int{}
@@ -79,8 +79,8 @@ func warnings(trials []Trial, shared remarks) []string {
 	return texts
 }
 
-// findings returns the checks that were not ok, worst first, each with the detail of the first
-// trial that has it. Where there is no measurement, the cell's Failure says why.
+// findings returns the checks that were not ok, worst first, each with the detail of its first
+// trial. If nothing was measured, the cell's Failure has the reason.
 func findings(trials []Trial, shared remarks) []Finding {
 	var all []Finding
 	for _, t := range Filter(trials, func(t Trial) bool { return t.Failure == "" }) {
@@ -104,10 +104,10 @@ func Severity(l record.Level) int {
 	return slices.Index([]record.Level{record.OK, record.Unknown, record.Warning, record.Invalid}, l)
 }
 
-// A Finding is a check that was not ok, over a cell's trials.
+// A Finding is a check that was not ok, with its number of trials.
 type Finding struct {
 	Name   string
 	Level  record.Level
-	Trials int // how many
+	Trials int // number of trials
 	Detail string
 }

@@ -24,7 +24,7 @@ func Values(trials []Trial, of Metric) []float64 {
 // Over returns the figure of a metric over trials.
 func Over(trials []Trial, of Metric) Figure { return figure(Values(trials, of), levelFor(trials)) }
 
-// levelFor returns the level of trials, which are all of one run.
+// levelFor returns the level of the trials' run.
 func levelFor(trials []Trial) Level {
 	if len(trials) == 0 {
 		return 0
@@ -41,7 +41,7 @@ func Known(trials []Trial, of Metric) *Figure {
 	return new(figure(measured, levelFor(trials)))
 }
 
-// KnownValues returns a metric's figures over the trials in which it was measured.
+// KnownValues returns a metric's figures for the trials in which it was measured.
 func KnownValues(trials []Trial, of Metric) []float64 {
 	return slices.DeleteFunc(Values(trials, of), math.IsNaN)
 }
@@ -52,7 +52,7 @@ func responseTimes(t Trial) times { return t.response }
 
 func waitTimes(t Trial) times { return t.wait }
 
-// warmUp returns milliseconds. Other programs' files do not separate it.
+// warmUp returns milliseconds, or NaN for other programs' files, which do not separate it.
 func warmUp(t Trial) float64 {
 	if t.Foreign != nil {
 		return math.NaN()
@@ -74,8 +74,8 @@ func cpuTime(p record.Process) float64 {
 	return math.NaN()
 }
 
-// CPUOf returns the CPU time of one end per request, in microseconds. The calls that ended in
-// the window share the window's CPU time.
+// CPUOf returns the CPU time of one end per request, in microseconds. The window's CPU time is
+// divided by the calls that ended in the window.
 func CPUOf(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 { return PerCall(t, cpuTime(end(t))) / 1e3 }
 }
@@ -95,7 +95,7 @@ func coresInUse(t Trial, p record.Process) float64 {
 	return cpuTime(p) / float64(t.WindowNS)
 }
 
-// futexCalls is known if system calls were counted, and may then be zero.
+// futexCalls is known, and may be zero, if system calls were counted.
 func futexCalls(t Trial, p record.Process) float64 {
 	if p.Seen == nil || len(p.Seen.Syscalls) == 0 {
 		return math.NaN()
@@ -108,9 +108,8 @@ func futexCalls(t Trial, p record.Process) float64 {
 	return 0
 }
 
-// shareOfCPU returns the share of a process's CPU time that went to a task of its runtime,
-// by the runtime's estimate at the end of each collection, which may have begun before the
-// window.
+// shareOfCPU returns the share of a process's CPU time that one task of its runtime used. The
+// runtime estimates it at the end of each collection, which may begin before the window.
 func shareOfCPU(p record.Process, ns *int64) float64 {
 	if cpuTime(p) == 0 {
 		return math.NaN()
@@ -118,7 +117,7 @@ func shareOfCPU(p record.Process, ns *int64) float64 {
 	return min(1, Number(ns)/cpuTime(p))
 }
 
-// collectorShare is unknown of a process without goroutines, which is not a Go program.
+// collectorShare is unknown for a process without goroutines: it is not a Go program.
 func collectorShare(p record.Process) float64 {
 	if p.Goroutines == nil {
 		return math.NaN()
@@ -126,12 +125,12 @@ func collectorShare(p record.Process) float64 {
 	return shareOfCPU(p, p.GCCPUNS)
 }
 
-// peakOfServer returns the memory of the server's process alone, if that was measured: all
-// stacks share the pages of the program's file.
+// peakOfServer returns the server process's own memory if measured, because all stacks share the
+// pages of the program's file.
 func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
 
-// RequestsSeen returns the number of requests that ended while the traffic was watched, which
-// is a little longer or shorter than the window.
+// RequestsSeen returns the number of requests that ended while the traffic was counted, a time
+// slightly longer or shorter than the window.
 func RequestsSeen(t Trial) float64 {
 	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
 		return float64(t.Completed)
@@ -142,7 +141,7 @@ func RequestsSeen(t Trial) float64 {
 // Retransmits returns the retransmits per thousand requests.
 func Retransmits(t Trial) float64 { return 1000 * Number(t.Traffic.Retransmits) / RequestsSeen(t) }
 
-// Opened returns the connections that a trial opened, as far as they were asked for.
+// Opened returns the wanted connections that a trial opened.
 func Opened(t Trial) float64 {
 	if t.Connections.Want > 0 {
 		return min(float64(t.Connections.Opened), float64(t.Connections.Want))
@@ -150,12 +149,12 @@ func Opened(t Trial) float64 {
 	return float64(t.Connections.Opened)
 }
 
-// P99Requests is the number of requests that a trial needs to be compared by its P99.
+// P99Requests is the number of requests per trial that a comparison of P99 needs.
 var P99Requests = stats.LeastCount(0.99)
 
-// IsMeaningful reports whether a metric can differ between variants under a load. A schedule
-// sends at its own rate, whatever the variant. A search ends at another rate for each variant,
-// and looks for that rate.
+// IsMeaningful reports whether a metric can differ between variants under a load. A schedule sends
+// at its own rate for all variants. A search is about the rate, and ends at another one for each
+// variant.
 func IsMeaningful(model, metric string) bool {
 	switch model {
 	case "open", "sustained", "ramp", record.Paced:
@@ -166,22 +165,22 @@ func IsMeaningful(model, metric string) bool {
 	return true
 }
 
-// The metrics that are used by name here. Claims may be about the others too.
+// Metrics whose names this code uses. Claims may also use others.
 const (
 	Mean        = "mean"    // response time
 	Median      = "p50"     // response time
 	P99         = "p99"     // response time
-	Tail        = "tail"    // P99 over P50 of the response time
+	Tail        = "tail"    // P99 of the response time divided by P50
 	ServiceMean = "service" // service time
 	ServiceP99  = "service-p99"
-	Throughput  = "throughput"  // not of a load on a schedule, which sends what it is told to
-	CPU         = "cpu"         // time per request, both ends together
-	Handshake   = "handshake"   // the median's time
-	FirstByte   = "first-byte"  // the median's time, from the call's beginning: what early data shortens
+	Throughput  = "throughput"  // not for loads with a schedule, which decides the rate
+	CPU         = "cpu"         // CPU time per request of both ends together
+	Handshake   = "handshake"   // median
+	FirstByte   = "first-byte"  // median from the call's beginning; early data shortens it
 	ServerPeak  = "server-peak" // memory
 )
 
-// endMetrics holds the figures of each end, by what follows "client-" or "server-".
+// endMetrics holds the figures of each end, by their names after "client-" or "server-".
 var endMetrics = map[string]func(Trial, record.Process) float64{
 	"cpu":  func(t Trial, p record.Process) float64 { return PerCall(t, cpuTime(p)) / 1e3 },
 	"user": func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTime(p) },
@@ -193,7 +192,7 @@ var endMetrics = map[string]func(Trial, record.Process) float64{
 	},
 	"gc":       func(_ Trial, p record.Process) float64 { return collectorShare(p) },
 	"assist":   func(_ Trial, p record.Process) float64 { return shareOfCPU(p, p.GCAssistNS) },
-	"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // of goroutines, for a CPU
+	"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // goroutines waiting for a CPU
 	"futex":    futexCalls,
 }
 
@@ -232,8 +231,8 @@ var Metrics = func() map[string]Metric {
 
 func throughput(t Trial) float64 { return t.ThroughputPerSecond() }
 
-// answered returns the share of a window's requests that were not lost. If all were lost it is
-// a hundred-thousandth, so that there is a ratio.
+// answered returns the answered share of a window's requests. If all were lost it is 0.00001, so
+// that ratios exist.
 func answered(t Trial) float64 {
 	const least = 1e-5
 	if t.Requests == 0 {

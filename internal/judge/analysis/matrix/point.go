@@ -1,11 +1,11 @@
-// Package matrix turns the trials of a run into figures: records of equal cells into a
-// Point, a metric over the trials of a point into a Figure with its interval, and a point
-// into a Cell, which has every figure that a reader may see of it.
+// Package matrix turns the trials of a run into figures: records of equal cells become a Point, a
+// metric over a point's trials becomes a Figure with its interval, and a point becomes a Cell,
+// which has every figure that a reader may see.
 //
-// A trial's times are read once, when it is added to its point. Everything that holds two
-// points against each other is above this package, and reads them through their metrics.
+// A trial's times are read once, when it is added to its point. Packages above compare points, and
+// read them through metrics.
 //
-// It must not know what a scenario asks, nor how points are compared.
+// It does not know what a scenario asks, or how points are compared.
 package matrix
 
 import (
@@ -20,12 +20,12 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A Point is a cell with its trials. Everything else is computed from points.
+// A Point is a cell with its trials. All results are computed from points.
 type Point struct {
 	Cell record.Cell
-	// withoutConnections is the variant without what it says of connections.
+	// WithoutConnections is the variant's name without its connection options.
 	WithoutConnections string
-	Level              Level // of the run
+	Level              Level // level of the run
 	Limits             check.Limits
 
 	Trials []Trial
@@ -70,12 +70,12 @@ func (p *Point) Add(r *record.Record) error {
 // Valid returns the trials that may be used.
 func (p *Point) Valid() []Trial { return Filter(p.Trials, func(t Trial) bool { return t.valid }) }
 
-// Measured returns the trials that came to a measurement, valid or not.
+// Measured returns the trials with a measurement, valid or not.
 func (p *Point) Measured() []Trial {
 	return Filter(p.Trials, func(t Trial) bool { return t.Failure == "" && t.service.count > 0 })
 }
 
-// Conditions returns what two points must share to be compared: all but the variant.
+// Conditions returns the cell without its variant: points can be compared if these are equal.
 func (p *Point) Conditions() record.Cell {
 	cell := p.Cell
 	cell.Stack, cell.Variant, cell.Connection, cell.Target, cell.Network = "", "", "", "", record.Network{}
@@ -83,12 +83,12 @@ func (p *Point) Conditions() record.Cell {
 	return cell
 }
 
-// Promises reports whether a point has valid trials or may get some.
+// Promises reports whether a point has valid trials or may still get some.
 func (p *Point) Promises() bool {
 	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.valid || SpoiledByMachine(t.Record) })
 }
 
-// FindVariant returns the first of the points with a variant. It returns nil if there is none.
+// FindVariant returns the first point with a variant, or nil.
 func FindVariant(points []*Point, variant string) *Point {
 	i := slices.IndexFunc(points, func(p *Point) bool { return p.Cell.Variant == variant })
 	if i < 0 {
@@ -101,15 +101,15 @@ func FindVariant(points []*Point, variant string) *Point {
 type Trial struct {
 	*record.Record
 	valid    bool
-	level    Level // of the run
+	level    Level // level of the run
 	limits   check.Limits
 	service  times
-	response times // the service times where the record has no others
+	response times // equal to the service times if the record has only those
 	wait     times
-	// What the connections of the window waited for.
+	// Waiting times of the connections of the window.
 	connect, handshake, firstByte times
 	messages                      times
-	named                         []times // in the order of the record's
+	named                         []times // in the record's order
 }
 
 // ifOwnClient returns a figure that only wirelab's own client measures, or NaN.
@@ -128,9 +128,8 @@ func Number[N int64 | float64](p *N) float64 {
 	return float64(*p)
 }
 
-// knowsResponse reports whether a record has times from when its calls were due. Other
-// programs time calls from their actual send, which is the same only if there was no rate to
-// keep.
+// knowsResponse reports whether a record has times from when calls were due. Other programs time
+// calls from their actual send, which is the same only without a rate.
 func knowsResponse(r *record.Record) bool {
 	return r.Foreign == nil || r.Response != nil || r.Cell.Load.Model == "closed"
 }
@@ -156,7 +155,7 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// Pairs returns a metric for the repeats in which both have a valid trial, side by side.
+// Pairs returns a metric of A and B for the repeats in which both have a valid trial.
 func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	byRepeat := map[int]Trial{}
 	for _, t := range b.Valid() {
@@ -170,7 +169,7 @@ func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	return ofA, ofB
 }
 
-// Ratio returns a metric of A over that of B, with an interval if there are enough pairs.
+// Ratio returns a metric of A divided by that of B, with an interval if there are enough pairs.
 func Ratio(a, b *Point, of Metric) Figure {
 	ofA, ofB := Pairs(a, b, of)
 	if len(ofA) == 0 {
@@ -183,7 +182,7 @@ func Ratio(a, b *Point, of Metric) Figure {
 	return FigureOf(Stated(interval))
 }
 
-// Rivals returns the points with valid trials, in groups that can be compared.
+// Rivals returns the valid points in groups that can be compared.
 func Rivals(points []*Point) [][]*Point {
 	groups := lists.GroupBy(points, (*Point).Conditions)
 	for i, group := range groups {
@@ -192,7 +191,7 @@ func Rivals(points []*Point) [][]*Point {
 	return slices.DeleteFunc(groups, func(group []*Point) bool { return len(group) == 0 })
 }
 
-// ByClients groups the points that differ only in their number of clients, in its order.
+// ByClients groups points that differ only in their number of clients, in ascending order.
 func ByClients(points []*Point) [][]*Point {
 	curves := lists.GroupBy(points, func(p *Point) record.Cell {
 		cell := p.Cell

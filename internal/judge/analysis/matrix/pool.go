@@ -12,20 +12,20 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Pooled holds one kind of times of several trials together.
+// A Pooled holds one kind of times of several trials.
 type Pooled struct {
 	*stats.Pool
 	trials []Trial
 	of     func(Trial) times
 }
 
-// isReported reports whether a trial has another program's percentiles in place of counts.
+// isReported reports whether a trial has only another program's percentiles, not counts.
 // Percentiles of several trials cannot be pooled.
 func (p Pooled) isReported() bool {
 	return slices.ContainsFunc(p.trials, func(t Trial) bool { return len(p.of(t).reported) > 0 })
 }
 
-// pool puts one kind of times of trials together.
+// pool collects one kind of times of trials.
 func pool(trials []Trial, of func(Trial) times) Pooled {
 	counts := make([]stats.Counts, len(trials))
 	for i, t := range trials {
@@ -40,9 +40,9 @@ func (p *Point) ServiceTimes() Pooled { return pool(p.Valid(), serviceTimes) }
 // ResponseTimes returns the times of the valid trials from the intended send.
 func (p *Point) ResponseTimes() Pooled { return pool(p.Valid(), responseTimes) }
 
-// Latencies returns the percentiles of all trials together. The mean is the median of the
-// trials' means, as other figures are. The maximum has no interval: it grows with the number
-// of trials, so there is no true value to bound.
+// Latencies returns the percentiles over all trials' requests. The mean is the median of the
+// trials' means, as for other figures. The maximum has no interval: it grows with the number of
+// trials, so there is no true value.
 func (p Pooled) Latencies() Latencies {
 	all := Latencies{Mean: Over(p.trials, func(t Trial) float64 { return p.of(t).mean })}
 	for _, t := range p.trials {
@@ -95,7 +95,7 @@ func (p Pooled) name(q Quantile, found *stats.Stall) Stall {
 	return s
 }
 
-// stallFinding says which trials stalled; it is empty if none did.
+// stallFinding names the trials that stalled. It is empty if none did.
 func (l *Latencies) stallFinding() []Finding {
 	if len(l.Stalls) == 0 {
 		return nil
@@ -114,8 +114,8 @@ func (l *Latencies) stallFinding() []Finding {
 
 func numbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
 
-// curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, nine to each further
-// nine of the page's axis, as far as enough requests lie beyond; and the maximum.
+// curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, nine for each further digit
+// of the page's axis, as long as enough requests lie beyond, and the maximum.
 func (p Pooled) curve() []CurvePoint {
 	if p.isReported() {
 		return p.reportedCurve()
@@ -136,13 +136,13 @@ func (p Pooled) curve() []CurvePoint {
 }
 
 const (
-	densitySteps    = 12   // in a doubling of the time: narrower ones would show the recorder's
-	densityRequests = 1000 // with fewer, what is seen is chance
-	densityEnds     = 5e-4 // of the requests at either end are left out: a few would stretch the picture
+	densitySteps    = 12   // steps per doubling of the time; narrower ones would show the recorder's own steps
+	densityRequests = 1000 // fewer requests would show noise
+	densityEnds     = 5e-4 // share of the requests left out at either end: outliers would widen the chart
 )
 
-// density returns the share of requests in each step of the response time, all steps equally
-// wide in its logarithm and the same in every cell.
+// density returns the share of requests in each step of the response time. All steps have the same
+// width in the logarithm, and are the same in every cell.
 func (p Pooled) density() []CurvePoint {
 	total := p.All.Total()
 	if total < densityRequests {
@@ -169,7 +169,7 @@ func (p Pooled) density() []CurvePoint {
 	return points
 }
 
-// spread counts requests in steps of one factor, so that a single stalled one is visible.
+// spread counts requests in steps of one factor, so that one stalled request stays visible.
 func (p Pooled) spread() []SpreadStep {
 	if p.All.Total() == 0 || len(p.All) < 2 || p.All[0].Value <= 0 {
 		return nil
@@ -188,17 +188,17 @@ func (p Pooled) spread() []SpreadStep {
 	return steps
 }
 
-// spreadSteps is few enough for some hundred requests to fill.
+// spreadSteps is small enough for a few hundred requests to fill the steps.
 const spreadSteps = 40
 
-// A SpreadStep counts the requests that took about the same time.
+// A SpreadStep counts requests with similar times.
 type SpreadStep struct {
-	US       float64 `json:"us"` // the middle of the step
+	US       float64 `json:"us"` // middle of the step, in microseconds
 	Requests int64   `json:"requests"`
-	Until    float64 `json:"-"` // the end of the step, in microseconds
+	Until    float64 `json:"-"` // end of the step, in microseconds
 }
 
-// overReported is unknown if it is unknown in any of the trials.
+// overReported is unknown if the figure is unknown in any trial.
 func (p Pooled) overReported(of func(times) float64) Figure {
 	each := func(t Trial) float64 { return of(p.of(t)) }
 	if len(KnownValues(p.trials, each)) < len(p.trials) {
@@ -207,7 +207,7 @@ func (p Pooled) overReported(of func(times) float64) Figure {
 	return Over(p.trials, each)
 }
 
-// reportedCurve has the percentiles that every trial has, and the maximum.
+// reportedCurve holds the percentiles that every trial has, and the maximum.
 func (p Pooled) reportedCurve() []CurvePoint {
 	var points []CurvePoint
 	slowest := 0.0

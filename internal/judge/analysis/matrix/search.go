@@ -15,14 +15,14 @@ import (
 // A Search holds the highest rate that keeps a goal. The other figures of its cell were
 // measured at that rate.
 type Search struct {
-	Percentile float64      `json:"percentile"` // of the response time, that the goal is about
+	Percentile float64      `json:"percentile"` // percentile of the response time in the goal
 	LimitUS    float64      `json:"limit_us"`
 	Kept       Figure       `json:"kept_rps" csv:"kept_rps"`           // the highest rate that kept the goal
-	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest above it that did not
-	Threshold  Figure       `json:"threshold_rps" csv:"threshold_rps"` // the rate at which half of the tries keep the goal; its interval is over the trials, or of one's or two's tries
-	Steps      []SearchStep `json:"steps"`                             // by rate
+	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest higher rate that missed the goal
+	Threshold  Figure       `json:"threshold_rps" csv:"threshold_rps"` // the rate at which half of the tries keep the goal; its interval is over trials, or over tries with fewer than three trials
+	Steps      []SearchStep `json:"steps"`                             // tries by ascending rate
 	Knee       RateKnee     `json:"knee" csv:"*"`
-	Why        string       `json:"why"` // what ended a search before the two came close
+	Why        string       `json:"why"` // why a search ended before kept and missed came close
 }
 
 // A SearchStep is one try of a rate.
@@ -30,22 +30,22 @@ type SearchStep struct {
 	Repeat       int      `json:"repeat"`
 	Offered      float64  `json:"offered_rps"`
 	Achieved     float64  `json:"achieved_rps"`
-	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // of the percentile; null if nothing was answered, or fewer than ten requests lie beyond
+	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // percentile; null without answers, or if fewer than ten requests lie beyond it
 	Kept         bool     `json:"kept"`
-	Why          string   `json:"why"` // it was not kept
+	Why          string   `json:"why"` // why the rate was not kept
 }
 
 // A RateKnee is the rate from which the percentile grows.
 type RateKnee struct {
-	Found      bool     `json:"found"`                                              // false: refused, see reason
-	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null if not found, as the next three
-	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // it lies above
-	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // it lies below
-	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // of the two
+	Found      bool     `json:"found"`                                              // false: see reason
+	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null if not found; also in the next three
+	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // lower end of the interval
+	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // upper end of the interval
+	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // confidence of the interval
 	Reason     string   `json:"reason"`
 }
 
-// searchOf returns nil if the cell was not searched for a rate.
+// searchOf returns nil if the cell has no search for a rate.
 func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 	searched := Filter(trials, func(t Trial) bool { return t.Search != nil })
 	if len(searched) == 0 {
@@ -64,8 +64,7 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 			one := SearchStep{
 				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond, Kept: step.Kept, Why: step.Why,
 			}
-			// The record has 0 if nothing was answered: no answer takes no time. Older
-			// ones lack the number of requests.
+			// The record has 0 if nothing was answered. Older ones lack the number of requests.
 			enough := step.Requests == 0 || step.Requests >= stats.LeastCount(s.Percentile/100)
 			if step.FigureNS > 0 && enough {
 				one.Microseconds = new(float64(step.FigureNS) / 1e3)
@@ -79,9 +78,9 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 	return s
 }
 
-// searchThreshold returns the rate at which half of the tries keep the goal. With three or
-// more trials its interval is the interval of their mean, which includes the differences
-// between processes. With fewer it comes from all their tries together.
+// searchThreshold returns the rate at which half of the tries keep the goal. With three or more
+// trials the interval is that of their mean, which includes differences between processes. With
+// fewer it comes from all tries together.
 func searchThreshold(trials []Trial) Figure {
 	var all []stats.Try
 	of := func(t Trial) float64 {
@@ -107,12 +106,12 @@ func searchThreshold(trials []Trial) Figure {
 	return FigureOf(together.Interval)
 }
 
-// leastTries is the fewest tries of a rate for a knee. A vote may end with two; the noise is
-// estimated from all rates together.
+// leastTries is the number of tries per rate that a knee needs. A vote may end after two. The
+// noise is estimated from all rates together.
 const leastTries = 2
 
-// rateKnee finds the knee among the rates that were tried, each two or three times a
-// search. Those of the last tries, which were tried once, are left out.
+// rateKnee finds the knee among the tried rates, each with two or three tries per search. Rates
+// with a single try, from the search's end, are left out.
 func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	var curve stats.Curve
 	for _, step := range steps {
@@ -128,19 +127,19 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	}
 	curve = curve.WithTrials(leastTries)
 	if len(curve.X) < KneePoints {
-		return RateKnee{Reason: fmt.Sprintf("a knee takes %d rates with %d tries each, and %d have them", KneePoints, leastTries, len(curve.X))}
+		return RateKnee{Reason: fmt.Sprintf("a knee needs %d rates with %d tries each; %d have them", KneePoints, leastTries, len(curve.X))}
 	}
 	found, err := stats.FindKnee(curve, stats.KneeSearch{Bend: stats.Steepens, LeastTrials: leastTries, Resampling: stats.Resampling{Seed: seed, Confidence: Confidence}})
 	switch {
 	case errors.Is(err, stats.ErrNoKnee):
-		return RateKnee{Reason: "no bend stands out of what tries of one rate differ by"}
+		return RateKnee{Reason: "no bend exceeds the noise between tries of one rate"}
 	case err != nil:
 		return RateKnee{Reason: err.Error()}
 	}
 	return RateKnee{Found: true, Rate: &found.X.Estimate, Low: &found.X.Low, High: &found.X.High, Confidence: &found.X.Confidence}
 }
 
-// capacityOf returns the served rate of the trials beyond capacity, or nil if there is none.
+// capacityOf returns the served rate of the trials beyond capacity, or nil without such trials.
 func capacityOf(trials []Trial) *Figure {
 	return Known(trials, func(t Trial) float64 {
 		for _, c := range t.Checks {

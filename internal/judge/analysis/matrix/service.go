@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// messagesOf returns the times of the messages in streams' answers, or nil if no trial has them.
+// messagesOf returns the times of single messages in streams, or nil if no trial has them.
 func messagesOf(trials []Trial) *CallTimes {
 	timed := Filter(trials, func(t Trial) bool { return t.messages.count > 0 })
 	if len(timed) == 0 {
@@ -22,7 +22,7 @@ func messagesOf(trials []Trial) *CallTimes {
 	return m
 }
 
-// namedOf returns the calls of all trials by their names, in the order of the first trial.
+// namedOf returns the times of all trials' calls by name, in the order of the first trial.
 func namedOf(trials []Trial) []CallTimes {
 	var all []CallTimes
 	for _, first := range trials[0].Named {
@@ -46,7 +46,7 @@ func namedOf(trials []Trial) []CallTimes {
 	return all
 }
 
-// checkingOf returns the sum of what looking at answers cost, or nil if nothing looked.
+// checkingOf returns the total cost of checking answers, or nil if none were checked.
 func checkingOf(trials []Trial) *record.Checking {
 	var sum record.Checking
 	for _, t := range trials {
@@ -61,20 +61,19 @@ func checkingOf(trials []Trial) *record.Checking {
 }
 
 const (
-	// leastStandstill is the shortest time almost without answers that counts as a standstill,
-	// in seconds.
+	// leastStandstill is the shortest time with almost no answers that counts as a standstill, in
+	// seconds.
 	leastStandstill = 0.05
-	// standing is the share of the usual rate below which a service stands still.
-	// standingCalls is the number of calls that a stretch usually needs for that not to be
-	// chance.
+	// standing is the share of the usual rate below which a service stands still. standingCalls is
+	// the number of calls that an interval usually needs, so that a standstill is not chance.
 	standing, standingCalls = 0.1, 10
 )
 
-// Standstills counts the times in which hardly anything was answered, and how many seconds the
-// longest took, about.
+// Standstills returns the number of times with almost no answers, and the length of the longest in
+// seconds, approximately.
 func (c *Cell) Standstills() (count int, longest float64) {
 	window := slices.DeleteFunc(slices.Clone(c.Course), func(p CoursePoint) bool { return p.Seconds <= 0 })
-	if len(window) < leastStretches {
+	if len(window) < leastPoints {
 		return 0, 0
 	}
 	rates := lists.Map(window, func(p CoursePoint) float64 { return p.Throughput })
@@ -95,7 +94,7 @@ func (c *Cell) Standstills() (count int, longest float64) {
 	return count, longest
 }
 
-// tracesOf returns the traces of the slowest requests, and the number of all.
+// tracesOf returns the traces of the slowest requests, and the number of all traces.
 func tracesOf(trials []Trial) (slowest []Trace, count int64) {
 	for _, t := range trials {
 		count += t.Traced
@@ -110,12 +109,12 @@ func tracesOf(trials []Trial) (slowest []Trace, count int64) {
 	return slowest[:min(len(slowest), shownTraces)], count
 }
 
-// A Trace is a request that a tracing system was asked to follow.
+// A Trace is a request that a tracing system was asked to record.
 type Trace struct {
-	ID        string  `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
+	ID        string  `json:"id"`         // 32 hexadecimal digits of W3C Trace Context
 	LatencyUS float64 `json:"latency_us"` // from the actual send to the answer
-	AfterMS   float64 `json:"after_ms"`   // it was sent, from the begin of its trial's window
-	Repeat    int     `json:"repeat"`     // the trial that it was sent in
+	AfterMS   float64 `json:"after_ms"`   // time of the send, from the beginning of its trial's window
+	Repeat    int     `json:"repeat"`     // the trial of the request
 	Failed    bool    `json:"failed"`
 }
 

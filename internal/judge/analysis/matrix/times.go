@@ -14,10 +14,10 @@ import (
 type times struct {
 	count     int64
 	mean, max float64
-	// counts keeps what occurred, not the histogram: decoded that is 216 KiB. It is
-	// empty if another program's client reported the totals alone.
+	// counts keeps only occupied buckets, because a decoded histogram takes 216 KiB. It is empty
+	// if another program reported only totals.
 	counts stats.Counts
-	// reported holds the percentiles that another program computed, where there are no counts.
+	// reported holds the percentiles that another program computed, if there are no counts.
 	reported []latency.Percentile
 }
 
@@ -48,7 +48,7 @@ func (t times) quantile(q float64) float64 {
 	return knownQuantile(t.counts, q)
 }
 
-// tail returns how many times longer the slowest hundredth takes than the median.
+// tail returns P99 divided by P50.
 func (t times) tail() float64 {
 	if len(t.reported) > 0 {
 		return t.quantile(0.99) / t.quantile(0.5)
@@ -67,7 +67,7 @@ func tailOf(counts stats.Counts) float64 {
 	return knownQuantile(counts, 0.99) / counts.Quantile(0.5)
 }
 
-// reportedQuantile returns NaN if it was not reported, or too few requests lie beyond it.
+// reportedQuantile returns NaN if the program did not report it, or too few requests lie beyond.
 func (t times) reportedQuantile(q float64) float64 {
 	i := slices.IndexFunc(t.reported, func(p latency.Percentile) bool { return math.Abs(p.Quantile-q) < sameQuantile })
 	if i < 0 || t.count < stats.LeastCount(q) {
@@ -76,11 +76,11 @@ func (t times) reportedQuantile(q float64) float64 {
 	return float64(t.reported[i].Duration) / 1e3
 }
 
-// sameQuantile makes 99.9 / 100 equal 0.999.
+// sameQuantile is the tolerance that makes 99.9 / 100 equal to 0.999.
 const sameQuantile = 1e-9
 
-// Latencies holds a distribution of times, in microseconds. A percentile is taken over all
-// trials' requests together. It is unknown if fewer than ten requests are beyond it.
+// Latencies holds a distribution of times, in microseconds. Percentiles are taken over all trials'
+// requests together. They are unknown if fewer than ten requests lie beyond.
 type Latencies struct {
 	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,9"`
 	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50,1" benchstat:"p50-ns"`
@@ -91,16 +91,16 @@ type Latencies struct {
 	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99"`
 	Max   Figure `json:"max" csv:"max" label:"Max" column:"max"`
 
-	Stalls []Stall `json:"stalls,omitempty"` // absent if no minority of trials decides a percentile
+	Stalls []Stall `json:"stalls,omitempty"` // absent if no percentile depends on a minority of trials
 }
 
-// A Stall is a minority of a cell's trials whose slowest requests decide a percentile. The
-// percentile has no interval then: a few trials do not show how frequent stalls are.
+// A Stall is a minority of a cell's trials whose slowest requests decide a percentile. Such a
+// percentile has no interval: a few trials do not show how often stalls happen.
 type Stall struct {
 	Percentile string  `json:"percentile" jsonschema:"enum=p90,enum=p95,enum=p99,enum=p999,enum=p9999"`
-	Repeats    []int   `json:"repeats"`    // of the trials that stalled
-	Trials     int     `json:"trials"`     // of all, stalled or not
-	Longest    float64 `json:"longest_us"` // request of a stalled trial
+	Repeats    []int   `json:"repeats"`    // repeats that stalled
+	Trials     int     `json:"trials"`     // number of all trials
+	Longest    float64 `json:"longest_us"` // longest request of a stalled trial
 	Without    float64 `json:"without_us"` // the percentile of the other trials
 }
 
@@ -109,7 +109,7 @@ func (s Stall) label() string {
 	return Quantiles[i].Tag.Get("label")
 }
 
-// A Quantile is a field of [Latencies] that holds a quantile.
+// A Quantile describes a field of [Latencies] with a quantile.
 type Quantile struct {
 	reflect.StructField
 	At float64
@@ -120,7 +120,7 @@ func (q Quantile) Of(l *Latencies) *Figure {
 	return reflect.ValueOf(l).Elem().FieldByIndex(q.Index).Addr().Interface().(*Figure)
 }
 
-// Quantiles lists the fields of [Latencies] that are one, by their tags.
+// Quantiles lists the quantile fields of [Latencies], by their tags.
 var Quantiles = func() []Quantile {
 	var all []Quantile
 	for field := range reflect.TypeFor[Latencies]().Fields() {
@@ -131,9 +131,8 @@ var Quantiles = func() []Quantile {
 	return all
 }()
 
-// A CurvePoint is one point of a percentile curve: the quantile, and the microseconds at it.
-// In a density, it is the microseconds in the middle of a step, and the share of requests in
-// it.
+// A CurvePoint is a point of a percentile curve: the quantile, and its microseconds. In a density,
+// it holds the microseconds in the middle of a step, and the step's share of requests.
 type CurvePoint [2]float64
 
 func unknownLatencies() *Latencies {
@@ -146,11 +145,11 @@ func unknownLatencies() *Latencies {
 	return l
 }
 
-// A CallTimes holds the times of a part of a cell's calls.
+// A CallTimes holds the times of some of a cell's calls.
 type CallTimes struct {
-	Name       string // of the calls; empty for messages
+	Name       string // name of the calls; empty for messages
 	Requests   int64
 	Failed     int64
 	Throughput Figure    // successful answers per second
-	Times      Latencies // from when a call was due
+	Times      Latencies // times from when a call was due
 }

@@ -1,7 +1,7 @@
-// Package study reads what a run's manifest says of its scenario, as far as the analysis
-// needs it, and gathers the run's records into points in the scenario's order.
+// Package study reads the part of a run's manifest that the analysis needs, and gathers the run's
+// records into points in the scenario's order.
 //
-// It must not know what is found.
+// It does not know the results of the analysis.
 package study
 
 import (
@@ -16,37 +16,37 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A Study holds what a run's manifest says of its scenario and of the measurement.
+// A Study holds the scenario and the conditions of the measurement, from the run's manifest.
 type Study struct {
 	scenario.Declarations
-	Host    map[string]any // the manifest's, as it stands there
+	Host    map[string]any // copied from the manifest
 	Report  scenario.Report
 	Changes []Changes
 	Steps   []StepQuestion
 	Claims  []scenario.Claim
-	// ClaimLooks holds the looks that have begun, if the run repeats until its claims stand.
+	// ClaimLooks holds the looks that have begun, if the run repeats until its claims are decided.
 	ClaimLooks []ClaimLook
-	LeftOut    []string       // yardsticks that were not asked for
-	Place      map[string]int // where the scenario first has each variant
+	LeftOut    []string       // yardsticks that the run left out
+	Place      map[string]int // each variant's first position in the scenario
 	Level      matrix.Level
-	Limits     check.Limits // that the trials were judged by
+	Limits     check.Limits // limits that the trials were judged by
 }
 
-// Changes holds a part's variants, and what changes from each to the next.
+// Changes holds a part's variants, and the change from each to the next.
 type Changes struct {
 	Part     string
-	Variants []string // one more than texts
+	Variants []string // one more variant than texts
 	Texts    []string
 }
 
-// Read takes no more from the manifest than it needs, to read one of a newer version.
+// Read uses only the needed parts of the manifest, so that newer manifests stay readable.
 func Read(m *record.Manifest) (*Study, error) {
 	var written struct {
 		Parts []struct {
 			Name       string          `json:"name"`
 			Stacks     []string        `json:"stacks"`
 			Changes    []string        `json:"changes"`
-			Yardsticks []string        `json:"yardsticks"` // that were left out
+			Yardsticks []string        `json:"yardsticks"` // yardsticks that were left out
 			Steps      []scenario.Step `json:"steps"`
 		} `json:"parts"`
 		Claims []scenario.Claim `json:"claims"`
@@ -78,14 +78,14 @@ func Read(m *record.Manifest) (*Study, error) {
 		if len(part.Steps) > 0 && len(part.Stacks) > 0 {
 			s.Steps = append(s.Steps, StepQuestion{part.Name, part.Stacks[0], part.Steps})
 		}
-		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may stand behind
+		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may follow
 			s.Changes = append(s.Changes, Changes{part.Name, part.Stacks[:n+1], part.Changes})
 		}
 	}
 	return s, nil
 }
 
-// unmarshal reads a member of the manifest, which older ones may lack.
+// unmarshal reads a member of the manifest. Older manifests may lack it.
 func unmarshal(data json.RawMessage, name string, into any) error {
 	if len(data) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func unmarshal(data json.RawMessage, name string, into any) error {
 	return nil
 }
 
-// withoutConnections returns a variant's name without its options for connections.
+// withoutConnections returns a variant's name without its connection options.
 func (s *Study) withoutConnections(name string) string {
 	v, err := scenario.ParseVariant(name)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Study) withoutConnections(name string) string {
 	return v.String()
 }
 
-// IsCalledByOthers reports whether another client than the stack's own made a variant's calls.
+// IsCalledByOthers reports whether another client than the stack's own called a variant.
 func (s *Study) IsCalledByOthers(name string) bool {
 	v, err := scenario.ParseVariant(name)
 	return err == nil && slices.ContainsFunc(v.Options, func(set scenario.Setting) bool {
@@ -117,21 +117,21 @@ func (s *Study) IsCalledByOthers(name string) bool {
 	})
 }
 
-// A StepQuestion holds the steps that a part asks about.
+// A StepQuestion is a part's question about steps.
 type StepQuestion struct {
 	Part  string
-	First string // variant
+	First string // first variant
 	Sizes []scenario.Step
 }
 
-// A ClaimLook is a look at the claims after a number of repeats, at a level.
+// A ClaimLook is a look at the claims after a number of repeats.
 type ClaimLook struct {
 	Repeats int
 	Level   matrix.Level
 }
 
-// Gather puts the trials of equal cells together. Points are sorted by the place of their
-// variant in the scenario, since the plan is shuffled, and then by the plan.
+// Gather groups the trials of equal cells. Points are sorted by their variant's position in the
+// scenario, because the plan is shuffled, and then by the plan.
 func Gather(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	planned := slices.Clone(records)
 	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
@@ -153,14 +153,13 @@ func Gather(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	return points, nil
 }
 
-// WithProbe returns the passes of a probe.
+// WithProbe returns the passes with a probe.
 func WithProbe(passes []*record.Record, probe string) []*record.Record {
 	return slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
 }
 
-// SplitProfiled separates trials that were measured from those that were profiled, whose
-// figures must not be used. A profiled trial that failed goes to the measured ones, so that
-// its reason is shown.
+// SplitProfiled separates measured trials from profiled ones, whose figures must not be used. A
+// failed profiled trial goes to the measured ones, so that its reason is shown.
 func SplitProfiled(records []*record.Record) (measured, profiled []*record.Record) {
 	for _, r := range records {
 		if r.Probe != "" && r.Failure == "" {

@@ -1,4 +1,4 @@
-// Package export writes records and profiles in the formats of other tools. Each format is one
+// Package export writes records and profiles in the formats of other tools. Each format has a
 // file.
 package export
 
@@ -18,15 +18,15 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// WriteBenchstat prints a line per valid trial in the Go benchmark format
-// (golang.org/design/14313-benchmark-format), so that benchstat sees the unit
-// of replication and can compare for itself, as in
+// WriteBenchstat prints one line per valid trial in the Go benchmark format
+// (golang.org/design/14313-benchmark-format). So benchstat gets the unit of replication and can
+// compare by itself, for example with
 //
 //	benchstat -col /stack run.txt
 //
-// ns/op is the mean response time of a request, not the window over the number
-// of requests: with many clients the two differ. In each part the variants come in
-// the order of the scenario, since benchstat compares with the first that it meets.
+// ns/op is the mean response time of a request, not the window divided by the number of requests:
+// with many clients these differ. In each part the variants have the scenario's order, since
+// benchstat compares with the first one.
 func WriteBenchstat(w io.Writer, s *analysis.Summary, records []*record.Record) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run: %s\nseed: %d\n", s.Name, s.Seed)
@@ -65,15 +65,14 @@ func WriteBenchstat(w io.Writer, s *analysis.Summary, records []*record.Record) 
 	return err
 }
 
-// A benchstatUnit is a figure of a trial; its value is nil if it was not measured, or if
-// too few requests lie beyond a percentile.
+// A benchstatUnit is a figure of a trial. Its value is nil if it was not measured, or if too few
+// requests lie beyond a percentile.
 type benchstatUnit struct {
 	name, better string
 	value        func(measuredTrial) any
 }
 
-// A measuredTrial is a record with its response times; times is nil where the record has
-// only totals.
+// A measuredTrial is a record with its response times. times is nil if the record has only totals.
 type measuredTrial struct {
 	*record.Record
 	totals latency.Distribution
@@ -126,8 +125,7 @@ func benchmarkLine(name string, r *record.Record) (string, error) {
 	return line + "\n", nil
 }
 
-// byVariant returns the trials in the order of the plan's parts, and in a part by where
-// the scenario has their variants.
+// byVariant returns the trials in the order of the plan's parts, then of the scenario's variants.
 func byVariant(s *analysis.Summary, records []*record.Record) []*record.Record {
 	parts, variants := map[string]int{}, map[string]int{}
 	for _, r := range records {
@@ -145,8 +143,8 @@ func byVariant(s *analysis.Summary, records []*record.Record) []*record.Record {
 	})
 }
 
-// benchmarkName leaves out the connection and the load. Stacks differ in them, and
-// benchstat compares only what has the same name but for the stack.
+// benchmarkName leaves out the connection and the load, which differ by stack: benchstat compares
+// only lines with equal names except for the stack.
 func benchmarkName(c *record.Cell) string {
 	workload := []rune(c.Workload)
 	if len(workload) > 0 {
@@ -159,7 +157,7 @@ func benchmarkName(c *record.Cell) string {
 	return name + fmt.Sprintf("/clients=%d", c.Clients)
 }
 
-// ambiguousNames finds the names that several cells of a part have in common.
+// ambiguousNames finds names that several cells of a part share.
 func ambiguousNames(records []*record.Record) map[string]bool {
 	first := make(map[string]record.Cell)
 	ambiguous := make(map[string]bool)
@@ -173,7 +171,7 @@ func ambiguousNames(records []*record.Record) map[string]bool {
 	return ambiguous
 }
 
-// loadKey returns the load as part of a name, which holds no blank and no slash.
+// loadKey returns the load as part of a name, without blanks and slashes.
 func loadKey(l record.Load) string {
 	key := l.Model
 	if l.RatePerSecond > 0 {

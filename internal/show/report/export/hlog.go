@@ -12,9 +12,9 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 )
 
-// WriteHistogramLog prints the histograms of the valid trials in the log format of HdrHistogram,
-// which its tools plot and merge, in the order in which the trials ran. A cell's trials share a
-// tag, with a tag each for service time, response time and the wait for a permit.
+// WriteHistogramLog prints the histograms of the valid trials, in order of time, in HdrHistogram's
+// log format, which its tools plot and merge. The trials of a cell share three tags: for service
+// time, response time and the wait for a permit.
 func WriteHistogramLog(w io.Writer, s *analysis.Summary, records []*record.Record) error {
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b *record.Record) int { return a.Started.Compare(b.Started) })
@@ -58,8 +58,8 @@ func logTrial(log *latency.LogWriter, r *record.Record) error {
 	return nil
 }
 
-// histogramTag names the cell. A tag holds no comma and no blank, so the
-// options of a variant are joined with a plus.
+// histogramTag names the cell. A tag has no comma and no blank, so a plus joins the options of a
+// variant.
 func histogramTag(c *record.Cell, kind string) string {
 	parts := []string{c.Key(), c.Connection, loadKey(c.Load), kind}
 	return strings.NewReplacer(",", "+", " ", "_").Replace(strings.Join(parts, "/"))

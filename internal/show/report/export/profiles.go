@@ -17,8 +17,8 @@ import (
 // ProfilesFolder is the folder of a run with its profiles in the formats of other tools.
 const ProfilesFolder = "profiles"
 
-// WriteProfiles writes each profile of a run twice: as pprof's (.pb.gz) for go tool pprof, and
-// as folded stacks (.folded) for speedscope and flamegraph.pl. The names are those of files in
+// WriteProfiles writes each profile of a run twice: for pprof (.pb.gz, go tool pprof), and as
+// folded stacks (.folded) for speedscope and flamegraph.pl. create gets names of files in
 // ProfilesFolder.
 func WriteProfiles(s *analysis.Summary, create func(name string) (io.WriteCloser, error)) error {
 	for i := range s.Profiles {
@@ -52,7 +52,7 @@ func profileName(p *insight.Profile) string {
 	return strings.Map(plain, cell) + "." + p.End + "." + p.Kind
 }
 
-// writePprof writes the form of github.com/google/pprof/proto/profile.proto. The category is a
+// writePprof writes the format of github.com/google/pprof/proto/profile.proto. The category is a
 // label: go tool pprof -tagfocus category=allocation.
 func writePprof(w io.Writer, p *insight.Profile) error {
 	kind, unit := map[string]string{insight.CPUProfile: "cpu", insight.OffCPUProfile: "waiting", insight.AllocProfile: "alloc_space"}[p.Kind], "nanoseconds"
@@ -81,7 +81,7 @@ func writePprof(w io.Writer, p *insight.Profile) error {
 			Value: []int64{int64(s.Weight*p.Total + 0.5)},
 			Label: map[string][]string{"category": {p.Categories[s.Category]}},
 		}
-		for i := len(s.Frames) - 1; i >= 0; i-- { // pprof has the innermost first
+		for i := len(s.Frames) - 1; i >= 0; i-- { // pprof starts with the innermost
 			sample.Location = append(sample.Location, locations[s.Frames[i]])
 		}
 		out.Sample = append(out.Sample, sample)
@@ -89,8 +89,8 @@ func writePprof(w io.Writer, p *insight.Profile) error {
 	return out.Write(w)
 }
 
-// writeFolded writes one line per stack: its functions from the outermost, and its weight. The
-// kernel's functions end in _[k], as the flame graph scripts expect.
+// writeFolded writes one line per stack: its functions, outermost first, and its weight. The
+// kernel's functions end in _[k], as flame graph scripts expect.
 func writeFolded(w io.Writer, p *insight.Profile) error {
 	var text strings.Builder
 	for _, s := range p.Stacks {
@@ -110,7 +110,7 @@ func writeFolded(w io.Writer, p *insight.Profile) error {
 	return err
 }
 
-// WriteAllocationTrees prints the call trees of each profiled end, functions beneath their callers.
+// WriteAllocationTrees prints the call trees of each profiled end, with callees below callers.
 func WriteAllocationTrees(w io.Writer, s *analysis.Summary) error {
 	var out strings.Builder
 	if len(s.Allocations) == 0 {
@@ -121,7 +121,7 @@ func WriteAllocationTrees(w io.Writer, s *analysis.Summary) error {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		fmt.Fprintf(&out, "%s, %s, the %s: %s in %s objects a call\n", a.Part, a.Variant, a.End, format.ByteSize(int(a.Bytes)), format.Plain(a.Objects))
+		fmt.Fprintf(&out, "%s, %s, the %s: %s in %s objects per call\n", a.Part, a.Variant, a.End, format.ByteSize(int(a.Bytes)), format.Plain(a.Objects))
 		writeBranches(&out, a.Tree, "")
 	}
 	_, err := io.WriteString(w, out.String())

@@ -1,5 +1,5 @@
-// Package format writes numbers with their units, and sets paragraphs and columns of text. It
-// must not know what they are about.
+// Package format formats numbers with their units, paragraphs and columns of text. It does not
+// know their subject.
 package format
 
 import (
@@ -10,10 +10,10 @@ import (
 	"wirelab.dev/internal/base/units"
 )
 
-// Absent replaces a figure that is not known.
+// Absent replaces an unknown figure.
 const Absent = "–"
 
-// A unit is a scale in which a figure is shown.
+// A unit is a scale for displaying a figure.
 type unit struct {
 	size float64
 	name string
@@ -24,7 +24,7 @@ var (
 	byteUnits = []unit{{1, "B"}, {1 << 10, "KiB"}, {1 << 20, "MiB"}, {1 << 30, "GiB"}}
 )
 
-// Micros shows a time in the largest unit in which it is at least 1.
+// Micros formats a time in the largest unit in which it is at least 1.
 func Micros(us float64) string {
 	if !Finite(us) {
 		return Absent
@@ -36,7 +36,7 @@ func Micros(us float64) string {
 	return Significant(us/u.size) + u.name
 }
 
-// ByteSize shows a size as a user would write it: 64B, 4KiB.
+// ByteSize formats a size as users write it: 64B, 4KiB.
 func ByteSize(bytes int) string {
 	size := float64(bytes)
 	u := largestUnit(size, byteUnits)
@@ -47,8 +47,8 @@ func ByteSize(bytes int) string {
 	return number + u.name
 }
 
-// PerSecond shows a rate with its thousands apart, and with a decimal where it
-// is so small that the whole number would hide a difference.
+// PerSecond formats a rate with separated thousands, and with a decimal if it is so small that
+// rounding would hide a difference.
 func PerSecond(rate float64) string {
 	switch {
 	case !Finite(rate):
@@ -60,7 +60,7 @@ func PerSecond(rate float64) string {
 	}
 }
 
-// Percent shows a share, rounded down: 100% means every one.
+// Percent formats a share, rounded down: 100% means all.
 func Percent(share float64) string {
 	if !Finite(share) {
 		return Absent
@@ -69,7 +69,7 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(cut, 'f', -1, 64) + "%"
 }
 
-// Plain shows a number without a unit.
+// Plain formats a number without a unit.
 func Plain(value float64) string {
 	if !Finite(value) {
 		return Absent
@@ -80,7 +80,7 @@ func Plain(value float64) string {
 	return Significant(value)
 }
 
-// largestUnit picks the largest unit in which value is at least 1 when rounded to three digits.
+// largestUnit returns the largest unit in which value, rounded to three digits, is at least 1.
 func largestUnit(value float64, units []unit) unit {
 	for i := len(units) - 1; i > 0; i-- {
 		if value/units[i].size >= 0.9995 {
@@ -90,7 +90,7 @@ func largestUnit(value float64, units []unit) unit {
 	return units[0]
 }
 
-// Significant shows three Significant digits of a number below 1,000.
+// Significant formats three significant digits of a number below 1,000.
 func Significant(value float64) string {
 	decimals := 0
 	switch {
@@ -102,7 +102,7 @@ func Significant(value float64) string {
 	return strconv.FormatFloat(value, 'f', decimals, 64)
 }
 
-// Finite reports whether there is a figure: it is not NaN, and not infinite.
+// Finite reports whether a figure is neither NaN nor infinite.
 func Finite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
 
 // ShortFunction returns the name of a function without the path of its package.

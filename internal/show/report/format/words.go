@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// UsualWidth is the width of a table that is not printed on a terminal.
+// UsualWidth is the width of a table outside a terminal.
 const UsualWidth = 80
 
 // WriteWords prints sentences as paragraphs, wrapped to the terminal.
@@ -26,15 +26,15 @@ func WriteWords(w io.Writer, sentences []string, terminal Terminal) error {
 	return err
 }
 
-// A Layout says how a paragraph is set.
+// A Layout describes the lines of a paragraph.
 type Layout struct {
-	Width int    // 0: never wrapped
+	Width int    // 0: no wrapping
 	Lead  string // begins the first line
 	Hang  int    // indent of the other lines
 	Paint func(string) string
 }
 
-// Wrap breaks a text between words. A word wider than the line runs over its end.
+// Wrap breaks a text between words. A word wider than the line is not broken.
 func Wrap(out *strings.Builder, text string, as Layout) {
 	if as.Paint == nil {
 		as.Paint = func(s string) string { return s }
@@ -66,7 +66,7 @@ const (
 	Refused Style = "31" // red
 )
 
-// Painter returns a function that puts a text into a style, or leaves it alone.
+// Painter returns a function that applies a style to a text, or returns it unchanged.
 func Painter(colour bool) func(Style, string) string {
 	return func(as Style, text string) string {
 		if !colour || as == Usual {
@@ -76,7 +76,7 @@ func Painter(colour bool) func(Style, string) string {
 	}
 }
 
-// First names the first of some things, and how many more there are.
+// First returns the first names, and the number of the others.
 func First(names []string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
@@ -85,7 +85,7 @@ func First(names []string, most int) string {
 	return text
 }
 
-// Grid sets rows of texts into columns of equal widths, two blanks apart.
+// Grid arranges rows of texts in columns of equal widths, two blanks apart.
 func Grid(rows [][]string, isLeft func(column int) bool) []string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -107,25 +107,25 @@ func Grid(rows [][]string, isLeft func(column int) bool) []string {
 	return lines
 }
 
-// Command writes arguments such that a POSIX shell reads them back.
+// Command quotes arguments so that a POSIX shell reads them unchanged.
 func Command(arguments []string) string {
 	return strings.Join(lists.Map(arguments, flags.Quote), " ")
 }
 
 // A Terminal describes the writer of a table or a view.
 type Terminal struct {
-	Width  int // in columns; 0 where it is no terminal
+	Width  int // in columns; 0 if not a terminal
 	Colour bool
 }
 
-// TerminalOf returns the writer's width and whether it takes colours.
+// TerminalOf returns the writer's width, and whether it supports colours.
 func TerminalOf(w io.Writer) Terminal {
 	file, ok := w.(*os.File)
 	if !ok {
 		return Terminal{}
 	}
 	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil { // it is no terminal
+	if err != nil { // not a terminal
 		return Terminal{}
 	}
 	return Terminal{Width: width, Colour: os.Getenv("NO_COLOR") == ""}

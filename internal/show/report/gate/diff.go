@@ -14,11 +14,11 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A DiffReport holds the differences of two runs, and the outcomes of gates on the later one.
+// A DiffReport holds the differences of two runs, and the outcomes of gates on the later run.
 type DiffReport struct {
 	*analysis.Diff
 	Gates  []GateResult `json:"gates"`
-	Answer []string     `json:"answer"` // in a few short lines
+	Answer []string     `json:"answer"` // a few short lines
 
 	findings []analysis.GateFinding
 }
@@ -27,11 +27,11 @@ type DiffReport struct {
 type GateResult struct {
 	Gate     string   `json:"gate"`
 	Breached []string `json:"breached"`           // cells
-	Open     []string `json:"open"`               // cells beyond the limit that may be so by chance
-	Unjudged []string `json:"unjudged,omitempty"` // cells that do not have the figure
+	Open     []string `json:"open"`               // cells beyond the limit, perhaps by chance
+	Unjudged []string `json:"unjudged,omitempty"` // cells without the figure
 }
 
-// NewDiffReport sums the findings of gates up, by gate.
+// NewDiffReport groups the findings of gates by gate.
 func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffReport {
 	r := &DiffReport{Diff: d, findings: findings}
 	for _, f := range findings {
@@ -49,7 +49,7 @@ func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffRepor
 	return r
 }
 
-// answer counts the verdicts of each figure, and gives the outcomes of the gates.
+// answer counts the verdicts per figure, and lists the outcomes of the gates.
 func (r *DiffReport) answer() []string {
 	var lines []string
 	for _, of := range []struct{ metric, name string }{{matrix.Mean, "Mean"}, {matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
@@ -79,17 +79,17 @@ func (r *DiffReport) answer() []string {
 		lines = append(lines, fmt.Sprintf("Without a valid trial in one of the runs: %s: %s", words.Count(len(r.Invalid), "cell"), format.First(r.Invalid, 1)))
 	}
 	if p := r.Power; p != nil && p.Findable > p.Difference && p.PairsForDifference != nil {
-		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to see a change of %.0f %%; these show one of %.0f %%.",
+		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to find a change of %.0f %%; these runs find one of %.0f %%.",
 			words.Count(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
 	}
-	trust := "Trust: the runs were not made by turns: what else changed in between counts too."
+	trust := "Trust: the runs did not alternate, so other changes in between count too."
 	if len(r.Doubts) > 0 {
 		trust = "Trust: " + strings.Join(r.Doubts, "; ") + "."
 	}
 	return append(lines, trust)
 }
 
-// count counts the verdicts of one figure; it is empty if the figure was not compared.
+// count counts the verdicts of one figure. It is empty if the figure was not compared.
 func (r *DiffReport) count(metric, name string) string {
 	n, all := map[compare.Verdict]int{}, 0
 	for _, d := range r.Differences {
@@ -110,7 +110,7 @@ func (r *DiffReport) count(metric, name string) string {
 	return fmt.Sprintf("%s, of %s: %s.", name, words.Count(all, "cell"), strings.Join(texts, ", "))
 }
 
-// shown returns the differences of means, and others that are real or that a gate asks about.
+// shown returns the differences of means, and others that are proven or that a gate needs.
 func (r *DiffReport) shown() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
 		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })
@@ -132,12 +132,12 @@ func diffFigure(d analysis.Difference, v float64) string {
 	return format.Micros(v)
 }
 
-// change writes a ratio as a percentage, with its interval.
+// change formats a ratio as a percentage, with its interval.
 func change(ratio matrix.Figure) string {
 	return words.Between(ratio, func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) })
 }
 
-// WriteDiff prints one line per difference, and the answer below.
+// WriteDiff prints one line per difference, and the answer last.
 func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 	differences := r.shown()
 	rows := lists.Map(differences, diffRow)
@@ -165,7 +165,7 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 	return err
 }
 
-// WriteDiffMarkdown writes the same for a pull request.
+// WriteDiffMarkdown writes the differences and the answer for a pull request.
 func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 	var out strings.Builder
 	writeList(&out, r.Answer)
@@ -174,7 +174,7 @@ func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 	return err
 }
 
-// WriteDiffJUnit writes a test per gate and cell, for CI.
+// WriteDiffJUnit writes one test per gate and cell, for CI.
 func WriteDiffJUnit(w io.Writer, r *DiffReport) error {
 	return writeJUnit(w, "wirelab diff", gateTests(r.findings, func(f analysis.GateFinding) string {
 		text := sayFound(f)

@@ -1,7 +1,7 @@
-// Package gate shows the outcomes of gates on a run, what changed since an earlier run, and what
-// came of the claims of studies: for a terminal, for CI as JUnit, and for pull requests.
+// Package gate shows the outcomes of gates on a run, changes since an earlier run, and the
+// outcomes of claims: for a terminal, for CI as JUnit, and for pull requests.
 //
-// The outcomes come from package analysis; nothing is judged here.
+// The outcomes come from package analysis. This package judges nothing.
 package gate
 
 import (
@@ -22,9 +22,9 @@ import (
 // A Run holds a run whose gates were judged.
 type Run struct {
 	Summary *analysis.Summary
-	Answer  []string // in a few short lines
+	Answer  []string // a few short lines
 	Gates   []analysis.GateFinding
-	Since   *DiffReport // how it differs from an earlier run; nil without one
+	Since   *DiffReport // differences from an earlier run; nil without one
 }
 
 // WriteGates prints one line per gate and cell: the condition, the finding, and the outcome.
@@ -41,7 +41,7 @@ func WriteGates(w io.Writer, run *Run) error {
 	return err
 }
 
-// SayGate returns the condition and its finding. It names the cell if the run has several.
+// SayGate returns the condition and its finding, and the cell if the run has several.
 func (r *Run) SayGate(f analysis.GateFinding) string {
 	asked := f.Gate
 	if len(r.Summary.Cells) > 1 {
@@ -50,19 +50,19 @@ func (r *Run) SayGate(f analysis.GateFinding) string {
 	return asked + ": " + sayFound(f)
 }
 
-// sayFound says what was found, or why nothing was.
+// sayFound describes the figure, or the reason why it could not be judged.
 func sayFound(f analysis.GateFinding) string {
 	if !format.Finite(f.Found.Value) || f.Outcome == analysis.Unjudged {
 		return "could not be judged: " + f.Why
 	}
 	text := words.Between(f.Found, func(v float64) string { return gateFigure(f.Unit, v) }) + ", of " + words.Count(f.Windows, "window")
 	if i := f.Found.Interval; i != nil && i.Low <= f.Limit && f.Limit <= i.High {
-		text += ", whose interval holds the limit"
+		text += ", whose interval contains the limit"
 	}
 	return text
 }
 
-// gateFigure shows a figure that is held against a limit, with the digits that decide.
+// gateFigure formats a figure with enough digits to compare it with its limit.
 func gateFigure(unit analysis.Unit, value float64) string {
 	const digits = 6
 	switch unit {
@@ -81,7 +81,7 @@ func gateFigure(unit analysis.Unit, value float64) string {
 	}
 }
 
-// WriteLoadJUnit writes a test per cell, whether it was measured, and one per gate in it.
+// WriteLoadJUnit writes one test per cell for its measurement, and one per gate in it.
 func WriteLoadJUnit(w io.Writer, run *Run) error {
 	var tests []junitTest
 	for i := range run.Summary.Cells {
@@ -95,7 +95,7 @@ func WriteLoadJUnit(w io.Writer, run *Run) error {
 	return writeJUnit(w, "wirelab load", append(tests, gateTests(run.Gates, sayFound)...))
 }
 
-// gateTests returns a test per gate and cell.
+// gateTests returns one test per gate and cell.
 func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) string) []junitTest {
 	var tests []junitTest
 	for _, f := range findings {
@@ -113,7 +113,7 @@ func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) s
 	return tests
 }
 
-// whyNoTrial says why a cell has no valid trial.
+// whyNoTrial explains why a cell has no valid trial.
 func whyNoTrial(c *matrix.Cell) string {
 	if c.Failure != "" {
 		return c.Failure
@@ -126,7 +126,7 @@ func whyNoTrial(c *matrix.Cell) string {
 
 var loadTitles = []string{"clients", "load", "req/s", "mean", "P50", "P99", "max", "errors", "client CPU", "service CPU", "valid"}
 
-// WriteLoadMarkdown writes the figures, the gates and what changed, for a pull request.
+// WriteLoadMarkdown writes the figures, the gates and the changes, for a pull request.
 func WriteLoadMarkdown(w io.Writer, run *Run) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "### %s\n\n", run.Summary.Title)
@@ -164,11 +164,11 @@ func loadRow(c *matrix.Cell) []string {
 		table.Values(c, "req/s", "mean", "P50", "P99", "max", "err", "client", "server", "valid")...)
 }
 
-// SaySince names the earlier run, and the targets where they are not the same.
+// SaySince names the earlier run, and both targets if they differ.
 func (r *Run) SaySince() string {
 	text := "Since " + r.Since.Before
 	if old, now := r.Since.Targets(); old != "" && old != now {
-		text += fmt.Sprintf(" (of %s then, and of %s now)", old, now)
+		text += fmt.Sprintf("  (it called %s, this run calls %s)", old, now)
 	}
 	return text
 }
@@ -177,7 +177,7 @@ type junitTest struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	Failure *junitMessage `xml:"failure,omitempty"`
-	Error   *junitMessage `xml:"error,omitempty"` // it could not be tested, which is not a pass
+	Error   *junitMessage `xml:"error,omitempty"` // not testable, so not passed
 	Skipped *junitMessage `xml:"skipped,omitempty"`
 }
 
@@ -224,7 +224,7 @@ func writeList(out *strings.Builder, lines []string) {
 	}
 }
 
-// markdownTable returns a table. Sides has a letter per column: l for texts, r for numbers.
+// markdownTable returns a table. sides has a letter per column: l for texts, r for numbers.
 func markdownTable(titles []string, sides string, rows [][]string) string {
 	var out strings.Builder
 	line := func(cells []string) {

@@ -17,30 +17,30 @@ import (
 	"wirelab.dev/web"
 )
 
-// A Replication holds the claims of studies, and what was found here.
+// A Replication holds the claims of studies, with their outcomes on this machine.
 type Replication struct {
 	Started time.Time    `json:"started"`
-	Took    string       `json:"took"` // as Go writes a duration
+	Took    string       `json:"took"` // a duration in Go's format
 	Quick   bool         `json:"quick"`
-	Host    string       `json:"host"` // of processors and memory, in words
+	Host    string       `json:"host"` // processors and memory in words
 	Studies []Replicated `json:"studies"`
 	Total   Outcomes     `json:"total"`
-	Answer  []string     `json:"answer"` // in a few short lines
+	Answer  []string     `json:"answer"` // a few short lines
 }
 
-// A Replicated is one study.
+// A Replicated is one study with its outcomes.
 type Replicated struct {
 	Name   string          `json:"name"`
 	Title  string          `json:"title"`
-	Run    string          `json:"run"` // its directory, beside this file
+	Run    string          `json:"run"` // directory of the run, beside this file
 	Trials int             `json:"trials"`
 	Valid  int             `json:"valid"`
-	Note   string          `json:"note"` // why there is less than was planned; else empty
+	Note   string          `json:"note"` // why trials are missing; else empty
 	Claims []compare.Claim `json:"claims"`
 	Total  Outcomes        `json:"total"`
 }
 
-// Outcomes counts claims.
+// Outcomes counts claims by outcome.
 type Outcomes struct {
 	Claims       int `json:"claims"`
 	Compatible   int `json:"compatible"`
@@ -69,7 +69,7 @@ func (o Outcomes) String() string {
 	return fmt.Sprintf("%s: %s.", words.Count(o.Claims, "claim"), strings.Join(texts, ", "))
 }
 
-// Add adds a study.
+// Add adds a study to the totals.
 func (r *Replication) Add(study Replicated) {
 	for _, total := range []*Outcomes{&study.Total, &r.Total} {
 		for i := range study.Claims {
@@ -80,7 +80,7 @@ func (r *Replication) Add(study Replicated) {
 	r.Studies = append(r.Studies, study)
 }
 
-// Finish says what came out.
+// Finish writes the answer.
 func (r *Replication) Finish(took time.Duration) {
 	r.Took = took.Round(time.Second).String()
 	r.Answer = []string{r.Total.String()}
@@ -93,17 +93,17 @@ func (r *Replication) Finish(took time.Duration) {
 		}
 	}
 	if open := r.Total.Underpowered; open > 0 {
-		advice := "Do: the %d that are open say in their study's report how many repeats would tell."
+		advice := "Do: for the %d open claims, their study's report shows how many repeats would decide them."
 		if r.Quick {
-			advice = "Do: without --quick, longer windows and more repeats may decide the %d that are open."
+			advice = "Do: without --quick, longer windows and more repeats may decide the %d open claims."
 		}
 		r.Answer = append(r.Answer, fmt.Sprintf(advice, open))
 	}
-	r.Answer = append(r.Answer, fmt.Sprintf("Trust: %d of %d trials valid; ratios and shapes are compared, since machines differ.", valid, trials))
+	r.Answer = append(r.Answer, fmt.Sprintf("Trust: %d of %d trials valid; only ratios and shapes are compared, because machines differ.", valid, trials))
 	r.Answer = append(r.Answer, notes...)
 }
 
-// WriteReplication prints a line per claim, study by study, and the totals.
+// WriteReplication prints one line per claim, study by study, and the totals.
 func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) error {
 	for _, s := range r.Studies {
 		if _, err := fmt.Fprintf(w, "\n%s\n", format.Painter(terminal.Colour)(format.Bold, s.Title)); err != nil {
@@ -117,7 +117,7 @@ func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) err
 	return err
 }
 
-// WriteReplicationMarkdown writes the same for a page on the web.
+// WriteReplicationMarkdown writes the claims for a page on the web.
 func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	var out strings.Builder
 	writeList(&out, r.Answer)
@@ -133,7 +133,7 @@ func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	return err
 }
 
-// claimVerdict returns the outcome, why, what moves the effect, and what stands against the claim.
+// claimVerdict returns the outcome, its reason, the effect's factors, and the study's objection.
 func claimVerdict(c *compare.Claim) string {
 	text := string(c.Outcome)
 	if c.Reason != "" {
@@ -171,7 +171,7 @@ func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 //go:embed replication.html
 var replicationText string
 
-// WriteReplicationHTML writes one page, which leads to each study's own report.
+// WriteReplicationHTML writes one page with links to each study's report.
 func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	page, err := template.New("replication").Funcs(template.FuncMap{
 		"here": claimHere, "claimed": (*compare.Claim).Claimed, "mark": func(o compare.Outcome) string { return claimMarks[o] },
@@ -181,7 +181,7 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
 	}
-	// The style is ours.
+	// The style is trusted.
 	if err := page.Execute(w, struct {
 		*Replication
 		Style template.CSS
@@ -191,7 +191,7 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	return nil
 }
 
-// claimMarks marks outcomes for the eye; the word stands beside each.
+// claimMarks marks outcomes with a sign. The word stands beside it.
 var claimMarks = map[compare.Outcome]string{
 	compare.Compatible:   "✓",
 	compare.Larger:       ">",
@@ -201,12 +201,12 @@ var claimMarks = map[compare.Outcome]string{
 	compare.Unmeasured:   "–",
 }
 
-// WriteClaims prints one line per claim, whose text is cut to the terminal's width.
+// WriteClaims prints one line per claim, with the text cut to the terminal's width.
 func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) error {
 	if len(claims) == 0 {
 		return nil
 	}
-	const last = "what is claimed"
+	const last = "claim"
 	rows := [][]string{{"", "row", "claim", "here", "claimed", last}}
 	for i := range claims {
 		c := &claims[i]
@@ -230,7 +230,7 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	return err
 }
 
-// claimHere returns the claim's figure here. Between bounds it may be a place and not a ratio.
+// claimHere returns the claim's figure here. A claim between bounds may have a place, not a ratio.
 func claimHere(c *compare.Claim) string {
 	switch {
 	case c.Ratio == nil:

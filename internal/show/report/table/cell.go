@@ -18,18 +18,18 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// An AnswerStatus holds the number of answers of a service that had one status.
+// An AnswerStatus counts a service's answers with one status.
 type AnswerStatus struct {
-	Name  string `json:"name"` // as in "200 OK" of HTTP, or "Unavailable" of gRPC
+	Name  string `json:"name"` // such as "200 OK" of HTTP, or "Unavailable" of gRPC
 	Count int64  `json:"count"`
-	Bad   bool   `json:"bad"` // calls with it count as failed unless their user says otherwise
+	Bad   bool   `json:"bad"` // calls with this status count as failed by default
 }
 
 var wireNames = map[string]string{
 	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
 }
 
-// DescribeCall says what a service was asked, and over what: GET /items over HTTP/1.1.
+// DescribeCall describes a service's request and protocol: GET /items over HTTP/1.1.
 func DescribeCall(c *record.Cell) string {
 	wire, others := c.Wire()
 	text := c.Workload + " over " + cmp.Or(wireNames[wire], wire)
@@ -59,7 +59,7 @@ func NamedStatuses(c *record.Cell, counts []record.StatusCount) []AnswerStatus {
 	return all
 }
 
-// CellName names a service's cell in a text, without stack and part, which all have.
+// CellName names a service's cell in a text, without stack and part, which all cells share.
 func CellName(c *record.Cell) string {
 	return fmt.Sprintf("%s, %s", DescribeCall(c), sayCount(c.Clients))
 }
@@ -78,10 +78,10 @@ func saySizes(c *matrix.Cell) string {
 	return c.Payload.Text(func(bytes int) string { return units.Bytes(bytes, " ") }, " → ")
 }
 
-// ClientCount returns the number of clients as the text of a column.
+// ClientCount returns the number of clients as text for a column.
 func ClientCount(c *matrix.Cell) string { return countOr(c.Clients) }
 
-// countOr returns a count, which is unknown if it is zero.
+// countOr returns a count as text. Zero means unknown.
 func countOr(n int) string {
 	if n == 0 {
 		return format.Absent
@@ -112,7 +112,7 @@ func link(c *matrix.Cell) string {
 	switch n := c.Network; {
 	case n.Link != "":
 		return n.Link
-	case n.DelayNS > 0: // a record from before links had a text
+	case n.DelayNS > 0: // an old record, without the link's text
 		return "delay=" + time.Duration(n.DelayNS).String()
 	}
 	return "loopback"
@@ -132,7 +132,7 @@ func sayAgents(c *matrix.Cell) string {
 	return "from " + words.Count(c.Agents, "agent") + " of a fleet"
 }
 
-// sayMode names a mode of a connection per request that the variant does not name.
+// sayMode names a mode with a connection per request, if the variant's name does not.
 func sayMode(c *matrix.Cell) string {
 	if !c.Connections.PerRequest || strings.Contains(c.Variant, "conn=") {
 		return ""
@@ -140,7 +140,7 @@ func sayMode(c *matrix.Cell) string {
 	return "conn=" + c.Connection
 }
 
-// DescribeLoad says in short how the cell was loaded. A limit is in the variant's name.
+// DescribeLoad describes a cell's load in short. A limit is part of the variant's name.
 func DescribeLoad(c *matrix.Cell) string {
 	switch l := c.Load; {
 	case l.Burst > 0:
@@ -158,7 +158,7 @@ func DescribeLoad(c *matrix.Cell) string {
 	}
 }
 
-// Ordered returns the cells in the table's order: compared ones together, parts as in the scenario.
+// Ordered sorts the cells for the table: parts as in the scenario, compared cells together.
 func Ordered(cells []matrix.Cell) []*matrix.Cell {
 	place := make(map[string]int)
 	sorted := make([]*matrix.Cell, len(cells))
@@ -179,7 +179,7 @@ func Ordered(cells []matrix.Cell) []*matrix.Cell {
 	return sorted
 }
 
-// compared reports whether two cells do the same work. The limit of a load is the variant's.
+// compared reports whether two cells do the same work. A load's limit belongs to the variant.
 func compared(a, b *matrix.Cell) bool {
 	one, other := a.Load, b.Load
 	one.InFlightLimit = other.InFlightLimit

@@ -13,13 +13,13 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A column is a value of every line. Without room, those of the lowest priority are left out.
+// A column is a figure of every line. Without enough room, columns of low priority are left out.
 type column struct {
 	title    string
-	of       string // the column that it stands close to, and is shown with
+	of       string // title of the column that this one follows and is shown with
 	left     bool
 	priority int
-	usual    func(*matrix.Cell) bool // reports for each cell whether the column is shown unasked; nil: always
+	usual    func(*matrix.Cell) bool // reports for a cell whether the column is shown by default; nil: always
 	legend   string
 	value    func(line) string
 	width    int
@@ -28,7 +28,7 @@ type column struct {
 // stays is the priority of a column that is never left out.
 const stays = 9
 
-// The columns that others refer to.
+// Titles of columns that others refer to.
 const (
 	stackTitle  = "stack"
 	meanTitle   = "mean"
@@ -39,13 +39,13 @@ const (
 	validTitle  = "valid"
 )
 
-// figureColumns returns all columns but those that name a line's cell.
+// figureColumns returns all columns except those that name the cell.
 func figureColumns() []column {
 	hasSearch := func(c *matrix.Cell) bool { return c.Search != nil }
 	all := []column{
 		{title: keptTitle, priority: stays, usual: hasSearch, legend: "kept: highest rate that kept the goal", value: ofFigure("Search.Kept", format.PerSecond)},
 		bestOf(keptTitle),
-		{title: "missed", legend: "missed: lowest rate above it that did not", value: ofFigure("Search.Missed", format.PerSecond)},
+		{title: "missed", legend: "missed: lowest higher rate that missed it", value: ofFigure("Search.Missed", format.PerSecond)},
 		{title: "req/s", priority: 5, usual: func(c *matrix.Cell) bool { return !hasSearch(c) }, value: ofFigure("Throughput", format.PerSecond)},
 	}
 	all = append(all, latencyColumns()...)
@@ -54,10 +54,10 @@ func figureColumns() []column {
 		{title: "drain", priority: 6, usual: func(c *matrix.Cell) bool { return c.Drain != nil }, legend: "drain: until a burst's last answer", value: ofFigure("Drain", format.Micros)},
 		{title: "answered", value: ofCell(answered)},
 		{title: "ok", priority: 7, usual: losesConnections, legend: "ok: requests answered", value: ofCell(func(c *matrix.Cell) string { return optional(c.Survival.Share, format.Percent) })},
-		{title: "handshake", legend: "handshake: its P50", value: ofFigure("Connections.Handshake.P50", format.Micros)},
+		{title: "handshake", legend: "handshake: P50", value: ofFigure("Connections.Handshake.P50", format.Micros)},
 		{title: "err", priority: 7, usual: hasErrors, value: ofCell(func(c *matrix.Cell) string { return units.Thousands(c.Errors) })},
-		{title: cpuTitle, priority: 2, legend: "CPU: a request, both ends", value: ofCellFigure((*matrix.Cell).BothCPU, format.Micros)},
-		{title: clientTitle, priority: 2, legend: "client, server: CPU a request", value: ofFigure("ClientCPU", format.Micros)},
+		{title: cpuTitle, priority: 2, legend: "CPU: per request, both ends", value: ofCellFigure((*matrix.Cell).BothCPU, format.Micros)},
+		{title: clientTitle, priority: 2, legend: "client, server: CPU per request", value: ofFigure("ClientCPU", format.Micros)},
 		{title: serverTitle, priority: 2, value: ofFigure("ServerCPU", format.Micros)},
 		{title: validTitle, left: true, priority: stays, value: validity},
 	}...)
@@ -78,9 +78,9 @@ func losesConnections(c *matrix.Cell) bool {
 
 func hasErrors(c *matrix.Cell) bool { return c.Errors > 0 && !c.Connections.PerRequest }
 
-// bestOf marks the fastest of each group behind the figure that says so.
+// bestOf marks the fastest cell of each group, behind the figure that decides.
 func bestOf(title string) column {
-	return column{of: title, priority: stays, legend: "*: fastest of its group beyond doubt", value: func(l line) string {
+	return column{of: title, priority: stays, legend: "*: proven fastest of its group", value: func(l line) string {
 		if l.best == title {
 			return "*"
 		}
@@ -88,7 +88,7 @@ func bestOf(title string) column {
 	}}
 }
 
-// latencyColumns returns the figures of latencies with a tag `column`.
+// latencyColumns returns the columns of latencies with a tag `column`.
 func latencyColumns() []column {
 	var columns []column
 	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
@@ -96,7 +96,7 @@ func latencyColumns() []column {
 		if title == "" {
 			continue
 		}
-		priority, _ := strconv.Atoi(text) // none: only where it is asked for
+		priority, _ := strconv.Atoi(text) // none: only on request
 		columns = append(columns, column{title: title, priority: priority, value: func(l line) string {
 			if !l.cell.HasFigures() {
 				return format.Absent
@@ -111,7 +111,7 @@ func latencyColumns() []column {
 	return columns
 }
 
-// plusMinus returns half of a figure's interval.
+// plusMinus formats half of a figure's interval.
 func plusMinus(f matrix.Figure) string {
 	share, known := f.HalfWidth()
 	switch {
@@ -123,7 +123,7 @@ func plusMinus(f matrix.Figure) string {
 	return fmt.Sprintf("±%.0f%%", 100*share)
 }
 
-// FigureAt returns the figure in a field, as in "Response.P99", or nil if it was not measured.
+// FigureAt returns the figure in a field such as "Response.P99", or nil if it was not measured.
 func FigureAt(in any, path string) *matrix.Figure {
 	v := reflect.ValueOf(in).Elem()
 	for name := range strings.SplitSeq(path, ".") {
@@ -137,7 +137,7 @@ func FigureAt(in any, path string) *matrix.Figure {
 	return v.Addr().Interface().(*matrix.Figure)
 }
 
-// answered counts where every request must be answered.
+// answered returns the answered share if every request must be answered.
 func answered(c *matrix.Cell) string {
 	if c.Load.Model != "sustained" && c.Load.Burst == 0 || c.Survival.Requests == 0 {
 		return format.Absent
@@ -182,10 +182,10 @@ func validity(l line) string {
 	return strings.TrimSpace(text + " " + l.marks)
 }
 
-// AllColumns asks for every column.
+// AllColumns selects every column.
 const AllColumns = "all"
 
-// ColumnNames lists the columns that can be asked for.
+// ColumnNames lists the columns that users can select.
 func ColumnNames() []string {
 	names := append([]string{stackTitle}, lists.Map(keys(), func(k key) string { return k.title })...)
 	for _, c := range figureColumns() {
@@ -196,21 +196,21 @@ func ColumnNames() []string {
 	return names
 }
 
-// FindColumns finds columns by their names, in whatever case.
+// FindColumns finds columns by name, ignoring case.
 func FindColumns(names []string) ([]string, error) {
 	var found []string
 	known := append(ColumnNames(), AllColumns)
 	for _, name := range names {
 		i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, strings.TrimSpace(name)) })
 		if i < 0 {
-			return nil, fmt.Errorf("no column is called %q: there are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown column %q: want one of %s", name, strings.Join(known, ", "))
 		}
 		found = lists.AppendNew(found, known[i])
 	}
 	return found, nil
 }
 
-// asked returns the columns that tell cells apart, the wanted ones, and the validity.
+// asked returns the columns that distinguish cells, the wanted columns, and the validity.
 func asked(varying []key, figures []column, names []string) []column {
 	isVarying := func(k key) bool { return slices.ContainsFunc(varying, func(v key) bool { return v.title == k.title }) }
 	if slices.Contains(names, AllColumns) {
@@ -235,13 +235,13 @@ func asked(varying []key, figures []column, names []string) []column {
 	return all
 }
 
-// A line is a row of the table. A cell has one for each kind of its times, with a label.
+// A line is a row of the table. A cell has a line, with a label, for each kind of times.
 type line struct {
 	cell      *matrix.Cell
 	latencies *matrix.Latencies
 	label     string
 	marks     string
-	best      string // the column in which the cell is the fastest of its group; mostly none
+	best      string // title of the column in which the cell is its group's fastest; mostly empty
 }
 
 func keyColumns(keys []key) []column {
@@ -257,14 +257,14 @@ func keyColumns(keys []key) []column {
 	return all
 }
 
-// A key is a property of cells: a column of parts whose cells differ in it, or part of a heading.
+// A key is a property of cells: a column if cells of a part differ in it, else in a heading.
 type key struct {
 	title  string
 	left   bool
 	legend string
 	text   func(*matrix.Cell) string
-	said   func(*matrix.Cell) string // in a heading; empty where there is nothing to say
-	seldom bool                      // most runs have nothing of it: a column only where cells differ
+	said   func(*matrix.Cell) string // text in a heading; may be empty
+	seldom bool                      // most runs do not use it: only a column, if cells differ
 }
 
 func keys() []key {
@@ -275,7 +275,7 @@ func keys() []key {
 		{title: "c", legend: "c: clients", text: ClientCount, said: DescribeClients},
 		{title: "load", left: true, text: DescribeLoad, said: sayLoad},
 		{title: "link", left: true, text: link, said: sayLink},
-		{title: "agents", legend: "agents: those of a fleet that the clients are spread over", text: func(c *matrix.Cell) string { return countOr(c.Agents) }, said: sayAgents, seldom: true},
+		{title: "agents", legend: "agents: agents of a fleet with the clients", text: func(c *matrix.Cell) string { return countOr(c.Agents) }, said: sayAgents, seldom: true},
 		{title: "conn", left: true, text: func(c *matrix.Cell) string { return c.Connection }, said: sayMode},
 	}
 }
@@ -284,7 +284,7 @@ func (k key) column() column {
 	return column{title: k.title, left: k.left, priority: stays, legend: k.legend, value: ofCell(k.text)}
 }
 
-// placeKeys tells the keys that all cells share from the others.
+// placeKeys separates the keys that all cells share from the others.
 func placeKeys(cells []*matrix.Cell) (constant, varying []key) {
 	for _, k := range keys() {
 		if varies(cells, k.compare()) {
@@ -301,8 +301,8 @@ func say(keys []key, c *matrix.Cell) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// compare returns the text by which cells are compared. Each stack has its own way to keep connections,
-// which a verbose legend lists: here it is the ways not to keep them that count.
+// compare returns the text that cells are compared by. Each stack keeps connections in its own
+// way, which a verbose legend lists. So only ways without kept connections make a difference here.
 func (k key) compare() func(*matrix.Cell) string {
 	if k.title == "conn" {
 		return k.said
@@ -310,7 +310,7 @@ func (k key) compare() func(*matrix.Cell) string {
 	return k.text
 }
 
-// runs splits the items wherever two neighbours are not the same.
+// runs divides the items wherever two neighbours differ.
 func runs[T any](items []T, same func(a, b T) bool) (all [][]T) {
 	first := 0
 	for i := range items {

@@ -16,7 +16,7 @@ import (
 
 const shownParts = 14
 
-// WriteExplanation prints the figures behind the words of an explanation.
+// WriteExplanation prints the figures behind an explanation's sentences.
 func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 	var out strings.Builder
 	for _, s := range e.Stages {
@@ -62,13 +62,13 @@ func writeExplained(out *strings.Builder, e *insight.Explanation, title string, 
 	}
 	if what.Rest != 0 {
 		explained := sum(what.Parts)
-		table.time("rest: what looking on costs, and noise", insight.Change{A: what.Whole.A - explained.A, B: what.Whole.B - explained.B})
+		table.time("rest: cost of the probe, and noise", insight.Change{A: what.Whole.A - explained.A, B: what.Whole.B - explained.B})
 	}
 	table.time("= "+what.Whole.Name, what.Whole)
 	table.end()
 }
 
-// writeMeasured prints the means of the measured trials. The probes looked into other trials.
+// writeMeasured prints the means of the measured trials. The probes ran in other trials.
 func writeMeasured(out *strings.Builder, e *insight.Explanation) {
 	if e.Of.Mean == nil || (e.Against != nil && e.Against.Mean == nil) {
 		return
@@ -77,10 +77,10 @@ func writeMeasured(out *strings.Builder, e *insight.Explanation) {
 	if e.Against != nil {
 		text = fmt.Sprintf("%s %s, ", e.Against.Variant, units.Time(e.Against.Mean.Value*1e3))
 	}
-	fmt.Fprintf(out, "(measured, in trials of their own: %s%s %s)\n", text, e.Of.Variant, units.Time(e.Of.Mean.Value*1e3))
+	fmt.Fprintf(out, "(measured in separate trials: %s%s %s)\n", text, e.Of.Variant, units.Time(e.Of.Mean.Value*1e3))
 }
 
-// stageOrder puts the stages into the order of a call.
+// stageOrder sorts the stages by their order in a call.
 func stageOrder(life *insight.Life, parts []insight.Change) []insight.Change {
 	ordered := make([]insight.Change, 0, len(parts))
 	for _, stage := range life.Stages {
@@ -113,7 +113,7 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 }
 
 func writePasses(out *strings.Builder, i *insight.Insight) {
-	fmt.Fprintf(out, "\nHow it was seen: %s\n", i.Key())
+	fmt.Fprintf(out, "\nProbes of %s\n", i.Key())
 	for _, p := range i.Passes {
 		times, cost := (*float64)(nil), ""
 		switch {
@@ -123,11 +123,11 @@ func writePasses(out *strings.Builder, i *insight.Insight) {
 			times = i.Life.Cost
 		}
 		if times != nil {
-			cost = fmt.Sprintf("; a call took %s times as long meanwhile", units.Number(*times))
+			cost = fmt.Sprintf("; calls took %s times as long with the probe", units.Number(*times))
 		}
-		fmt.Fprintf(out, "  %s: %s%s\n", p.Probe, cmp.Or(p.Method, "nothing was seen"), cost)
+		fmt.Fprintf(out, "  %s: %s%s\n", p.Probe, cmp.Or(p.Method, "no reading"), cost)
 		for _, missing := range p.Missing {
-			fmt.Fprintf(out, "    not seen: %s\n", missing)
+			fmt.Fprintf(out, "    missing: %s\n", missing)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func lifeCost(i *insight.Insight) string {
 	}
 	text := fmt.Sprintf(" (%d calls", i.Life.Calls)
 	if i.Life.Untold > 0 {
-		text += fmt.Sprintf(", %d more whose stages could not be told", i.Life.Untold)
+		text += fmt.Sprintf(", %d more with unknown stages", i.Life.Untold)
 	}
 	return text + ")"
 }
@@ -161,7 +161,7 @@ func depth(i *insight.Inside) string {
 	return text
 }
 
-// A pairTable is a table of one cell, or of two and their difference.
+// A pairTable is a table of one cell, or of two cells and their difference.
 type pairTable struct {
 	out  *strings.Builder
 	to   *tabwriter.Writer
@@ -199,12 +199,12 @@ func (c pairTable) row(name string, show func(float64) string, change insight.Ch
 
 func (c pairTable) end() { _ = c.to.Flush() } // a strings.Builder does not fail
 
-// WriteAllocators prints what each profiled end allocates, and which functions allocate most.
+// WriteAllocators prints each profiled end's allocations, and the functions that allocate most.
 func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 	if len(s.Allocations) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, "\nHeap allocations per call, and who allocates most of the bytes, in trials that were profiled and not measured:")
+	fmt.Fprintln(w, "\nHeap allocations per call, and the functions that allocate most, in trials that were profiled and not measured:")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	part := ""
 	for i := range s.Allocations {

@@ -11,17 +11,17 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A block holds parts below one line of titles. Other columns or longer names make another block.
+// A block holds parts below one line of titles. Other columns or longer names start a new block.
 type block struct {
 	lines   []line
-	said    []key // in the heading of each part
+	said    []key // keys in the heading of each part
 	columns []column
-	left    []string // titles of the columns that there is no room for
+	left    []string // titles of columns without room
 }
 
-// blocks lays the parts out, with the CPU time of each end if all parts then have room.
+// blocks arranges the parts. It shows the CPU time of each end if all parts then have room.
 func (t Table) blocks(varying []key, lines []line) []block {
-	// Of all lines, so that parts that differ in nothing else stand together.
+	// All lines decide, so that parts with equal columns stay together.
 	figures := withFigures(figureColumns(), lines)
 	var all []block
 	for _, without := range [][]string{{cpuTitle}, {clientTitle, serverTitle}} {
@@ -38,13 +38,13 @@ func (t Table) blocks(varying []key, lines []line) []block {
 
 type arrangement struct {
 	table   Table
-	keys    []key // that cells differ in
+	keys    []key // keys in which cells differ
 	figures []column
-	without []string // titles of columns that are not to be shown
+	without []string // titles of hidden columns
 }
 
 func (a arrangement) blocks(lines []line) (all []block) {
-	first, end := 0, 0 // of the last block's lines
+	first, end := 0, 0 // line range of the last block
 	for _, part := range runs(lines, func(a, b line) bool { return a.cell.Part == b.cell.Part }) {
 		begin := end
 		end += len(part)
@@ -82,7 +82,7 @@ func (a arrangement) block(lines []line) block {
 	return b
 }
 
-// usual returns the figures that are shown without being asked for.
+// usual returns the figures that are shown by default.
 func (a arrangement) usual(lines []line) []column {
 	return slices.DeleteFunc(slices.Clone(a.figures), func(c column) bool {
 		isUsual := c.usual == nil || slices.ContainsFunc(lines, func(l line) bool { return c.usual(l.cell) })
@@ -94,7 +94,7 @@ func (b *block) looksLike(other *block) bool {
 	return slices.EqualFunc(b.columns, other.columns, func(x, y column) bool { return x.title == y.title && x.of == y.of })
 }
 
-// hasPartWith reports whether the cells of a part differ in a key.
+// hasPartWith reports whether a part's cells differ in a key.
 func (b *block) hasPartWith(k key) bool {
 	of := k.compare()
 	for i := 1; i < len(b.lines); i++ {
@@ -105,7 +105,7 @@ func (b *block) hasPartWith(k key) bool {
 	return false
 }
 
-// print prints the block. The headings name the parts, unless there is only one.
+// print prints the block. Headings name the parts, if there is more than one.
 func (b *block) print(out *strings.Builder, table Table, headings bool) {
 	paint := format.Painter(table.Colour)
 	out.WriteString(paint(format.Bold, row(b.columns, func(c column) string { return c.pad(c.title) })) + "\n")
@@ -132,7 +132,7 @@ func (b *block) printHeading(out *strings.Builder, table Table, c *matrix.Cell) 
 	out.WriteString(paint(format.Bold, c.Part) + strings.TrimPrefix(text.String(), c.Part))
 }
 
-// withFigures leaves out the columns that have nothing to show.
+// withFigures leaves out columns without figures.
 func withFigures(all []column, lines []line) []column {
 	return slices.DeleteFunc(all, func(c column) bool {
 		return !slices.ContainsFunc(lines, func(l line) bool { text := c.value(l); return text != "" && text != format.Absent })
@@ -149,7 +149,7 @@ func measured(all []column, lines []line) []column {
 	return all
 }
 
-// fit leaves out empty columns, then those of the lowest priority, until the width suffices.
+// fit leaves out empty columns, then columns of the lowest priority, until the width is enough.
 func (b *block) fit(width int) {
 	if lineWidth(b.columns) > width {
 		b.columns = withFigures(b.columns, b.lines)
@@ -178,7 +178,7 @@ func (c column) gap() string {
 	switch {
 	case c.of == "":
 		return "  "
-	case c.title == "": // a mark
+	case c.title == "": // a column of marks
 		return ""
 	}
 	return " "
@@ -203,7 +203,7 @@ func (c column) pad(text string) string {
 	return blank + text
 }
 
-// legend explains the columns, and names what is left out; a verbose one also tells connections.
+// legend explains the columns, and names hidden ones. A verbose legend also lists connections.
 func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []string {
 	var shown []column
 	var left []string
@@ -237,7 +237,7 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 	}
 	texts := flow(items, t.room())
 	if t.Verbose {
-		texts = append(texts, "Times are service times, from the send to the answer; in a closed loop they are response times too.")
+		texts = append(texts, "Times are service times, from the send to the answer. In a closed loop response times are the same.")
 		if len(lines) > len(cells) {
 			texts[len(texts)-1] = "Times are response times, from the instant a request was meant to go out; the lines below give the service time, from the actual send, and the wait for a permit of an in-flight limit."
 		}
@@ -247,7 +247,7 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 	return texts
 }
 
-// flow sets items into lines, and breaks none.
+// flow joins items to lines, and breaks no item.
 func flow(items []string, width int) (lines []string) {
 	for i, item := range items {
 		if i+1 < len(items) {
@@ -265,7 +265,7 @@ func flow(items []string, width int) (lines []string) {
 	return lines
 }
 
-// lacksPercentile reports whether a column of times has no figure of a cell that has others.
+// lacksPercentile reports whether a column of times lacks a figure for a cell with other figures.
 func lacksPercentile(lines []line, shown []column) bool {
 	times := latencyColumns()
 	return slices.ContainsFunc(shown, func(c column) bool {
@@ -274,21 +274,21 @@ func lacksPercentile(lines []line, shown []column) bool {
 	})
 }
 
-// tailTexts say what percentiles are of, and what those of a closed loop cannot see.
+// tailTexts explain the sample of percentiles, and the limits of percentiles in a closed loop.
 func tailTexts(cells []*matrix.Cell) []string {
-	texts := []string{"Percentiles are those of all trials' requests together; – where fewer than ten lie beyond: P99 takes 1,000 requests, P99.9 10,000.", ClosedTail(cells)}
+	texts := []string{"Percentiles are over all trials' requests together; – if fewer than ten lie beyond: P99 needs 1,000 requests, P99.9 10,000.", ClosedTail(cells)}
 	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
 
-// ClosedTail says what tails of a closed loop cannot show; it is empty if no load is one.
+// ClosedTail explains the limits of tails in a closed loop. It is empty without a closed loop.
 func ClosedTail(cells []*matrix.Cell) string {
 	if !slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Load.Model == "closed" }) {
 		return ""
 	}
-	return "A closed loop sends nothing while it waits: stalls weigh less in its tails than in those of independent callers (coordinated omission), which an open loop shows (" + cells[0].Kind().Command + " --rps)."
+	return "A closed loop sends nothing while it waits, so stalls count less in its tails than for independent callers (coordinated omission); an open loop shows these (" + cells[0].Kind().Command + " --rps)."
 }
 
-// connections lists the mode of each variant that does not say its own.
+// connections lists the connection mode of each variant whose name does not state it.
 func connections(cells []*matrix.Cell) string {
 	var texts []string
 	for _, cell := range cells {
@@ -306,7 +306,7 @@ func connections(cells []*matrix.Cell) string {
 	return "as each variant's conn says"
 }
 
-// showsTimes reports whether a column may differ between the kinds of time of a cell.
+// showsTimes reports whether a column may differ between kinds of times of a cell.
 func (t Table) showsTimes() bool {
 	if len(t.Columns) == 0 || slices.Contains(t.Columns, AllColumns) {
 		return true
@@ -314,11 +314,11 @@ func (t Table) showsTimes() bool {
 	return slices.ContainsFunc(latencyColumns(), func(c column) bool { return slices.Contains(t.Columns, c.title) })
 }
 
-// A Table says how the table is printed.
+// A Table holds options for printing the table.
 type Table struct {
 	format.Terminal
-	Columns []string // as [FindColumns] gives them; none: the usual ones
-	Verbose bool     // with what the columns mean in general, and the notes whole
+	Columns []string // from [FindColumns]; empty: the usual ones
+	Verbose bool     // with the general meaning of columns, and full notes
 }
 
 func (t Table) room() int { return cmp.Or(t.Width, format.UsualWidth) }

@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// IsLoad reports whether a run is one trial of a user's service, which is shown without a table.
+// IsLoad reports whether a run is one trial of a user's service. Its output has no table.
 func IsLoad(s *analysis.Summary) bool {
 	cells := s.Cells
 	return len(cells) == 1 && cells[0].Kind().Alone && cells[0].Trials == 1 && cells[0].HasFigures()
@@ -32,7 +32,7 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	var out loadText
 	out.line("load", "%s", c.Target+", "+loadOfService(c))
 	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(c.Requests), wholeTime(c.WindowSeconds), format.PerSecond(c.Throughput.Value), failedOf(c.Errors, c.Requests))
-	if c.Errors < c.Requests { // otherwise there is no time of an answer
+	if c.Errors < c.Requests { // otherwise no answer has a time
 		out.times(c)
 	}
 	for i := range c.Named {
@@ -46,13 +46,13 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	}
 	for _, e := range c.ErrorKinds {
 		class := e.Class
-		if e.Code != "" && e.Code != codes.Unknown.String() { // which HTTP does not have
+		if e.Code != "" && e.Code != codes.Unknown.String() { // HTTP has no such code
 			class += " (" + e.Code + ")"
 		}
 		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, format.Cut(strings.ReplaceAll(e.Example, "\n", " "), 161))
 	}
 	if k := c.Checking; k != nil {
-		out.line("checking", "%s an answer, between calls; %s of the answers were looked at by all conditions",
+		out.line("checking", "%s per answer, between calls; all conditions checked %s of the answers",
 			format.Micros(float64(k.TookNS)/1e3/float64(k.Answers)), format.Percent(float64(k.Whole)/float64(k.Answers)))
 	}
 	out.line("connections", "%d opened, %d of them in the window", int64(c.Opened.Value), c.Connections.During)
@@ -74,7 +74,7 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	return err
 }
 
-// A loadText has a line per fact, with its name before it.
+// A loadText has one line per fact, after the fact's name.
 type loadText struct {
 	strings.Builder
 	last string
@@ -92,7 +92,7 @@ func (t *loadText) line(name, format string, args ...any) {
 	fmt.Fprintf(t, "%-*s  %s\n", NameWidth, shown, fmt.Sprintf(format, args...))
 }
 
-// checks says whether the figures are valid, and warns of doubts about them.
+// checks prints whether the figures are valid, and warnings about them.
 func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Terminal) {
 	names := map[record.Level]string{record.Invalid: "INVALID", record.Warning: "note"}
 	for _, f := range c.Findings {
@@ -105,7 +105,7 @@ func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Ter
 	}
 }
 
-// paragraph adds a fact of several lines.
+// paragraph adds a fact with several lines.
 func (t *loadText) paragraph(name, text string, terminal format.Terminal) {
 	var wrapped strings.Builder
 	format.Wrap(&wrapped, text, format.Layout{Width: cmp.Or(terminal.Width, format.UsualWidth) - NameWidth - 2})
@@ -140,7 +140,7 @@ func failedOf(failed, requests int64) string {
 	return "none failed"
 }
 
-// times shows response times, of an open loop service times below them, and their spread.
+// times prints response times, for an open loop service times below them, and their spread.
 func (t *loadText) times(c *matrix.Cell) {
 	if c.Response != nil {
 		t.line("response", "%s", percentiles(c.Response))
@@ -152,10 +152,10 @@ func (t *loadText) times(c *matrix.Cell) {
 	t.spread(c.Spread)
 }
 
-// percentiles lists the times, without those that too few requests lie beyond.
+// percentiles lists the times, without percentiles that too few requests lie beyond.
 func percentiles(l *matrix.Latencies) string {
 	if l.Max.Value == 0 {
-		return "none was answered"
+		return "no answers"
 	}
 	parts := []string{"mean " + format.Micros(l.Mean.Value)}
 	for _, q := range matrix.Quantiles {
@@ -166,7 +166,7 @@ func percentiles(l *matrix.Latencies) string {
 	return strings.Join(append(parts, "max "+format.Micros(l.Max.Value)), ", ")
 }
 
-// spread draws how many requests took how long, in steps of a factor.
+// spread draws the number of requests by response time, in steps of a factor.
 func (t *loadText) spread(steps []matrix.SpreadStep) {
 	const rows, widest = 10, 40
 	if len(steps) == 0 {
@@ -186,9 +186,9 @@ func (t *loadText) spread(steps []matrix.SpreadStep) {
 
 func cost(cpu *matrix.Figure, end *matrix.End) string {
 	if cpu == nil || end.Cores == nil {
-		return "its cost is not known: it does not run here, or cannot be seen"
+		return "unknown cost: the process is on another machine, or was not found"
 	}
-	text := fmt.Sprintf("%s of CPU a request, %s CPUs", format.Micros(cpu.Value), format.Significant(end.Cores.Value))
+	text := fmt.Sprintf("%s of CPU per request, %s CPUs", format.Micros(cpu.Value), format.Significant(end.Cores.Value))
 	if end.RSS != nil {
 		text += ", " + format.ByteSize(int(end.RSS.Value)) + " of memory"
 	}
@@ -206,7 +206,7 @@ func fleetClientLine(c *matrix.FleetClient) string {
 	return text + ", " + string(c.Level)
 }
 
-// WriteTraces names the traces of the slowest requests, if any were sent.
+// WriteTraces lists the traces of the slowest requests, if any were sent.
 func WriteTraces(w io.Writer, s *analysis.Summary) error {
 	const most = 5 // the others are in the JSON
 	var out loadText

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// notes explain the marks in the table. Cells with the same finding share one note.
+// notes explain the marks in the table. Cells with the same finding share a note.
 type notes []note
 
 type note struct {
@@ -23,7 +23,7 @@ type note struct {
 	cells []*matrix.Cell
 }
 
-// The names of findings that are not from a check; connections is also the name of a check.
+// Names of findings without a check; connections is also the name of a check.
 const (
 	failed          = "failed"
 	connectionsNote = "connections"
@@ -39,7 +39,7 @@ func newNotes(cells []*matrix.Cell) (all notes) {
 	return all
 }
 
-// failure is named by its class, or by its code if it has none.
+// failure names a finding by the failure's class, or by its code without a class.
 func failure(f record.ErrorCount) matrix.Finding {
 	code := ""
 	if f.Class != "" {
@@ -51,7 +51,7 @@ func failure(f record.ErrorCount) matrix.Finding {
 	}
 }
 
-// troubles returns a cell's failure, its findings, and how its connections differ from those asked for.
+// troubles returns a cell's failure, its findings, and differences from the wanted connections.
 func troubles(c *matrix.Cell) []matrix.Finding {
 	var all []matrix.Finding
 	if c.Failure != "" {
@@ -64,7 +64,7 @@ func troubles(c *matrix.Cell) []matrix.Finding {
 	return all
 }
 
-// marks refer to the notes that speak of the cell.
+// marks returns the numbers of the notes about the cell.
 func (all notes) marks(cell *matrix.Cell) string {
 	var places []int
 	for i, note := range all {
@@ -78,7 +78,7 @@ func (all notes) marks(cell *matrix.Cell) string {
 	return "[" + ranges(places) + "]"
 }
 
-// ranges lists rising numbers, three or more in a row as a range, for cells with many notes.
+// ranges formats ascending numbers, with three or more in a row as a range.
 func ranges(numbers []int) string {
 	var texts []string
 	for len(numbers) > 0 {
@@ -97,10 +97,10 @@ func ranges(numbers []int) string {
 	return strings.Join(texts, ",")
 }
 
-// shortNote bounds the length of a note in a table that is not verbose.
+// shortNote limits a note's length in a table that is not verbose.
 const shortNote = 100
 
-// print prints one line per note, but in full the reason for a missing measurement.
+// print prints one line per note, but the reason for a missing measurement in full.
 func (all notes) print(out *strings.Builder, table Table) {
 	paint := format.Painter(table.Colour)
 	isCut := false
@@ -124,7 +124,7 @@ func (all notes) print(out *strings.Builder, table Table) {
 
 const ellipsis = "…"
 
-// cut shortens a text between words to a length.
+// cut shortens a text to a length, between words.
 func cut(text string, length int) string {
 	if utf8.RuneCountInString(text) <= length {
 		return text
@@ -133,7 +133,7 @@ func cut(text string, length int) string {
 	return strings.TrimRight(whole[:max(strings.LastIndexByte(whole, ' '), 1)], " ,;:(") + ellipsis
 }
 
-// text returns the note as it stands beneath the table, with the mark that refers to it.
+// text returns the note with its mark, as printed below the table.
 func (n *note) text(place int) string {
 	return n.withoutPlace(place) + " (" + n.where() + ")"
 }
@@ -156,11 +156,11 @@ func headline(c *matrix.Cell, f matrix.Finding) string {
 	return f.Name
 }
 
-// where names the first cell, whose detail is shown, and counts the others.
+// where names the first cell, whose detail is shown, and the number of the others.
 func (n *note) where() string {
 	first := n.cells[0]
 	text := first.ShortVariant()
-	if first.Payload != (record.Payload{}) { // else the workload has no sizes
+	if first.Payload != (record.Payload{}) { // otherwise the workload has no sizes
 		text += ", " + first.Payload.Text(format.ByteSize, "→")
 	}
 	text += fmt.Sprintf(", c=%d", first.Clients)
@@ -174,21 +174,21 @@ func (n *note) where() string {
 	}
 }
 
-// unachievedMode describes other connections than asked for, unless a check reports them.
+// unachievedMode describes connections that differ from the wanted ones, unless a check does.
 func unachievedMode(c *matrix.Cell) (text string, differs bool) {
 	made := &c.Connections
 	if !made.Differs || slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == connectionsNote }) {
 		return "", false
 	}
 	if made.Achieved == nil {
-		return fmt.Sprintf("asked for %s, %d at once: %s opened from the start on, %s of them in the window",
+		return fmt.Sprintf("asked for %s, %d at once: %s opened since the start, %s of them in the window",
 			c.Connection, made.Want, format.Plain(c.Opened.Value), units.Thousands(made.During)), true
 	}
 	return fmt.Sprintf("asked for %s, achieved for %s of the connections: %s opened, %s full handshakes, %s resumed, %s with early data",
 		c.Connection, format.Percent(*made.Achieved), units.Thousands(made.During), units.Thousands(made.Full), units.Thousands(made.Resumed), units.Thousands(made.Early)), true
 }
 
-// Warnings lists what is wrong with a cell, worst first.
+// Warnings lists a cell's problems, worst first.
 func Warnings(c *matrix.Cell) []string {
 	var texts []string
 	for _, f := range troubles(c) {

@@ -1,8 +1,8 @@
-// Package table shows cells on a terminal: as a table, with the notes that explain its marks, and
-// as paragraphs where a run has one trial of a service. It also has the words for a cell that
-// other forms share.
+// Package table shows cells on a terminal: as a table with notes that explain its marks, and as
+// paragraphs for a run with one trial of a service. It also has the texts about a cell that other
+// outputs share.
 //
-// No figure is computed here. The package must not know who writes the page or the exports.
+// It computes no figure, and does not know the page or the exports.
 package table
 
 import (
@@ -19,11 +19,11 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// WriteTable prints one line per cell, with notes below. Columns without room are named there.
+// WriteTable prints one line per cell, with notes below, which also name hidden columns.
 func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	cells := Ordered(summary.Cells)
 	if len(cells) == 0 && len(summary.Allocations) > 0 {
-		return nil // nothing was to be measured
+		return nil // an empty plan
 	}
 	if len(cells) == 0 {
 		_, err := fmt.Fprintln(w, "No trial has ended yet: there is nothing to show.")
@@ -39,7 +39,7 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 
 	var out strings.Builder
 	if len(summary.Foreign) > 0 {
-		format.Wrap(&out, fmt.Sprintf("Imported: figures of %s, not of wirelab.", strings.Join(summary.Foreign, ", ")), format.Layout{Width: table.room(), Hang: 2})
+		format.Wrap(&out, fmt.Sprintf("Imported: figures by %s, not by wirelab.", strings.Join(summary.Foreign, ", ")), format.Layout{Width: table.room(), Hang: 2})
 	}
 	if text := say(constant, cells[0]); text != "" {
 		format.Wrap(&out, text, format.Layout{Width: table.room(), Hang: 2})
@@ -81,7 +81,7 @@ func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes notes) []
 	return lines
 }
 
-// print sets the best figure in bold, besides its mark.
+// print prints the best figure in bold, besides its mark.
 func (l line) print(shown []column, paint func(format.Style, string) string) string {
 	style := format.Usual
 	switch {
@@ -99,7 +99,7 @@ func (l line) print(shown []column, paint func(format.Style, string) string) str
 	}))
 }
 
-// A PlainTable is the terminal's table, for a reader without JavaScript.
+// A PlainTable is the terminal's table for readers without JavaScript.
 type PlainTable struct {
 	Titles []string
 	Rows   [][]string
@@ -116,7 +116,7 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 	lines := tableLines(summary, cells, notes)
 	table := PlainTable{Rows: make([][]string, len(lines))}
 	for _, c := range withFigures(append(keyColumns(keys()), figureColumns()...), lines) {
-		if c.title == "" { // a mark
+		if c.title == "" { // a column of marks
 			continue
 		}
 		table.Titles = append(table.Titles, c.title)
@@ -130,7 +130,7 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 	return table
 }
 
-// writeForeign says below a table what the figures of other programs mean, and what is unknown.
+// writeForeign explains below a table other programs' figures, and what is unknown about them.
 func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
 	if len(s.Foreign) == 0 {
 		return
@@ -149,7 +149,7 @@ func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
 	}
 }
 
-// WriteScaling prints how each variant follows the calls in flight, beside ideal line and law.
+// WriteScaling prints throughput by calls in flight, beside the ideal line and the law.
 func WriteScaling(w io.Writer, s *analysis.Summary) error {
 	var out strings.Builder
 	for i, scaling := range s.Scalings {
@@ -203,7 +203,7 @@ func law(s curves.Scaling) string {
 	if s.Law == nil {
 		return "No scalability law is fitted: " + s.Reason
 	}
-	text := fmt.Sprintf("Scalability law: X(N) = %s N / (1 + σ(N−1) + κN(N−1)), σ %s (contention), κ %s (coherency), off by %.1f %% in the mean",
+	text := fmt.Sprintf("Scalability law: X(N) = %s N / (1 + σ(N−1) + κN(N−1)), σ %s (contention), κ %s (coherency), mean error %.1f %%",
 		format.PerSecond(s.Law.Ideal.Value), withInterval(s.Law.Contention), withInterval(s.Law.Coherency), 100*s.Law.Misfit)
 	if s.Law.Peak != nil {
 		text += fmt.Sprintf("; the peak is at %s in flight", withInterval(*s.Law.Peak))
