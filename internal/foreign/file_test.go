@@ -89,10 +89,10 @@ func TestGhzConfiguration(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"call":"a.b.c"}`:                              "names no host",
-		`{"host":"a:1","call":7,"x":`:                   "no JSON",
+		`{"host":"a:1","call":7,"x":`:                   "not JSON",
 		`{"host":"a:1","nonsense":1}`:                   "nonsense in the file: wirelab does not know this flag",
 		`{"host":"a:1"}`:                                "names no method",
-		`{"host":"a:1","call":"a.b.c","total":{"a":1}}`: "an object is no value",
+		`{"host":"a:1","call":"a.b.c","total":{"a":1}}`: "an object as its value",
 	} {
 		if _, _, err := Commands.From("ghz", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", text, err, want)
@@ -134,7 +134,7 @@ func TestFromNamesTheTool(t *testing.T) {
 		}
 	}
 	for command, want := range map[string]string{
-		"oha -n 10 http://a/": "write --from oha", "": "there is no command", "# x": "only a comment",
+		"oha -n 10 http://a/": "write --from oha", "": "the command is missing", "# x": "only a comment",
 		"-n x http://a/": "hey: -n: want a whole number", "-nope http://a/": "does not know this flag", "-n": "its value is missing",
 		"http://a/ http://b/": "more than one URL",
 	} {

@@ -4,8 +4,8 @@
 //	a report in JSON ─────> Summaries ──> a record
 //	a call ───────────────> Generators ─> the program that repeats it, and what it counted
 //
-// Each program has a folder here. The packages flags, summary and generator hold what they
-// share. Adding a program is a folder and its lines in the lists below.
+// Each program has a folder here. The packages flags, summary and generator hold the shared parts.
+// A new program is a folder and a line in each list below.
 package foreign
 
 import (
@@ -24,7 +24,7 @@ import (
 	"wirelab.dev/internal/foreign/wrk"
 )
 
-// Commands lists the tools whose commands and files wirelab load reads.
+// Commands lists the tools whose commands and files `wirelab load` understands.
 var Commands = flags.Tools{
 	ghz.Flags, grpcurl.Flags, wrk.Flags, bombardier.Flags, oha.Flags, hey.Flags, h2load.Flags, fortio.Flags, curl.Flags, k6.Flags,
 }

@@ -124,5 +124,5 @@ const pageFiles = `
 | --- | --- |
 | ghz, its JSON report (` + "`-O json`" + `) | the options that it ran with |
 | ghz, its configuration as JSON | every flag that it names; TOML and YAML are not read |
-| k6, the JSON of ` + "`--summary-export`" + ` or of handleSummary | clients and duration; the URL only where a threshold names one, since a summary does not say what was called; a script is not run |
+| k6, the JSON of ` + "`--summary-export`" + ` or of handleSummary | clients and duration; the URL only where a threshold names one, since a summary does not name the called URL; a script is not run |
 `

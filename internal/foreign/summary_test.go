@@ -89,14 +89,14 @@ func TestRemarksSayHowItWasMeasured(t *testing.T) {
 		{"fortio", "within its own buckets, which are 1 ms wide"},
 		{"fortio-grpc", "which are by default 1 ms wide"},
 		{"fortio-paced", "held a rate with clients that wait"},
-		{"fortio-paced", "to make up for calls that it had put off"},
+		{"fortio-paced", "to send delayed calls"},
 		{"oha", "does not say whether oha held a rate"},
-		{"oha", "nor how many clients there were"},
+		{"oha", "nor does it have the number of clients"},
 		{"oha-corrected", "oha cut off"},
 		{"k6", "does not say whether k6 ran a closed loop or a schedule"},
 		{"k6", "does not say what k6 called"},
 		{"k6", "connecting, TLS and waiting for a free connection are not in it"},
-		{"k6-open", "left out 599 iterations for want of a free client"},
+		{"k6-open", "left out 599 iterations without a free client"},
 	} {
 		if all := strings.Join(readFile(t, test.file).Remarks, "\n"); !strings.Contains(all, test.says) {
 			t.Errorf("%s: want %q in:\n%s", test.file, test.says, all)
@@ -123,9 +123,9 @@ func TestFilesOfOneCellAreRepeats(t *testing.T) {
 func TestOtherFilesAreRefused(t *testing.T) {
 	for _, test := range []struct{ data, says string }{
 		{"", "found an empty file"},
-		{"Summary:\n  Count: 200", "found no JSON: line 1"},
-		{"{\n\"a\": 1,\n}", "found no JSON: line 3"},
-		{"[1]", "found JSON that is no object"},
+		{"Summary:\n  Count: 200", "found invalid JSON: line 1"},
+		{"{\n\"a\": 1,\n}", "found invalid JSON: line 3"},
+		{"[1]", "found JSON other than an object"},
 		{"{}", "found a JSON object with no members"},
 		{`{"b":1,"a":2,"c":3,"d":4,"e":5,"f":6}`, `found a JSON object with the members "a", "b", "c", "d", "e" and 1 more`},
 	} {

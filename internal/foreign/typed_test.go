@@ -99,7 +99,7 @@ func TestHabits(t *testing.T) {
 func TestHabitsRefuses(t *testing.T) {
 	for typed, want := range map[string]string{
 		"-x proxy:80 -c 5 http://a/":                "load the proxy as http://PROXY",
-		"-s post.lua -d 5s http://a/":               "Lua is not run",
+		"-s post.lua -d 5s http://a/":               "Lua scripts are not supported",
 		"-o csv http://a/":                          "wirelab export DIR --format csv",
 		"--rand-regex-url http://a/[a-z]":           "--rows FILE.csv",
 		"-F a=b http://a/":                          "multipart",
@@ -110,7 +110,7 @@ func TestHabitsRefuses(t *testing.T) {
 		"-e --call p.S/M a:1":                       "without compression",
 		"--load-schedule step --call p.S/M a:1":     "--load-schedule step has no end",
 		"-T file.txt -d x http://a/":                "two bodies",
-		"--cname a --authority b --call p.S/M a:1":  "one name stands for both",
+		"--cname a --authority b --call p.S/M a:1":  "one name is used for both",
 		"--stream-call-duration 1s --call p.S/M a:": "--messages N",
 	} {
 		words, err := flags.Split(typed)

@@ -39,7 +39,7 @@ var Flags = &flags.Tool{
 			flags.Refused("templates are not filled: write --json, and fill one from that"))),
 	},
 	Fits: func(c *flags.Command) bool {
-		return flags.CallsHTTP(c) && (len(c.Kept("body")) == 0 || c.Has("-m")) // curl's cookie is -b too
+		return flags.CallsHTTP(c) && (len(c.Kept("body")) == 0 || c.Has("-m")) // curl also has -b, for cookies
 	},
 	Usual: func(c *flags.Command) {
 		c.Usually("-c", "125")

@@ -39,12 +39,12 @@ var requestFlags = []flags.Option{
 	flags.Flag("-T --upload-file", flags.File, flags.By(flags.Code("-m PUT -D FILE"), upload)),
 	flags.Flag("-u --user", flags.User, flags.To("--user")),
 	flags.Flag("--oauth2-bearer", flags.Text, flags.To("--bearer")),
-	flags.Flag("--basic", flags.None, flags.Ignored("it is what --user does")),
+	flags.Flag("--basic", flags.None, flags.Ignored("--user does the same")),
 	flags.Flag("--digest --ntlm --negotiate --anyauth", flags.None, flags.Refused("only a name and a password are sent: write --user NAME:PASSWORD, or --bearer TOKEN")),
 	flags.Flag("-b --cookie", flags.Text, flags.OneOf(flags.Code("-H 'Cookie: …'"), map[string]flags.Rule{"": flags.Nothing},
 		flags.Either(func(v string) bool { return strings.Contains(v, "=") }, flags.AsHeader("Cookie: "),
 			flags.Refused("a file of cookies is not read: write them as -H 'Cookie: name=value'")))),
-	flags.Flag("-c --cookie-jar", flags.ButNot("a file", flags.IsWhole), flags.Ignored("cookies of answers are not kept: each call is the same")),
+	flags.Flag("-c --cookie-jar", flags.ButNot("a file", flags.IsWhole), flags.Ignored("cookies of answers are not stored: all calls are equal")),
 	flags.Flag("-A --user-agent", flags.Text, flags.AsHeader("User-Agent: ")),
 	flags.Flag("-e --referer", flags.Text, flags.By(flags.Code("-H 'Referer: …'"), func(c *flags.Command, value string) error {
 		if value, _, _ = strings.Cut(value, ";auto"); value != "" {
@@ -70,14 +70,14 @@ var connectionFlags = []flags.Option{
 	flags.Flag("--capath", flags.File, flags.Refused("write the certificates to one file, and give --cacert FILE")),
 	flags.Flag("-E --cert", flags.Text, flags.By(flags.Code("--cert"), func(c *flags.Command, value string) error {
 		if name, _, has := strings.Cut(value, ":"); has {
-			return c.Refuse("a key with a password is not read: write it to a file without a password, and give --cert " + flags.Quote(flags.Excerpt(name)) + " --key FILE")
+			return c.Refuse("keys with a password are not supported: write it to a file without a password, and give --cert " + flags.Quote(flags.Excerpt(name)) + " --key FILE")
 		}
 		c.Set("--cert", value)
 		return nil
 	})),
 	flags.Flag("--key", flags.File, flags.To("--key")),
-	flags.Flag("--pass", flags.Text, flags.Refused("a key with a password is not read: write it to a file without a password, and give --key FILE")),
-	flags.Flag("-1 --tlsv1 --tlsv1.0 --tlsv1.1 --tlsv1.2 --tlsv1.3", flags.None, flags.Ignored("TLS 1.3 is spoken, or 1.2 where the server lacks it")),
+	flags.Flag("--pass", flags.Text, flags.Refused("keys with a password are not supported: write it to a file without a password, and give --key FILE")),
+	flags.Flag("-1 --tlsv1 --tlsv1.0 --tlsv1.1 --tlsv1.2 --tlsv1.3", flags.None, flags.Ignored("wirelab uses TLS 1.3, or 1.2 if the server lacks it")),
 	flags.Flag("-x --proxy -U --proxy-user --socks5 --socks5-hostname", flags.Text, flags.Refused(flags.NoProxy)),
 	flags.Flag("--noproxy", flags.Text, flags.Ignored("no proxy is used anyway")),
 	flags.Flag("--resolve", flags.Text, flags.ConnectTo("--resolve")),
@@ -87,7 +87,7 @@ var connectionFlags = []flags.Option{
 	flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.NoConnecting)),
 	flags.Flag("-4 --ipv4 -6 --ipv6", flags.None, flags.Ignored("an address in the target says the same")),
 	flags.Flag("-Y -y --speed-limit --speed-time", flags.Number, flags.Ignored("a call that is too slow ends by --timeout")),
-	flags.Flag("--limit-rate --rate", flags.Text, flags.Refused("calls go as fast as they go: write --rps N for a rate, or --link rate=… for a slow network")),
+	flags.Flag("--limit-rate --rate", flags.Text, flags.Refused("calls are as fast as possible: write --rps N for a rate, or --link rate=… for a slow network")),
 	flags.Flag("-L --location --location-trusted", flags.None, flags.Ignored(flags.NoRedirects)),
 	flags.Flag("--max-redirs", flags.Text, flags.Ignored(flags.NoRedirects)),
 	flags.Flag("--retry --retry-delay --retry-max-time", flags.Number, flags.Ignored("a call that fails counts as failed")),
@@ -103,7 +103,7 @@ var outputFlags = []flags.Option{
 	flags.Flag("-O --remote-name -J --remote-header-name --no-progress-meter", flags.None, flags.Ignored(flags.NoShow)),
 	flags.Flag("-D --dump-header --trace --trace-ascii", flags.ButNot("a file", flags.IsClock), flags.Ignored(flags.NoShow)),
 	flags.Flag("-w --write-out", flags.Text, flags.Ignored("a run shows times anyway")),
-	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "left out: brackets in a URL have no meaning")),
+	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "left out: brackets in a URL have no special meaning")),
 }
 
 func looksJSON(value string) bool {
@@ -111,7 +111,7 @@ func looksJSON(value string) bool {
 	return value != "" && strings.IndexByte(`{["0123456789-tfn`, value[0]) >= 0
 }
 
-// headerField sets a header field. An empty value removes a field of curl's own.
+// headerField sets a header field. An empty value removes a field that curl would send.
 func headerField(c *flags.Command, value string) error {
 	name, rest, colon := strings.Cut(value, ":")
 	if colon && strings.TrimSpace(rest) == "" && !strings.EqualFold(name, "Host") {
@@ -139,7 +139,7 @@ func upload(c *flags.Command, value string) error {
 
 func settle(c *flags.Command) error {
 	if misfitGlob(c) {
-		return errors.New("curl makes several URLs of one with brackets: give one URL, or several requests by --rows, or -g if the brackets are meant")
+		return errors.New("curl expands brackets to several URLs: give one URL, or several requests by --rows, or -g to keep the brackets")
 	}
 	if err := c.OneTarget(); err != nil {
 		return err
@@ -154,12 +154,12 @@ func settle(c *flags.Command) error {
 		return nil
 	}
 	target, err := url.Parse(c.Operands[0])
-	if err != nil && !strings.Contains(c.Operands[0], "://") { // an address with a port is no URL as it stands
+	if err != nil && !strings.Contains(c.Operands[0], "://") { // an address with a port is not a URL
 		c.Operands[0] = "http://" + c.Operands[0]
 		target, err = url.Parse(c.Operands[0])
 	}
 	if err != nil {
-		return errors.New("target " + flags.Excerpt(c.Operands[0]) + ": it is no URL")
+		return errors.New("target " + flags.Excerpt(c.Operands[0]) + ": not a URL")
 	}
 	if target.User != nil {
 		if !c.Has("--user") {

@@ -10,18 +10,18 @@ import (
 	"wirelab.dev/internal/base/secret"
 )
 
-// A Command holds the arguments of wirelab load that a line becomes.
+// A Command holds the wirelab load arguments translated from a line.
 type Command struct {
-	// Pasted says that the line is a whole command of the tool, not typed behind wirelab load.
+	// Pasted reports that the line is a whole command of the tool, not typed after wirelab load.
 	Pasted   bool
 	Operands []string
-	Written  string // the flag at hand, as in the line
+	Written  string // the current flag, as written in the line
 
 	tool     *Tool
 	settings []setting
 	kept     map[string][]string // values for Settle, by the tool's flag
-	notes    []string            // what changes its sense or is left out
-	misfit   bool                // the tool does not take such operands and flags
+	notes    []string            // flags that change their meaning or are left out
+	misfit   bool                // the tool does not accept these operands and flags
 }
 
 // NewCommand returns an empty command for a line of the tool.
@@ -29,7 +29,7 @@ func NewCommand(t *Tool, pasted bool) *Command {
 	return &Command{Pasted: pasted, tool: t, kept: map[string][]string{}}
 }
 
-// A setting is a flag of wirelab load.
+// A setting is a flag of wirelab load with its value.
 type setting struct {
 	flag  string
 	value []string // none or one
@@ -39,8 +39,8 @@ type found struct {
 	written string // with its dashes
 	option  *Option
 	value   string
-	misfit  string // why the tool has no such flag or value; empty: it has
-	owned   bool   // it is wirelab's, not the tool's
+	misfit  string // why the tool does not accept the flag or value; else empty
+	owned   bool   // a flag of wirelab, not of the tool
 }
 
 type line struct {
@@ -51,7 +51,7 @@ type line struct {
 func (t *Tool) translate(l line, pasted bool) (*Command, error) {
 	c := NewCommand(t, pasted)
 	c.Operands = l.operands
-	var failed error // the first; the others are read too, to see whether the line fits
+	var failed error // the first error; later flags still decide whether the line fits
 	for _, f := range l.found {
 		c.Written = f.written
 		if err := c.take(f); err != nil && failed == nil {
@@ -78,7 +78,7 @@ func (c *Command) take(f found) error {
 		if c.Pasted {
 			return fmt.Errorf("%s: %s: %s", c.tool.Name, f.written, f.misfit)
 		}
-		// The command's own parser will report it.
+		// The command's own parser reports this error.
 		c.settings = append(c.settings, setting{f.written, valueIf(f.option != nil && f.value != "", f.value)})
 		return nil
 	}
@@ -99,7 +99,7 @@ func valueIf(there bool, value string) []string {
 	return []string{value}
 }
 
-// noteChange notes what a typed flag became, unless it is the same.
+// noteChange notes the translation of a typed flag, unless it is the same flag.
 func (c *Command) noteChange(f found, now []setting) {
 	typed := []setting{{f.written, valueIf(f.option.Value.takes == aValue, f.value)}}
 	if len(now) == 0 || sameFlag(f.written, now[0].flag) && slices.Equal(typed[0].value, now[0].value) {
@@ -108,7 +108,7 @@ func (c *Command) noteChange(f found, now []setting) {
 	c.Note("%s is read as %s", show(typed), show(now))
 }
 
-// sameFlag reports whether wirelab has a flag as it was typed, and means the same by it.
+// sameFlag reports whether a typed flag exists in wirelab with the same meaning.
 func sameFlag(typed, flag string) bool {
 	if len(typed) > 2 && typed[1] != '-' {
 		typed = "-" + typed
@@ -132,12 +132,12 @@ func show(settings []setting) string {
 	return strings.Join(words, " ")
 }
 
-// Note adds a line about what changes its sense or is left out.
+// Note adds a line about a flag that changes its meaning or is left out.
 func (c *Command) Note(format string, values ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, values...))
 }
 
-// Refuse returns the error for a flag that cannot be honoured.
+// Refuse returns the error for a flag that wirelab does not support.
 func (c *Command) Refuse(instead string) error {
 	return fmt.Errorf("%s of %s: %s", c.Written, c.tool.Name, instead)
 }
@@ -179,13 +179,13 @@ func (c *Command) Usually(flag string, value ...string) {
 	}
 }
 
-// Keep keeps a value for Settle.
+// Keep stores a value for Settle.
 func (c *Command) Keep(key, value string) { c.kept[key] = append(c.kept[key], value) }
 
-// Kept returns the values that were kept under a key.
+// Kept returns the stored values of a key.
 func (c *Command) Kept(key string) []string { return c.kept[key] }
 
-// Last returns the last value that was kept under a key, or "".
+// Last returns the last stored value of a key, or "".
 func (c *Command) Last(key string) string {
 	values := c.kept[key]
 	if len(values) == 0 {
@@ -201,7 +201,7 @@ func (c *Command) clients() int {
 	return 10 // wirelab load's default
 }
 
-// PerClient sets the total rate from the rate of each client.
+// PerClient sets the total rate to the rate per client times the clients.
 func (c *Command) PerClient(flag, each string) {
 	rate, err := strconv.ParseFloat(each, 64)
 	if err != nil || rate <= 0 {
@@ -212,7 +212,7 @@ func (c *Command) PerClient(flag, each string) {
 	c.Note("%s %s is the rate of each client: with %d clients that is --rps %s", flag, each, c.clients(), total)
 }
 
-// Spread makes each client's connection carry several calls at once, if each says how many.
+// Spread lets each client's connection carry several calls at once, if each is a number above 1.
 func (c *Command) Spread(flag, each string) error {
 	if each == "" {
 		return nil
@@ -231,7 +231,7 @@ func (c *Command) Spread(flag, each string) error {
 	return nil
 }
 
-// Timed drops the number of requests if there is a duration: some tools end by only one.
+// Timed drops the number of requests if there is a duration, for tools that end only by that.
 func (c *Command) Timed() {
 	if c.Pasted && c.Has("-z") && c.Has("-n") {
 		c.Note("-n %s is left out: with a duration %s ends by that alone", c.Get("-n"), c.tool.Name)
@@ -245,7 +245,7 @@ func (c *Command) Arguments() []string {
 	for _, s := range c.settings {
 		out = append(append(out, s.flag), s.value...)
 		if s.flag == "--from" && len(c.Operands) > 0 {
-			out = append(out, c.Operands[0]) // the file, which is read in its place
+			out = append(out, c.Operands[0]) // the file that replaces the command
 			c.Operands = c.Operands[1:]
 		}
 	}

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// HeaderField sets a header field from a line as the tools write it; Host is wirelab's --host.
+// HeaderField sets a header field from a line in the tools' form. Host becomes --host.
 func HeaderField(c *Command, text string) error {
 	name, value, colon := strings.Cut(text, ":")
 	value = strings.TrimSpace(value)
 	switch {
 	case strings.HasPrefix(text, "@"):
-		return c.Refuse("a file of headers is not read: write each as -H 'Name: value'")
-	case !colon && strings.HasSuffix(text, ";"): // curl's way to send an empty one
+		return c.Refuse("files of headers are not supported: write each as -H 'Name: value'")
+	case !colon && strings.HasSuffix(text, ";"): // curl's form of an empty field
 		c.Set("-H", strings.TrimSuffix(text, ";")+":")
 	case !colon:
-		return c.Refuse(fmt.Sprintf("%q is no header: write -H 'Name: value'", Excerpt(text)))
+		return c.Refuse(fmt.Sprintf("%q is not a header: write -H 'Name: value'", Excerpt(text)))
 	case strings.EqualFold(name, "Host"):
 		if value == "" {
-			return c.Refuse("HTTP asks for a Host: leave the flag out")
+			return c.Refuse("HTTP requires a Host: leave the flag out")
 		}
 		c.Set("--host", value)
 	default:
@@ -31,12 +31,12 @@ func HeaderField(c *Command, text string) error {
 	return nil
 }
 
-// HeaderLine is the rule of a flag whose value is a line of a header.
+// HeaderLine is the rule for flags whose value is a header line.
 var HeaderLine = By(Code("-H")+"; Host: "+Code("--host"), HeaderField)
 
-// body sets data that the tool sends as it stands. Data that begins with @ would name a file here.
+// body sets data that the tool sends unchanged. Data that begins with @ would name a file here.
 func body(c *Command, text string) error {
-	if strings.HasPrefix(text, "@") && c.Pasted { // typed here, it is a file, as wirelab has it
+	if strings.HasPrefix(text, "@") && c.Pasted { // in a line for wirelab, @ names a file
 		return c.Refuse("data that begins with @ would name a file here: write it to a file, and give -D FILE")
 	}
 	c.Keep("body", text)
@@ -47,17 +47,17 @@ func body(c *Command, text string) error {
 // CallsHTTP reports whether a line has at most one target and one body.
 func CallsHTTP(c *Command) bool { return len(c.Operands) <= 1 && len(c.Kept("body")) <= 1 }
 
-// Body is the rule of a flag whose value is sent as it stands.
+// Body is the rule for flags whose value is sent unchanged.
 var Body = By(Code("-d"), body)
 
-// Reasons for rules of several tools.
+// Reasons in rules of several tools.
 const (
 	NoProxy      = "wirelab calls the service itself: name it as the target, or load the proxy as http://PROXY/… with --host"
-	NoRedirects  = "a redirect is an answer here, and is not followed; name where it leads as the target"
+	NoRedirects  = "a redirect is an answer here, and is not followed; give its destination as the target"
 	NoForm       = "multipart forms are not made: write the body to a file, and give -m POST -D FILE -T 'multipart/form-data; boundary=…'"
 	NoEngine     = "wirelab chooses how many threads send"
-	NoShow       = "it only concerns what is printed"
-	NoConnecting = "--timeout bounds a call with its connecting"
+	NoShow       = "it only changes the output"
+	NoConnecting = "--timeout includes the time to connect"
 )
 
 // OneTarget checks that a pasted command has one URL, and gives it a scheme.
@@ -67,7 +67,7 @@ func (c *Command) OneTarget() error {
 	}
 	switch len(c.Operands) {
 	case 0:
-		return fmt.Errorf("the %s command names no URL: write it behind the flags, as in http://127.0.0.1:8080/", c.tool.Name)
+		return fmt.Errorf("the %s command has no URL: write it after the flags, as in http://127.0.0.1:8080/", c.tool.Name)
 	case 1:
 	default:
 		return fmt.Errorf("the %s command has more than one URL (%s, %s): give a command for each, or several requests by --rows", c.tool.Name, Excerpt(c.Operands[0]), Excerpt(c.Operands[1]))
@@ -97,7 +97,7 @@ func Slashed(method string) string {
 	return strings.TrimPrefix(method, "/")
 }
 
-// StandardInput sets data, for which @ is the standard input, as in grpcurl.
+// StandardInput sets data. As in grpcurl, @ means standard input.
 func StandardInput(c *Command, value string) error {
 	if value == "@" {
 		value = "@-"
@@ -108,17 +108,17 @@ func StandardInput(c *Command, value string) error {
 	return nil
 }
 
-// PositiveRate sets a total rate; zero means no rate.
+// PositiveRate sets a total rate. Zero means no rate.
 func PositiveRate(c *Command, value string) error {
 	if n, err := strconv.ParseFloat(value, 64); err == nil && n > 0 {
 		c.Set("--rps", value)
 		return nil
 	}
-	c.Note("%s %s is left out: it means no rate", c.Written, value)
+	c.Note("%s %s is left out: zero means no rate", c.Written, value)
 	return nil
 }
 
-// OwnConnections gives each client its connection, as most tools for HTTP do.
+// OwnConnections gives each client its own connection, as most HTTP tools do.
 func (c *Command) OwnConnections() {
 	if !c.Has("--conn") {
 		c.Set("--conn", "per-worker")
@@ -129,7 +129,7 @@ func (c *Command) OwnConnections() {
 func (c *Command) Cleartext() {
 	address := c.Operands[0]
 	if strings.HasPrefix(address, "unix:") || strings.Contains(address, "://") {
-		return // a socket is called in cleartext anyway
+		return // sockets always use cleartext
 	}
 	c.Operands[0] = "grpc://" + address
 	if method := c.Get("--call"); method != "" {
@@ -150,12 +150,12 @@ func (c *Command) HasHeader(name string) bool {
 	return false
 }
 
-// ConnectTo returns the rule that keeps NAME:PORT:ADDRESS[:PORT] for RedirectAddress.
+// ConnectTo returns the rule that stores NAME:PORT:ADDRESS[:PORT] for RedirectAddress.
 func ConnectTo(key string) Rule {
 	return Kept(key, "the address in the target, and "+Code("--host"))
 }
 
-// RedirectAddress replaces the target's address by a kept one, and keeps its name as the host.
+// RedirectAddress replaces the target's address by a stored one. The old name becomes the host.
 func (c *Command) RedirectAddress() error {
 	for _, text := range append(c.Kept("--connect-to"), c.Kept("--resolve")...) {
 		name, port, address, err := splitRedirect(text)
@@ -167,10 +167,10 @@ func (c *Command) RedirectAddress() error {
 		}
 		target, err := url.Parse(c.Operands[0])
 		if err != nil {
-			return fmt.Errorf("target %s: it is no URL", Excerpt(c.Operands[0]))
+			return fmt.Errorf("target %s: not a URL", Excerpt(c.Operands[0]))
 		}
 		if name != "" && !strings.EqualFold(target.Hostname(), name) || port != "" && usualPort(target) != port {
-			c.Note("the address for %s is left out: the target is another", Excerpt(text))
+			c.Note("the address for %s is left out: the target has another name", Excerpt(text))
 			continue
 		}
 		c.replaceHost(target, address)
@@ -209,7 +209,7 @@ func usualPort(target *url.URL) string {
 	return "80"
 }
 
-// splitRedirect splits NAME:PORT:ADDRESS[:PORT]. An address of version 6 is in brackets.
+// splitRedirect splits NAME:PORT:ADDRESS[:PORT]. An IPv6 address is in brackets.
 func splitRedirect(text string) (name, port, address string, err error) {
 	name, rest, ok := strings.Cut(strings.TrimPrefix(text, "+"), ":")
 	if ok {
@@ -218,7 +218,7 @@ func splitRedirect(text string) (name, port, address string, err error) {
 	if !ok {
 		return "", "", "", errors.New("the address " + Excerpt(text) + ": want NAME:PORT:ADDRESS")
 	}
-	address, _, _ = strings.Cut(address, ",") // curl takes several, and tries them in turn
+	address, _, _ = strings.Cut(address, ",") // curl accepts several and tries one after another
 	if host, bracketed := strings.CutPrefix(address, "["); bracketed {
 		host, after, _ := strings.Cut(host, "]")
 		if address = host; len(after) > 1 {
@@ -229,14 +229,14 @@ func splitRedirect(text string) (name, port, address string, err error) {
 	return name, port, address, nil
 }
 
-// Certificates lists the flags of tools that read TLS certificates from files.
+// Certificates lists the TLS certificate flags of several tools.
 var Certificates = []Option{
 	{"--cacert", File, To("--cacert")},
 	{"--cert", File, To("--cert")},
 	{"--key", File, To("--key")},
 }
 
-// HeyRequest lists the flags of hey that describe a request. oha has taken them over.
+// HeyRequest lists hey's flags for a request, which oha has copied.
 var HeyRequest = []Option{
 	{"-z", Duration, To("-z")},
 	{"-H", Header, HeaderLine},
@@ -246,6 +246,6 @@ var HeyRequest = []Option{
 	{"-T", MediaType, To("-T")},
 	{"-a", User, To("--user")},
 	{"--host", Text, To("--host")},
-	{"--disable-compression", None, Ignored("wirelab asks for no compression")},
+	{"--disable-compression", None, Ignored("wirelab does not ask for compression")},
 	{"--disable-keepalive", None, On("--conn", "new")},
 }

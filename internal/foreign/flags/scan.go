@@ -38,7 +38,7 @@ func (s *scanner) long(name, written string) {
 	s.take(name, written, attached{value, given})
 }
 
-// short parses one dash and a name, a letter with its value, or letters put together.
+// short parses a dash with a name, with a letter and its value, or with several letters.
 func (s *scanner) short(argument string) {
 	name, _, _ := strings.Cut(argument, "=")
 	if len(name) > 2 && (s.tool.OneDash && s.tool.option("-"+name) != nil) {
@@ -52,7 +52,7 @@ func (s *scanner) short(argument string) {
 	const mostLetters = 20
 	for letters, count := argument[1:], 0; letters != ""; count++ {
 		if count == mostLetters {
-			s.add(found{written: Excerpt(argument), misfit: "too many letters in one"})
+			s.add(found{written: Excerpt(argument), misfit: "too many letters in one argument"})
 			return
 		}
 		name := "-" + letters[:1]
@@ -72,14 +72,14 @@ func (s *scanner) short(argument string) {
 	}
 }
 
-// An attached holds a value that is in the same argument as its flag.
+// An attached holds a value in the same argument as its flag.
 type attached struct {
 	value string
 	given bool
 }
 
-// lookup finds a flag in the tool's table. It takes the other table's flag if the tool has none,
-// or if the value fits only the other.
+// lookup finds a flag in the tool's table. It uses the other table if the tool lacks the flag, or
+// if the value fits only there.
 func (s *scanner) lookup(name, value string) (option *Option, owned bool) {
 	option = s.tool.option(name)
 	if s.also == nil {
@@ -108,7 +108,7 @@ func (s *scanner) take(name, written string, a attached) {
 			f.written += "=" + a.value
 		}
 	case option.Value.takes == nothing && a.given:
-		if a.value == "false" { // as Go's package flag and kingpin have it
+		if a.value == "false" { // as in Go's package flag and in kingpin
 			return
 		}
 		if a.value != "true" {
@@ -123,7 +123,7 @@ func (s *scanner) take(name, written string, a attached) {
 	}
 	if f.misfit == "" && option.Value.takes != nothing && !option.Value.fit(f.value) {
 		f.misfit = "want " + option.Value.name
-		if option.Value.name != User.name { // it may be a password
+		if option.Value.name != User.name { // the value may be a password
 			f.misfit += fmt.Sprintf(", found %q", Excerpt(f.value))
 		}
 	}

@@ -15,11 +15,11 @@ const (
 	MaxWords     = 4096
 )
 
-// Split splits a command as a POSIX shell does: quotes, backslashes, continued lines, and
-// $'…'. It refuses anything that a shell would compute, such as a variable: nothing is executed.
+// Split splits a command as a POSIX shell does: quotes, backslashes, continued lines, and $'…'. It
+// refuses everything that a shell would compute, such as variables: nothing is executed.
 //
-// The parser of mvdan.cc/sh was tried and left: it recurses, and nested $( in a long text overflow
-// the stack, which ends the program.
+// The parser of mvdan.cc/sh is not used: it recurses, so nested $( in a long text overflow the
+// stack and end the program.
 func Split(text string) ([]string, error) {
 	if len(text) > MaxTextBytes {
 		return nil, fmt.Errorf("the command has %d bytes: at most %d are read: put its data into a file", len(text), MaxTextBytes)
@@ -43,7 +43,7 @@ type splitter struct {
 	rest   string
 	words  []string
 	word   strings.Builder
-	inWord bool // a word has begun; it may be empty, as '' is
+	inWord bool // inside a word, which may be empty, as ''
 }
 
 func (s *splitter) endWord() {
@@ -59,7 +59,7 @@ func (s *splitter) add(text string) {
 	s.inWord = true
 }
 
-// step parses one piece outside quotes: a space, a comment, a quoted or a plain part of a word.
+// step parses one piece outside quotes: a space, a comment, or part of a word.
 func (s *splitter) step() error {
 	first := s.rest[0]
 	switch {
@@ -112,11 +112,11 @@ func (s *splitter) addUntil(special string) {
 func (s *splitter) refuse() error {
 	switch first := s.rest[0]; first {
 	case '|':
-		return errors.New("a pipe (|) is not followed: give the one command that calls, its data by -d or from a file")
+		return errors.New("pipes (|) are not supported: give only the command that calls, with its data by -d or from a file")
 	case ';', '&':
 		return fmt.Errorf("%q ends a command here: if it belongs to a URL, put the URL in quotes; otherwise give one command", string(first))
 	case '<', '>':
-		return fmt.Errorf("%q is a redirection, and none is followed: name the file, as in -D FILE for data", string(first))
+		return fmt.Errorf("%q is a redirection, which is not supported: name the file, as in -D FILE for data", string(first))
 	case '(', ')':
 		return fmt.Errorf("%q means a subshell here: put it in quotes", string(first))
 	case '`', '$':
@@ -138,16 +138,16 @@ var variable = regexp.MustCompile(`^\$(\{[^}]*\}?|\w+|.)`)
 // refuseExpansion returns an error for text that a shell replaces, even between double quotes.
 func (s *splitter) refuseExpansion() error {
 	if s.rest[0] == '`' {
-		return errors.New("a command between backticks is not run: write what it would print")
+		return errors.New("a command between backticks is not run: write its output")
 	}
 	if len(s.rest) == 1 {
 		return nil
 	}
 	switch next := s.rest[1]; {
 	case next == '(':
-		return errors.New("a command in $(…) is not run: write what it would print")
+		return errors.New("a command in $(…) is not run: write its output")
 	case next == '{' || next == '_' || isLetter(next) || isDigit(next) || strings.IndexByte("@*#?$!-", next) >= 0:
-		return fmt.Errorf("a variable (%s) is not looked up: write its value in its place", Excerpt(variable.FindString(s.rest)))
+		return fmt.Errorf("a variable (%s) is not replaced: write its value instead", Excerpt(variable.FindString(s.rest)))
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *splitter) double() error {
 	return fmt.Errorf("the quote \" before %q is not closed", Excerpt(opened))
 }
 
-// backslash adds the next byte as it is. A backslash at the end of a line continues it.
+// backslash adds the next byte unchanged. A backslash at the end of a line continues the line.
 func (s *splitter) backslash() error {
 	after := s.rest[1:]
 	switch {
@@ -228,7 +228,7 @@ func (s *splitter) ansi() error {
 	return fmt.Errorf("the quote $' before %q is not closed", Excerpt(opened))
 }
 
-// ansiEscape parses the text after a backslash between $' and '.
+// ansiEscape parses the text after a backslash in $'…'.
 func (s *splitter) ansiEscape() {
 	letter := s.rest[0]
 	s.rest = s.rest[1:]

@@ -35,9 +35,9 @@ func TestSplit(t *testing.T) {
 
 func TestSplitRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"a | b": "a pipe", "a; b": "ends a command", "a & b": "in quotes", "http://a?b=1&c=2": "put the URL in quotes",
+		"a | b": "pipes", "a; b": "ends a command", "a & b": "in quotes", "http://a?b=1&c=2": "put the URL in quotes",
 		"a > b": "a redirection", "a < b": "a redirection", "a <<E": "a redirection",
-		"a $(b)": "write what it would print", "a `b`": "write what it would print",
+		"a $(b)": "write its output", "a `b`": "write its output",
 		"a $b": "a variable ($b)", `"${b}"`: "a variable", `"$b"`: "a variable", "$1": "a variable", `"` + "`b`" + `"`: "backticks",
 		"(a)": "subshell", "'a": "not closed", `"a`: "not closed", "$'a": "not closed", `a \`: "next line is missing",
 		"~/a": "home directory", "a ^\nb": "Windows", `a ^"b^"`: "Copy as cURL (bash)",

@@ -8,7 +8,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// An Option is a flag of a tool, and what it becomes.
+// An Option is a flag of a tool with its translation.
 type Option struct {
 	Names   string // as in "-c --concurrency": a single letter has one dash, a name two
 	Value   Shape
@@ -18,9 +18,9 @@ type Option struct {
 // Flag returns a row of a tool's table.
 func Flag(names string, value Shape, becomes Rule) Option { return Option{names, value, becomes} }
 
-// A Rule says what a flag becomes.
+// A Rule translates a flag.
 type Rule struct {
-	Page  string // what docs/load-from.md says: words, or wirelab's flag
+	Page  string // text for docs/load-from.md
 	Apply func(c *Command, value string) error
 }
 
@@ -51,7 +51,7 @@ func InSeconds(flag string) Rule {
 	}}
 }
 
-// AsHeader returns the rule that sends the value in a header field that starts so.
+// AsHeader returns the rule that sends the value in a header line that begins with start.
 func AsHeader(start string) Rule {
 	return Rule{Code("-H '" + start + "…'"), func(c *Command, value string) error {
 		c.Set("-H", start+value)
@@ -59,7 +59,7 @@ func AsHeader(start string) Rule {
 	}}
 }
 
-// Changed returns the rule that sets wirelab's flag to what change makes of the value.
+// Changed returns the rule that sets wirelab's flag to the changed value.
 func Changed(flag string, change func(string) string) Rule {
 	return Rule{Code(flag), func(c *Command, value string) error {
 		c.Set(flag, change(value))
@@ -67,7 +67,7 @@ func Changed(flag string, change func(string) string) Rule {
 	}}
 }
 
-// OneOf returns the rule that applies the rule of the value, or else otherwise.
+// OneOf returns the rule that applies the rule for the value, or else otherwise.
 func OneOf(page string, rules map[string]Rule, otherwise Rule) Rule {
 	return Rule{page, func(c *Command, value string) error {
 		if rule, has := rules[value]; has {
@@ -77,7 +77,7 @@ func OneOf(page string, rules map[string]Rule, otherwise Rule) Rule {
 	}}
 }
 
-// Either returns the rule for values that is accepts, and another rule for the others.
+// Either returns a rule that applies rule to values for which is is true, and otherwise to others.
 func Either(is func(string) bool, rule, otherwise Rule) Rule {
 	return Rule{rule.Page, func(c *Command, value string) error {
 		if is(value) {
@@ -87,19 +87,19 @@ func Either(is func(string) bool, rule, otherwise Rule) Rule {
 	}}
 }
 
-// UnlessZero returns the rule that sets wirelab's flag, unless the value says that there is none.
+// UnlessZero returns the rule that sets wirelab's flag, unless the value is zero.
 func UnlessZero(flag string) Rule { return Either(IsSome, To(flag), Nothing) }
 
 // IsSome reports whether a number or a duration is above zero.
 func IsSome(value string) bool { return ParseClock(value) > 0 }
 
-// Nothing is the rule for values that say what wirelab does anyway.
+// Nothing is the rule for values that are wirelab's default.
 var Nothing = By("", func(*Command, string) error { return nil })
 
-// Named returns the rule with another text for the page.
+// Named returns the rule with another text for docs/load-from.md.
 func (r Rule) Named(page string) Rule { return Rule{page, r.Apply} }
 
-// Ignored returns the rule for a flag that changes no figure, or that wirelab obeys unasked.
+// Ignored returns the rule for a flag that changes no figure, or describes wirelab's default.
 func Ignored(why string) Rule {
 	return Rule{"left out: " + why, func(c *Command, _ string) error {
 		c.Note("%s is left out: %s", c.Written, why)
@@ -107,14 +107,14 @@ func Ignored(why string) Rule {
 	}}
 }
 
-// Refused returns the rule for a flag that wirelab cannot honour; instead says what to do.
+// Refused returns the rule for an unsupported flag. instead names the alternative.
 func Refused(instead string) Rule {
 	return Rule{"refused: " + instead, func(c *Command, _ string) error {
 		return c.Refuse(instead)
 	}}
 }
 
-// Kept returns the rule that keeps the value for the tool's Settle.
+// Kept returns the rule that stores the value for the tool's Settle.
 func Kept(key, page string) Rule {
 	return Rule{page, func(c *Command, value string) error {
 		c.Keep(key, value)
@@ -135,30 +135,30 @@ type Tool struct {
 	Name    string
 	Options []Option
 
-	// OneDash says that -name means --name, as in Go's package flag. Letters says that letters
-	// can be put together, as in -sS. A tool with both takes a known name before letters.
+	// OneDash means that -name equals --name, as in Go's package flag. Letters means that letters
+	// can be combined, as in -sS. A tool with both prefers a known name to letters.
 	OneDash, Letters bool
 
-	// Single says that a command calls once, and makes no load.
+	// Single means that a command makes one call, not a load.
 	Single bool
-	// Yield lists flags for which wirelab's own sense wins in a typed line if the value fits both.
+	// Yield lists flags with wirelab's meaning in a typed line, if the value fits both tools.
 	Yield string
-	// Fits reports whether the tool takes such operands and flags. It may be nil.
+	// Fits reports whether the tool accepts these operands and flags. It may be nil.
 	Fits func(c *Command) bool
 	// Usual adds the tool's defaults to a pasted command. It may be nil.
 	Usual func(c *Command)
 	// Settle translates flags that need the whole line. It may be nil.
 	Settle func(c *Command) error
 
-	// IsFile reports whether an object of JSON is a file of the tool, and ReadFile returns the
-	// words of a command that does the same. Both are nil for tools without such a file.
+	// IsFile reports whether a JSON object is a file of the tool. ReadFile returns an equivalent
+	// command's words. Both are nil for tools without such a file.
 	IsFile   func(object map[string]json.RawMessage) bool
 	ReadFile func(text string) (words []string, err error)
-	// OnlyFiles says that wirelab does not read the tool's commands.
+	// OnlyFiles means that wirelab does not read the tool's commands.
 	OnlyFiles bool
 }
 
-// yields reports whether wirelab's own flag of that name wins in a typed line.
+// yields reports whether wirelab's flag of this name has priority in a typed line.
 func (t *Tool) yields(name string) bool { return slices.Contains(strings.Fields(t.Yield), name) }
 
 func (t *Tool) option(name string) *Option { return Find(t.Options, name) }
@@ -175,8 +175,8 @@ func Find(options []Option, name string) *Option {
 	return nil
 }
 
-// Own holds the flags of wirelab load. A value that only another tool takes does not fit: that is
-// how the other tool is found.
+// Own holds the flags of wirelab load. A value that only another tool accepts does not fit, and so
+// leads to that tool.
 var Own = &Tool{
 	Name:    "wirelab load",
 	Letters: true,
@@ -207,7 +207,7 @@ var Own = &Tool{
 		same(None, "-h --help --random --plaintext --json --yes-i-may"),
 	),
 	Fits: func(c *Command) bool {
-		// In ghz --insecure means cleartext; curl joins data, and takes JSON behind --json.
+		// In ghz --insecure means cleartext. curl joins data, and its --json takes a body.
 		cleartext := len(c.Kept("insecure")) > 0 && c.isBareGRPC()
 		return !cleartext && len(c.Operands) <= 1 && len(c.Kept("-d")) <= 1
 	},
@@ -219,10 +219,10 @@ var ownData = By(Code("-d"), func(c *Command, value string) error {
 	return nil
 })
 
-// isAt reports whether a value is @, which grpcurl and ghz take for the standard input.
+// isAt reports whether a value is @, which means standard input in grpcurl and ghz.
 func isAt(value string) bool { return value == "@" }
 
-// same returns rows for flags that stay as they are.
+// same returns rules that keep flags unchanged.
 func same(value Shape, names string) []Option {
 	return lists.Map(strings.Fields(names), func(name string) Option {
 		if value.takes == nothing {
@@ -243,15 +243,15 @@ func (c *Command) IsGRPC() bool {
 	return c.isBareGRPC() || len(c.Operands) > 0 && strings.HasPrefix(c.Operands[0], "grpc")
 }
 
-// isThousands reports whether a value is a number as oha shortens it, such as 10k.
+// isThousands reports whether a value is a number in oha's short form, such as 10k.
 func isThousands(value string) bool { return countPattern.MatchString(value) && !IsWhole(value) }
 
-// isDotted reports whether a value is a method as ghz may write it, such as pkg.Service.Method.
+// isDotted reports whether a value is a method in ghz's form pkg.Service.Method.
 func isDotted(value string) bool {
 	return strings.Contains(value, ".") && !strings.Contains(value, "/")
 }
 
-// IsFormat reports whether a value is an output format, which other tools' -o takes.
+// IsFormat reports whether a value is an output format, as for -o in other tools.
 func IsFormat(value string) bool {
 	return slices.Contains([]string{"csv", "json", "j", "plain-text", "pt", "-", "/dev/null", "nul"}, value) ||
 		strings.HasPrefix(value, "path:")

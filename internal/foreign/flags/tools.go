@@ -1,21 +1,20 @@
-// Package flags turns command lines of other load generators into arguments of wirelab load.
+// Package flags translates command lines of other load generators into arguments of wirelab load.
 //
 //	arguments typed behind wirelab load ─── Typed ─┐
 //	                                               ├─> scan ─> Settle ─> arguments, notes
 //	a command line of another tool ─ Split ─ From ─┘   (the tool's table of flags)
 //	a file that it wrote or reads ─ ReadFile ─ From
 //
-// A [Tool] is one table: its flags, the values that may follow them, and what each becomes here.
-// The same tables read a pasted command ([Tools.From]), translate a typed line ([Tools.Typed]),
-// and make the page docs/load-from.md. Each tool's table is in a package of its own.
+// A [Tool] is one table: its flags, the values that may follow them, and their translations. The
+// same tables read a pasted command ([Tools.From]), translate a typed line ([Tools.Typed]), and
+// make the page docs/load-from.md. Each tool's table has its own package.
 //
-// One letter means different things in different tools. So [Tools.Typed] parses the whole line
-// with the table of each tool, and takes the tool whose table fits best; wirelab's own comes
-// first. A note names each flag that is read in another sense than it was typed. A flag that
-// cannot be honoured is an error. The error says what to write instead.
+// A letter has different meanings in different tools. So [Tools.Typed] parses the whole line with
+// each tool's table, and chooses the table that fits best, wirelab's own first. A note names each
+// flag whose meaning changes. Unsupported flags are errors with an alternative.
 //
-// Text comes in, arguments go out. This package must not open a file, run a command, name a tool
-// but wirelab, or know how arguments are parsed.
+// Text comes in, arguments go out. This package does not open files, run commands, name a tool
+// except wirelab, or know how arguments are parsed.
 package flags
 
 import (
@@ -30,8 +29,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// Tools lists the tools that are read. If several fit a line equally well, Typed takes the first,
-// so a tool with more particular flags stands before the others.
+// Tools lists the supported tools. If several fit a line equally well, Typed uses the first, so
+// tools with more specific flags come first.
 type Tools []*Tool
 
 // Names returns the names of the tools.
@@ -45,7 +44,7 @@ func (all Tools) named(name string) *Tool {
 	return all[i]
 }
 
-// command returns the tool of that name if its commands are read.
+// command returns the tool with this name, if its commands are supported.
 func (all Tools) command(name string) *Tool {
 	if t := all.named(name); t != nil && !t.OnlyFiles {
 		return t
@@ -53,15 +52,15 @@ func (all Tools) command(name string) *Tool {
 	return nil
 }
 
-// From turns a command of another tool, or the text of its file, into the arguments of wirelab
-// load. The notes say what changes its sense or is left out. The tool's name may be left out.
+// From translates a command of another tool, or the text of its file, into arguments of wirelab
+// load. The notes name flags that change their meaning or are left out. name may be empty.
 func (all Tools) From(name, text string) (arguments, notes []string, err error) {
 	t := all.named(name)
 	if t == nil {
 		return nil, nil, fmt.Errorf("--from %s: want one of %s", Excerpt(name), strings.Join(all.Names(), ", "))
 	}
 	if strings.TrimSpace(text) == "" {
-		return nil, nil, fmt.Errorf("--from %s: there is no command: put it in quotes behind it", name)
+		return nil, nil, fmt.Errorf("--from %s: the command is missing: write it in quotes after the tool", name)
 	}
 	var words []string
 	if t.OnlyFiles || t.ReadFile != nil && isObject(text) {
@@ -85,20 +84,20 @@ func (all Tools) wordsOf(t *Tool, text string) ([]string, error) {
 		return nil, err
 	}
 	if len(words) == 0 {
-		return nil, errors.New("there is only a comment: put the command in quotes behind it")
+		return nil, errors.New("the text is only a comment: write the command in quotes")
 	}
 	switch first := program(words[0]); {
 	case first == t.Name:
 		words = words[1:]
 	case all.command(first) != nil:
-		return nil, fmt.Errorf("the command is one of %s: write --from %s", first, first)
+		return nil, fmt.Errorf("this is a command of %s: write --from %s", first, first)
 	}
 	return words, nil
 }
 
 func program(word string) string { return strings.TrimSuffix(path.Base(word), ".exe") }
 
-// Guess returns the name of the tool that a command or a file's text is of, or "".
+// Guess returns the name of the tool of a command or a file's text, or "".
 func (all Tools) Guess(text string) string {
 	if isObject(text) {
 		return all.guessFile(text)
@@ -126,14 +125,14 @@ func (all Tools) guessFile(text string) string {
 	return ""
 }
 
-// MaxFileBytes limits the file of a tool: a report of ghz lists up to a million calls.
+// MaxFileBytes limits the size of a tool's file: a report of ghz lists up to a million calls.
 const MaxFileBytes = 256 << 20
 
-// isObject reports whether a text is an object of JSON, and no command.
+// isObject reports whether a text is a JSON object, not a command.
 func isObject(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
-// Typed turns arguments that a user of another load generator types into arguments of wirelab
-// load. It leaves unknown flags, and a line that is wirelab's own, as they are.
+// Typed translates arguments that a user of another load generator types into arguments of wirelab
+// load. It does not change unknown flags, or a line of wirelab's own.
 func (all Tools) Typed(arguments []string) (translated, notes []string, err error) {
 	if len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
 		return arguments, nil, nil
@@ -161,7 +160,7 @@ func isFrom(argument string) bool {
 // A reading holds a line as parsed with one tool's flags.
 type reading struct {
 	*Command
-	misfits, foreign int // flags that do not fit; flags of wirelab, which the tool lacks
+	misfits, foreign int // flags that do not fit; flags that only wirelab has
 	arguments        []string
 	err              error
 }
@@ -191,7 +190,7 @@ func (all Tools) read(arguments []string) []reading {
 			r.misfits++
 		}
 		if t == Own {
-			r.foreign = -1 // before all others, as it was typed for it
+			r.foreign = -1 // first, because the line was typed for wirelab
 		}
 		readings = append(readings, r)
 	}
@@ -201,7 +200,7 @@ func (all Tools) read(arguments []string) []reading {
 	return readings
 }
 
-// against describes the line as read by another tool that fits as well, or "" if the two agree.
+// against describes the reading by another tool that fits equally well, or "" if both agree.
 func (r reading) against(other reading) string {
 	if other.misfits > r.misfits || other.foreign > r.foreign || other.err != nil || other.tool.Single || other.tool == Own {
 		return ""

@@ -11,11 +11,11 @@ import (
 	"wirelab.dev/internal/base/excerpt"
 )
 
-// A Shape describes the value that may follow a flag, and distinguishes tools' senses of a letter.
+// A Shape describes a flag's value. It distinguishes tools' meanings of a letter.
 type Shape struct {
-	name  string // in messages
+	name  string // name in messages
 	takes arity
-	is    func(string) bool // nil: anything
+	is    func(string) bool // nil: any value
 }
 
 type arity int
@@ -30,10 +30,10 @@ func (s Shape) fit(value string) bool {
 	return s.takes == nothing || s.is == nil || s.is(value)
 }
 
-// Value returns the shape of values that fulfil is, with the name that messages use.
+// Value returns the shape of values for which is is true, with a name for messages.
 func Value(name string, is func(string) bool) Shape { return Shape{name, aValue, is} }
 
-// The shapes that several tools have.
+// Shapes that several tools use.
 var (
 	None   = Shape{}
 	Maybe  = Shape{name: "true or false", takes: maybeOne}
@@ -91,7 +91,7 @@ func Among(name, words string) Shape {
 	return Value(name, func(value string) bool { return slices.Contains(strings.Fields(words), value) })
 }
 
-// ButNot returns the shape of values that fit none of another tool's at the same place.
+// ButNot returns the shape of values that match none of others, which other tools use.
 func ButNot(name string, others ...func(string) bool) Shape {
 	return Value(name, func(value string) bool {
 		for _, other := range others {
@@ -130,7 +130,7 @@ func ShortDuration(d time.Duration) string {
 // FormatNumber formats a number without an exponent.
 func FormatNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// Quote quotes a word for a shell, if it has to.
+// Quote quotes a word for a shell if necessary.
 func Quote(word string) string {
 	if word != "" && strings.IndexFunc(word, func(r rune) bool {
 		return !strings.ContainsRune("%+,-./:=@_…", r) && (r > 127 || !isLetter(byte(r)) && !isDigit(byte(r)))

@@ -47,11 +47,11 @@ var callFlags = []flags.Option{
 	flags.Flag("-L", flags.None, flags.Ignored(flags.NoRedirects)),
 	flags.Flag("--payload", flags.Text, flags.Body),
 	flags.Flag("--payload-file", flags.File, flags.To("-D")),
-	flags.Flag("--payload-size", flags.Number, flags.Refused("write data of that size to a file, and give -D FILE")),
+	flags.Flag("--payload-size", flags.Number, flags.Refused("write data of this size to a file, and give -D FILE")),
 	flags.Flag("--content-type", flags.MediaType, flags.To("-T")),
 	flags.Flag("--user", flags.User, flags.To("--user")),
 	flags.Flag("--h2", flags.None, flags.On("--http", "2")),
-	flags.Flag("--stdclient --std-client", flags.None, flags.Ignored("it names an engine of fortio's")),
+	flags.Flag("--stdclient --std-client", flags.None, flags.Ignored("it selects an engine of fortio")),
 	flags.Flag("--compression", flags.None, flags.On("-H", "Accept-Encoding: gzip")),
 	flags.Flag("-k --https-insecure", flags.None, flags.On("-k")),
 	flags.Flag("--resolve", flags.Value("an IP address", isIP), flags.Kept("fortio -resolve", "the address in the target, and "+flags.Code("--host"))),
@@ -66,7 +66,7 @@ var callFlags = []flags.Option{
 	})),
 	flags.Flag("--health", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
 	flags.Flag("--healthservice", flags.Text, flags.Kept("-healthservice", "the service in "+flags.Code("-d"))),
-	flags.Flag("--grpc-compression", flags.None, flags.Refused("messages are sent as they are, without compression: leave it out")),
+	flags.Flag("--grpc-compression", flags.None, flags.Refused("messages are sent without compression: leave it out")),
 	flags.Flag("-s", flags.Number, flags.Kept("-s", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N"))),
 }
 
@@ -81,12 +81,12 @@ var loadFlags = []flags.Option{
 		})),
 	flags.Flag("-c", flags.Number, flags.To("-c")),
 	flags.Flag("-n", flags.Number, flags.OneOf(flags.Code("-n"), map[string]flags.Rule{"0": flags.Nothing}, flags.To("-n"))),
-	flags.Flag("-t", flags.Duration, flags.Either(flags.IsSome, flags.To("-z"), flags.Refused("a run without an end: give a duration, as in -z 30s"))),
+	flags.Flag("-t", flags.Duration, flags.Either(flags.IsSome, flags.To("-z"), flags.Refused("a run needs an end: give a duration, as in -z 30s"))),
 	flags.Flag("--timeout", flags.Duration, flags.To("--timeout")),
 	flags.Flag("--jitter", flags.None, flags.On("--arrivals", "poisson")),
 	flags.Flag("--uniform --nocatchup --sequential-warmup", flags.Maybe, flags.Ignored("each call has its own intended instant, spread evenly")),
 	flags.Flag("-p --percentiles", flags.Text, flags.Ignored("percentiles are always shown")),
-	flags.Flag("-a", flags.None, flags.Ignored("a run is kept by -o DIR")),
+	flags.Flag("-a", flags.None, flags.Ignored("-o DIR stores the run")),
 	flags.Flag("--json", flags.Value("a file, as in run.json, or -", func(v string) bool { return v == "-" || strings.HasSuffix(v, ".json") }), flags.By(flags.Code("--json"), func(c *flags.Command, value string) error {
 		if value != "-" {
 			return c.Refuse("the summary goes to standard output: write --json > " + flags.Quote(flags.Excerpt(value)))
@@ -111,7 +111,7 @@ func settle(c *flags.Command) error {
 		}
 	}
 	if c.Pasted && c.Has("-n") && c.Has("-z") {
-		c.Note("-t %s is left out: with -n fortio ends by that alone", c.Get("-z"))
+		c.Note("-t %s is left out: with -n only the number ends fortio", c.Get("-z"))
 		c.Unset("-z")
 	}
 	if err := c.Spread("-s", c.Last("-s")); err != nil {
@@ -141,7 +141,7 @@ func bracketed(address string) string {
 	return address
 }
 
-// settleGRPC settles a call of gRPC: of a method, or one of fortio's two.
+// settleGRPC settles a gRPC call, of a method or of fortio's two built-in services.
 func settleGRPC(c *flags.Command) error {
 	if len(c.Operands) != 1 {
 		if c.Pasted {
@@ -177,8 +177,8 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members that are read of periodic.RunnerResults of fortio 1.65 and its
-// HTTP and gRPC runners. Times are seconds, but for ActualDuration.
+// A jsonReport holds the used members of periodic.RunnerResults of fortio 1.65, and of its HTTP
+// and gRPC runners. Times are in seconds, except ActualDuration.
 type jsonReport struct {
 	RunType        string
 	StartTime      time.Time
@@ -189,8 +189,8 @@ type jsonReport struct {
 	NoCatchUp      bool
 	Resolution     float64
 	URL            string
-	Destination    string           // of gRPC
-	RetCodes       map[string]int64 // HTTP's, or gRPC's own
+	Destination    string           // only for gRPC
+	RetCodes       map[string]int64 // by code of HTTP or gRPC
 
 	DurationHistogram struct {
 		Count         int64
@@ -229,14 +229,14 @@ func readSummary(data []byte) (*summary.Result, error) {
 		r.Load = record.Load{Model: record.Paced, RatePerSecond: rate}
 		r.Remarks = append(r.Remarks, summary.PacedRemark("fortio"))
 		if !report.NoCatchUp {
-			r.Remarks = append(r.Remarks, "after a stall fortio sent faster, to make up for calls that it had put off (no -nocatchup)")
+			r.Remarks = append(r.Remarks, "after a stall fortio sent faster, to send delayed calls (no -nocatchup)")
 		}
 	}
 	r.Remarks = append(r.Remarks, "fortio interpolates its percentiles within its own buckets, which are "+resolution(report.Resolution)+" wide at least")
 	return r, nil
 }
 
-// resolution returns the width of the narrowest buckets as text. Files of gRPC runs do not have it.
+// resolution returns the width of the narrowest buckets as text. Files of gRPC runs lack it.
 func resolution(seconds float64) string {
 	if seconds <= 0 {
 		return "by default 1 ms"
@@ -244,7 +244,7 @@ func resolution(seconds float64) string {
 	return fmt.Sprintf("%g ms", seconds*1e3)
 }
 
-// errors returns fortio's error codes, or only fortio's sum of errors where they do not add up.
+// errors returns fortio's error codes, or only its sum of errors if the codes do not add up.
 func (f *jsonReport) errors() []record.ErrorCount {
 	var all []record.ErrorCount
 	sum := int64(0)
@@ -262,7 +262,7 @@ func (f *jsonReport) errors() []record.ErrorCount {
 	case counted.Count == 0:
 		return nil
 	}
-	return []record.ErrorCount{{Code: "error", Count: counted.Count, Example: "fortio counts it among its errors"}}
+	return []record.ErrorCount{{Code: "error", Count: counted.Count, Example: "fortio counts this as an error"}}
 }
 
 // isWell reports whether a code means success, in HTTP or in fortio's gRPC calls.

@@ -1,5 +1,5 @@
-// Package generator describes load generators of other projects that can repeat a call in place
-// of wirelab's own client, and builds programs of other projects.
+// Package generator describes other projects' load generators that can repeat a call instead of
+// wirelab's client, and builds programs of other projects.
 //
 //  1. [List.Find] returns a generator; its Find, the program and its version.
 //  2. [Generator.Prepare] turns a [Call] into arguments, and writes the files that the program
@@ -7,8 +7,8 @@
 //  3. The caller runs the program.
 //  4. [Generator.Read] reads the [Counts] from its output.
 //
-// The package must not know how a program is run, what its figures are for, or which generators
-// there are.
+// The package does not know how a program is run, what its figures are for, or which generators
+// exist.
 package generator
 
 import (
@@ -29,7 +29,7 @@ import (
 // A Generator is a load generator that can repeat a call in cleartext.
 type Generator struct {
 	Name string
-	// Speaks lists the protocols in which it can call.
+	// Speaks lists the protocols that it supports.
 	Speaks []Protocol
 	// Build makes the program. It is nil for programs of the system.
 	Build func(ctx context.Context, progress io.Writer) error
@@ -56,15 +56,15 @@ const (
 type Call struct {
 	Protocol Protocol
 	Address  string
-	Method   string // of HTTP; gRPC ignores it
-	Path     string // as in /echo, of gRPC /package.Service/Method
+	Method   string // HTTP method; gRPC ignores it
+	Path     string // such as /echo, or for gRPC /package.Service/Method
 	Header   []Field
-	Message  []byte // the body of HTTP, the encoded request of gRPC
-	// The size of the answer's body or message, and of HTTP/1.1's whole answer with its head.
+	Message  []byte // the body for HTTP, the encoded request for gRPC
+	// The size of the answer's body or message, and of the whole answer for HTTP/1.1.
 	AnswerBytes, WireBytes int64
-	Callers                int // each with one call in flight
+	Callers                int // callers, each with one call in flight
 	Connections            int
-	Threads                int // that it may have at most
+	Threads                int // most threads that it may use
 	Duration               time.Duration
 }
 
@@ -83,7 +83,7 @@ func (c Call) EqualThreads() int {
 
 // Counts holds what a load generator reports. The times are zero if no call was answered.
 type Counts struct {
-	Requests, Failed int64 // the failed ones are among the requests
+	Requests, Failed int64 // Requests includes the failed ones
 	Example          string
 	Min, Max, Mean   time.Duration
 }
@@ -100,7 +100,7 @@ func (all List) Find(name string) (Generator, bool) {
 	return all[i], true
 }
 
-// Install makes the program available, or returns why it cannot.
+// Install makes the program available, or returns the reason why it cannot.
 func (g Generator) Install(ctx context.Context, progress io.Writer) error {
 	if g.Build != nil {
 		return g.Build(ctx, progress)
@@ -109,7 +109,7 @@ func (g Generator) Install(ctx context.Context, progress io.Writer) error {
 	return err
 }
 
-// Prepare writes the files that the program reads into its folder, and returns its arguments.
+// Prepare writes the program's input files into its folder, and returns its arguments.
 func (g Generator) Prepare(call Call, folder string) ([]string, error) {
 	if !slices.Contains(g.Speaks, call.Protocol) {
 		return nil, fmt.Errorf("%s does not speak %s: want one of %v", g.Name, call.Protocol, g.Speaks)
@@ -168,18 +168,18 @@ func (p *Parser) keep(err error) {
 	}
 }
 
-// A Program is a program that `go install` builds, in a pinned version: the Go module proxy and its
-// checksum database guarantee that two runs use the same.
+// A Program is built by `go install` in a pinned version. The Go module proxy and its checksum
+// database guarantee that two runs use the same code.
 type Program struct {
 	Name    string
-	Package string // what is built, as in example.org/program/cmd/program
+	Package string // the built package, such as example.org/program/cmd/program
 	Version string
 }
 
 // String returns the name and the version.
 func (p Program) String() string { return p.Name + " " + p.Version }
 
-// path returns the place of the built program, for all runs of a user.
+// path returns the path of the built program, which all runs of a user share.
 func (p Program) path() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -200,7 +200,7 @@ func (p Program) Find() (string, error) {
 	return path, nil
 }
 
-// Build fetches and builds the program with `go install`, unless that was done before.
+// Build fetches and builds the program with `go install`, unless it exists.
 func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	path, err := p.path()
 	if err != nil {
@@ -213,7 +213,7 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: no go command to build it with; install Go: %w", p.Name, err)
 	}
-	// It is built beside its place and renamed, so that a program there is complete.
+	// It is built in another folder and renamed, so that an existing program is complete.
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
@@ -233,10 +233,10 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	return os.Rename(filepath.Join(beside, p.Name), path)
 }
 
-// install runs `go install`, which prints a line per module that it loads and package it compiles.
+// install runs `go install`, which prints one line per loaded module and compiled package.
 func (p Program) install(ctx context.Context, golang, into string, progress io.Writer) error {
 	command := exec.CommandContext(ctx, golang, "install", "-v", p.Package+"@"+p.Version)
-	command.Dir = into // and so in no module
+	command.Dir = into // a folder outside of any module
 	command.Env = append(os.Environ(), "GOBIN="+into, "GOFLAGS=-mod=mod", "GOWORK=off")
 	lines, err := command.StderrPipe()
 	if err != nil {
@@ -245,7 +245,7 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 	if err := command.Start(); err != nil {
 		return err
 	}
-	var last []string // a few, for an error
+	var last []string // last lines, for an error
 	downloaded, compiled, printed := 0, 0, time.Now()
 	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
 		line := scanner.Text()
@@ -269,8 +269,8 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 	return nil
 }
 
-// Installed returns the path of a program of the system, and what it prints as its version. wrk
-// prints its usage after that, and fails.
+// Installed returns the path of a program of the system, and its output for --version. wrk also
+// prints its usage, and fails.
 func Installed(name, debianPackage string) (path, printed string, err error) {
 	if path, err = exec.LookPath(name); err != nil {
 		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package %s", err, debianPackage)

@@ -29,7 +29,7 @@ var Flags = &flags.Tool{
 		return c.Has("--from") || c.IsGRPC() && len(c.Operands) == 1
 	},
 	Usual: func(c *flags.Command) {
-		if c.Has("--from") { // what the file says is usual there
+		if c.Has("--from") { // the file has its own defaults
 			return
 		}
 		if !changes(c, "--concurrency-schedule") {
@@ -67,15 +67,15 @@ var callFlags = []flags.Option{
 	flags.Flag("-b --binary", flags.None, flags.Refused(noBinary)),
 	flags.Flag("-B --binary-file", flags.File, flags.Refused(noBinary)),
 	flags.Flag("-m --metadata", flags.Object, flags.By(flags.Code("-H")+" for each", metadata)),
-	flags.Flag("-M --metadata-file", flags.File, flags.Refused("a file of metadata is not read: write each entry as -H 'name: value'")),
+	flags.Flag("-M --metadata-file", flags.File, flags.Refused("files of metadata are not supported: write each entry as -H 'name: value'")),
 	flags.Flag("--stream-interval", flags.Duration, flags.UnlessZero("--pace")),
 	flags.Flag("--stream-call-count", flags.Number, flags.UnlessZero("--messages")),
 	flags.Flag("--stream-call-duration", flags.Duration, flags.Either(flags.IsSome, flags.Refused("a stream ends by its messages: give --messages N with --pace D"), flags.Nothing).
 		Named("refused, unless zero: "+flags.Code("--messages")+" with "+flags.Code("--pace"))),
 	flags.Flag("--stream-dynamic-messages", flags.Maybe, flags.Ignored("templates are filled once per message anyway")),
-	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("reflection is asked without metadata: give --proto FILE or --protoset FILE instead")),
-	flags.Flag("--disable-template-functions --disable-template-data", flags.Maybe, flags.Ignored("data is sent as it stands, unless --rows fills it")),
-	flags.Flag("-e --enable-compression", flags.None, flags.Refused("messages are sent as they are, without compression: leave it out")),
+	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("reflection has no metadata: give --proto FILE or --protoset FILE instead")),
+	flags.Flag("--disable-template-functions --disable-template-data", flags.Maybe, flags.Ignored("data is sent unchanged, unless --rows fills it")),
+	flags.Flag("-e --enable-compression", flags.None, flags.Refused("messages are sent without compression: leave it out")),
 	flags.Flag("--max-recv-message-size --max-send-message-size", flags.Text, flags.Ignored("wirelab has its own limit of message sizes")),
 }
 
@@ -95,7 +95,7 @@ var loadFlags = []flags.Option{
 	flags.Flag("-t --timeout", flags.Duration, flags.To("--timeout")),
 	flags.Flag("-z --duration", flags.Duration, flags.UnlessZero("-z")),
 	flags.Flag("-x --max-duration", flags.Duration, flags.Kept("-x", flags.Code("-z")+"; the run ends by it or by "+flags.Code("-n"))),
-	flags.Flag("--duration-stop", flags.Text, flags.Ignored("calls under way at the end are waited for, and counted")),
+	flags.Flag("--duration-stop", flags.Text, flags.Ignored("calls in flight at the end are awaited and counted")),
 	flags.Flag("--connections", flags.Number, flags.OneOf(flags.Code("--conn shared")+", or "+flags.Code("pool:N"),
 		map[string]flags.Rule{"1": flags.On("--conn", "shared")}, flags.Changed("--conn", func(value string) string { return "pool:" + value }))),
 	flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.NoConnecting)),
@@ -115,7 +115,7 @@ var securityFlags = []flags.Option{
 	flags.Flag("--skipTLS", flags.Maybe, flags.On("-k")),
 	flags.Flag("--cname --authority", flags.Text, flags.By(flags.Code("--host"), func(c *flags.Command, value string) error {
 		if host := c.Get("--host"); host != "" && host != value {
-			return c.Refuse(fmt.Sprintf("one name stands for both here, and %s is given already: name the server as its certificate does", flags.Excerpt(host)))
+			return c.Refuse(fmt.Sprintf("one name is used for both here, and %s is already given: use the certificate's name for the server", flags.Excerpt(host)))
 		}
 		c.Set("--host", value)
 		return nil
@@ -135,7 +135,7 @@ func changes(c *flags.Command, schedule string) bool {
 	return kind != "" && kind != "const"
 }
 
-// ofSchedule keeps a value under its flag's own name.
+// ofSchedule stores a value under its flag's own name.
 var ofSchedule = flags.By("as the schedule", func(c *flags.Command, value string) error {
 	c.Keep("--"+strings.TrimLeft(c.Written, "-"), value)
 	return nil
@@ -168,15 +168,15 @@ func settle(c *flags.Command) error {
 	}
 	if len(c.Kept("--async")) > 0 && c.Last("--async") != "false" {
 		if !c.Has("--rps") {
-			return fmt.Errorf("--async of ghz: calls that wait for no answer need a rate: give --rps N")
+			return fmt.Errorf("--async of ghz: calls without waiting for answers need a rate: give --rps N")
 		}
 		c.Note("--async is left out: with --rps no call waits for another's answer")
 	}
 	return settleTarget(c)
 }
 
-// settleTarget settles the address. Where cleartext is asked for, the target says so: wirelab asks
-// for TLS by default, as ghz does.
+// settleTarget settles the address. For cleartext the target gets a scheme, because the default of
+// wirelab is TLS, as in ghz.
 func settleTarget(c *flags.Command) error {
 	if c.Has("--from") {
 		return nil
@@ -241,15 +241,15 @@ var Generator = generator.Generator{
 	Files: files, Arguments: arguments, ReadOutput: readOutput,
 }
 
-// files puts the message's length before it, as ghz reads binary data.
+// files puts the message's length before the message, as ghz expects binary data.
 func files(c generator.Call) (map[string][]byte, error) {
 	if bytes.Contains(c.Message, []byte("{{")) {
-		return nil, errors.New("the request contains the bytes {{, where ghz sees a template: use smaller messages, which seldom contain them")
+		return nil, errors.New("the request contains the bytes {{, which ghz takes for a template: use smaller messages, which rarely contain them")
 	}
 	return map[string][]byte{generator.RequestFile: protowire.AppendBytes(nil, c.Message)}, nil
 }
 
-// arguments names no .proto file: ghz asks the server for the service by reflection.
+// arguments contains no .proto file: ghz finds the service by reflection.
 func arguments(c generator.Call) []string {
 	return []string{
 		"-z", c.Duration.String(), "--duration-stop", "wait",
@@ -265,7 +265,7 @@ var (
 	ghzFailed   = regexp.MustCompile(`\[(\d+)\]\s+(.+)`)
 )
 
-// readOutput reads ghz's text. Writing its JSON, which lists each call, would be a client's cost.
+// readOutput reads ghz's text. Its JSON lists each call, which would cost the client CPU time.
 func readOutput(output string, _ generator.Call) (generator.Counts, error) {
 	count, times := ghzCount.FindStringSubmatch(output), ghzTimes.FindStringSubmatch(output)
 	if count == nil || times == nil {

@@ -28,7 +28,7 @@ func readFile(text string) ([]string, error) {
 	}
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &entries); err != nil {
-		return nil, fmt.Errorf("the file is no JSON: %w", err)
+		return nil, fmt.Errorf("the file is not JSON: %w", err)
 	}
 	if options, is := entries["options"]; is {
 		entries = nil
@@ -50,7 +50,7 @@ func readFile(text string) ([]string, error) {
 	return words, nil
 }
 
-// entryFlags returns the flag of an entry, or none if the entry says nothing.
+// entryFlags returns the flag of an entry, or none if the entry changes nothing.
 func entryFlags(key string, raw json.RawMessage) ([]string, error) {
 	switch key {
 	case "host":
@@ -58,7 +58,7 @@ func entryFlags(key string, raw json.RawMessage) ([]string, error) {
 		err := json.Unmarshal(raw, &host)
 		return []string{host}, err
 	case "CPUs", "cpus", "dial-timeout", "connect-timeout", "output", "format", "$schema", "tags":
-		return nil, nil // of the file's own making, or nothing that is measured changes by it
+		return nil, nil // metadata of the file, or without an effect on figures
 	case "data":
 		return []string{"--data=" + string(raw)}, nil
 	case "metadata", "reflect-metadata":
@@ -95,7 +95,7 @@ func valueFlag(key string, value any) ([]string, error) {
 	case []any:
 		text = strings.Join(lists.Map(v, func(part any) string { return fmt.Sprint(part) }), ",")
 	default:
-		return nil, errors.New("an object is no value of a flag")
+		return nil, errors.New("a flag cannot have an object as its value")
 	}
 	if text == "" || text == "0" || text == "0s" {
 		return nil, nil
@@ -112,8 +112,8 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members that are read of runner.Report of ghz 0.93. Times are nanoseconds.
-// The list of calls is left: ghz keeps the first million only, and its percentiles are of those.
+// A jsonReport holds the used members of runner.Report of ghz 0.93. Times are in nanoseconds. The
+// list of calls is not used: ghz stores only the first million, and bases its percentiles on them.
 type jsonReport struct {
 	Date    time.Time `json:"date"`
 	Options struct {
@@ -153,18 +153,18 @@ func readSummary(data []byte) (*summary.Result, error) {
 		Times: summary.Totals(report.Count, float64(report.Average), report.Fastest, report.Slowest),
 	}
 	for _, l := range report.Latencies {
-		if l.Latency > 0 { // ghz writes 0 for what it does not have
+		if l.Latency > 0 { // ghz writes 0 for an unknown percentile
 			r.Times.Percentiles = append(r.Times.Percentiles, latency.Percentile{Quantile: float64(l.Percentage) / 100, Duration: l.Latency})
 		}
 	}
 	r.Errors = ghzErrors(report.Statuses, report.ErrorTexts)
 	setLoad(r, &report)
 	if len(r.Errors) > 0 && !o.CountErrors {
-		r.Remarks = append(r.Remarks, "ghz's mean is of all calls, its percentiles and its slowest call of those that did not fail")
+		r.Remarks = append(r.Remarks, "ghz's mean is over all calls; its percentiles and slowest call are over successful calls only")
 		r.Times.Min, r.Times.Max = min(r.Times.Min, report.Average), max(r.Times.Max, report.Average)
 	}
 	if o.SkipFirst > 0 {
-		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz left out the first %d calls, but not the time that they took: the throughput is too low by them", o.SkipFirst))
+		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz left out the first %d calls, but not their time, so the throughput is too low", o.SkipFirst))
 	}
 	return r, nil
 }
@@ -175,10 +175,10 @@ func setLoad(r *summary.Result, report *jsonReport) {
 	switch {
 	case schedules:
 		r.Load.Model = record.UnknownLoad
-		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz changed its load on the way (load-schedule %s, concurrency-schedule %s): the figures are of all of it together", o.LoadSchedule, o.CSchedule))
+		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz changed its load during the run (load-schedule %s, concurrency-schedule %s): the figures cover all of it", o.LoadSchedule, o.CSchedule))
 	case o.RPS > 0 && o.Async:
 		r.Load = record.Load{Model: "open", RatePerSecond: float64(o.RPS), Arrivals: "constant"}
-		r.Remarks = append(r.Remarks, "ghz sent on a schedule without waiting for answers (--async), and timed each call from its actual send: what the sender was late by is not in it")
+		r.Remarks = append(r.Remarks, "ghz sent on a schedule without waiting for answers (--async), and timed each call from its actual send: the sender's lateness is not included")
 	case o.RPS > 0:
 		r.Load = record.Load{Model: record.Paced, RatePerSecond: float64(o.RPS)}
 		r.Remarks = append(r.Remarks, summary.PacedRemark("ghz"))

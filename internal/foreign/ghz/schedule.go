@@ -10,20 +10,20 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// mostSteps limits the concurrencies that a schedule becomes.
+// mostSteps limits the number of concurrencies in a translated schedule.
 const mostSteps = 12
 
 // A schedule describes how ghz changes the rate or the number of workers while it runs.
 type schedule struct {
 	kind       string // step or line
-	prefix     string // of its flags, in messages
+	prefix     string // prefix of its flags, for messages
 	start, end float64
 	step       float64
 	every      time.Duration
-	limit      time.Duration // the change goes on at most so long; zero: to its end
+	limit      time.Duration // longest time of the change; zero: until its end
 }
 
-// readSchedule reads the flags with the prefix. It returns nil if nothing changes.
+// readSchedule reads the flags with the prefix. It returns nil without a schedule.
 func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 	s := &schedule{kind: c.Last(prefix + "-schedule"), prefix: prefix, step: 1, every: time.Second}
 	switch s.kind {
@@ -56,7 +56,7 @@ func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 	return s, nil
 }
 
-// course returns how long the change lasts, at most that number of calls, and the last value.
+// course returns the duration of the change, limited by the number of calls, and the last value.
 func (s *schedule) course(calls float64) (time.Duration, float64, error) {
 	perSecond := s.step / s.every.Seconds()
 	lasts := s.limit
@@ -104,7 +104,7 @@ func settleSchedules(c *flags.Command) error {
 	return nil
 }
 
-// ramp turns the schedule of a rate into one straight ramp.
+// ramp translates the schedule of a rate into one straight ramp.
 func (s *schedule) ramp(c *flags.Command) error {
 	calls, _ := strconv.ParseFloat(c.Get("-n"), 64)
 	if !c.Has("-n") && c.Pasted {
@@ -125,7 +125,7 @@ func (s *schedule) ramp(c *flags.Command) error {
 	return nil
 }
 
-// steps turns the schedule of workers into a list of concurrencies.
+// steps translates the schedule of workers into a list of concurrencies.
 func (s *schedule) steps(c *flags.Command) error {
 	lasts, end, err := s.course(0)
 	if err != nil {

@@ -21,13 +21,13 @@ var Flags = &flags.Tool{
 		flags.Flag("--protoset", flags.File, flags.To("--protoset")),
 		flags.Flag("-H", flags.Header, flags.To("-H")),
 		flags.Flag("--rpc-header", flags.Header, flags.To("-H")),
-		flags.Flag("--reflect-header", flags.Header, flags.Refused("reflection is asked without metadata: give --proto FILE or --protoset FILE instead")),
-		flags.Flag("--expand-headers", flags.None, flags.Refused("variables are not looked up: write their values")),
+		flags.Flag("--reflect-header", flags.Header, flags.Refused("reflection has no metadata: give --proto FILE or --protoset FILE instead")),
+		flags.Flag("--expand-headers", flags.None, flags.Refused("variables are not replaced: write their values")),
 		flags.Flag("--authority --servername", flags.Text, flags.To("--host")),
 		flags.Flag("--user-agent", flags.Text, flags.AsHeader("User-Agent: ")),
 		flags.Flag("-d", flags.Text, flags.By(flags.Code("-d"), flags.StandardInput)),
-		flags.Flag("--format", flags.Text, flags.OneOf("json only", map[string]flags.Rule{"json": flags.Nothing}, flags.Refused("only JSON data is read"))),
-		flags.Flag("--allow-unknown-fields", flags.None, flags.Refused("fields that the message does not have are refused: take them out")),
+		flags.Flag("--format", flags.Text, flags.OneOf("json only", map[string]flags.Rule{"json": flags.Nothing}, flags.Refused("only JSON data is supported"))),
+		flags.Flag("--allow-unknown-fields", flags.None, flags.Refused("unknown fields are refused: remove them")),
 		flags.Flag("--max-time", flags.Seconds, flags.InSeconds("--timeout")),
 		flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.NoConnecting)),
 		flags.Flag("--keepalive-time", flags.Seconds, flags.Ignored("under load a connection is never idle")),
@@ -48,7 +48,7 @@ var Flags = &flags.Tool{
 func settle(c *flags.Command) error {
 	for i, verb := range c.Operands {
 		if i < 2 && (verb == "list" || verb == "describe") {
-			return fmt.Errorf("grpcurl %s calls nothing: give a command that calls a method, as in grpcurl HOST:PORT pkg.Service/Method", verb)
+			return fmt.Errorf("grpcurl %s makes no call: give a command that calls a method, as in grpcurl HOST:PORT pkg.Service/Method", verb)
 		}
 	}
 	switch len(c.Operands) {
@@ -57,9 +57,9 @@ func settle(c *flags.Command) error {
 		if !c.Pasted {
 			return nil
 		}
-		return fmt.Errorf("the grpcurl command lacks the address or the method: want HOST:PORT pkg.Service/Method behind the flags")
+		return fmt.Errorf("the grpcurl command lacks the address or the method: want HOST:PORT pkg.Service/Method after the flags")
 	default:
-		return fmt.Errorf("the grpcurl command has %d words behind its flags (%s …): want HOST:PORT pkg.Service/Method", len(c.Operands), flags.Excerpt(c.Operands[0]))
+		return fmt.Errorf("the grpcurl command has %d words after its flags (%s …): want HOST:PORT pkg.Service/Method", len(c.Operands), flags.Excerpt(c.Operands[0]))
 	}
 	address, called := c.Operands[0], flags.Slashed(c.Operands[1])
 	c.Set("--call", called)

@@ -20,11 +20,11 @@ var Flags = &flags.Tool{
 		flags.Flag("-n --requests", flags.Number, flags.To("-n")),
 		flags.Flag("-c --clients", flags.Number, flags.To("-c")),
 		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.NoEngine)),
-		flags.Flag("-i --input-file", flags.File, flags.Refused("a list of URLs is not read: give one URL, and --rows FILE.csv for the parts that differ")),
+		flags.Flag("-i --input-file", flags.File, flags.Refused("lists of URLs are not supported: give one URL, and --rows FILE.csv for the parts that differ")),
 		flags.Flag("-m --max-concurrent-streams", flags.Number, flags.Kept("-m", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N"))),
 		flags.Flag("-w -W --window-bits --connection-window-bits", flags.Number, flags.Ignored("wirelab's client has its own windows")),
 		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
-		flags.Flag("--ciphers --tls13-ciphers --groups", flags.Text, flags.Refused("TLS 1.3 with the usual suites is spoken")),
+		flags.Flag("--ciphers --tls13-ciphers --groups", flags.Text, flags.Refused("wirelab uses TLS 1.3 with the usual suites")),
 		flags.Flag("-p --no-tls-proto", flags.Text, flags.By(flags.Code("--http"), func(c *flags.Command, value string) error { return alpn(c, value) })),
 		flags.Flag("-d --data", flags.ButNot("a file", flags.IsDuration), flags.By(flags.Code("-D"), func(c *flags.Command, value string) error {
 			c.Keep("body", value)
@@ -66,7 +66,7 @@ var Flags = &flags.Tool{
 		c.PerClient("--rps", c.Last("--rps"))
 		if streams := c.Last("-m"); streams != "" {
 			if c.Get("--http") == "1.1" {
-				c.Note("-m %s is left out: requests are not pipelined on HTTP/1.1", streams)
+				c.Note("-m %s is left out: wirelab does not pipeline requests on HTTP/1.1", streams)
 				return c.OneTarget()
 			}
 			if !c.Has("--http") {
@@ -86,7 +86,7 @@ var Flags = &flags.Tool{
 	},
 }
 
-// alpn takes the first protocol of a list as ALPN has them.
+// alpn uses the first protocol of a list of ALPN names.
 func alpn(c *flags.Command, list string) error {
 	first, _, _ := strings.Cut(list, ",")
 	version := map[string]string{"h2": "2", "h2c": "2", "h2-16": "2", "h2-14": "2", "http/1.1": "1.1", "h3": "3"}[first]
@@ -113,7 +113,7 @@ func files(c generator.Call) (map[string][]byte, error) {
 	return map[string][]byte{generator.RequestFile: message}, nil
 }
 
-// arguments makes it POST the file, as it does whenever it is given one.
+// arguments lets h2load send the file by POST, its method for files.
 func arguments(c generator.Call) []string {
 	all := []string{
 		"-D", strconv.FormatInt(c.Duration.Milliseconds(), 10) + "ms", "-t", strconv.Itoa(c.EqualThreads()),
@@ -138,8 +138,8 @@ var (
 	h2loadTimes    = regexp.MustCompile(`time for request:\s+(\S+)\s+(\S+)\s+(\S+)`)
 )
 
-// readOutput counts answers by their bytes: h2load does not know gRPC statuses, and counts
-// a failed call, which has no message, as a success.
+// readOutput counts answers by their bytes: h2load does not know gRPC statuses, and counts a
+// failed call without a message as a success.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
 	requests, data, times := h2loadRequests.FindStringSubmatch(output), h2loadData.FindStringSubmatch(output), h2loadTimes.FindStringSubmatch(output)
 	if requests == nil || data == nil || times == nil {
@@ -153,7 +153,7 @@ func readOutput(output string, c generator.Call) (generator.Counts, error) {
 		Min: p.Time(times[1]), Max: p.Time(times[2]), Mean: p.Time(times[3]),
 	}
 	if counts.Failed > 0 {
-		counts.Example = fmt.Sprintf("%d requests had no answer, and %d an answer without what belongs in it", failed, succeeded-answered)
+		counts.Example = fmt.Sprintf("%d requests had no answer, and %d an incomplete answer", failed, succeeded-answered)
 	}
 	return counts, p.Err
 }

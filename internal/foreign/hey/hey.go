@@ -24,7 +24,7 @@ var Flags = &flags.Tool{
 		flags.Flag("--h2", flags.None, flags.On("--http", "2")),
 		flags.Flag("--disable-redirects", flags.None, flags.Ignored("wirelab follows none")),
 		flags.Flag("--cpus", flags.Number, flags.Ignored(flags.NoEngine)),
-		flags.Flag("-h", flags.Text, flags.Refused("hey calls it deprecated: write -H")),
+		flags.Flag("-h", flags.Text, flags.Refused("it is deprecated in hey: write -H")),
 	}, flags.HeyRequest),
 	Fits: flags.CallsHTTP,
 	Usual: func(c *flags.Command) {

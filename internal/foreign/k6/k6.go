@@ -1,4 +1,4 @@
-// Package k6 reads the summaries that grafana/k6 writes. Its scripts are not run.
+// Package k6 reads summaries of grafana/k6. It runs no scripts.
 package k6
 
 import (
@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/foreign/summary"
 )
 
-// Flags reads a summary as the command that loads in the same way.
+// Flags translates a summary into a command with the same load.
 var Flags = &flags.Tool{
 	Name: "k6", OnlyFiles: true, ReadFile: readFile,
 	IsFile: func(object map[string]json.RawMessage) bool {
@@ -32,13 +32,13 @@ var Flags = &flags.Tool{
 		flags.Flag("-z", flags.Duration, flags.To("-z")),
 	},
 	Settle: func(c *flags.Command) error {
-		c.Note("method, header and data of the call are not in a summary of k6: add -m, -H and -d")
-		c.Note("clients and duration are those of the whole run, with its ramps and pauses")
+		c.Note("a summary of k6 lacks method, header and data of the call: add -m, -H and -d")
+		c.Note("clients and duration cover the whole run, with its ramps and pauses")
 		return nil
 	},
 }
 
-// taggedURL matches the URL in the name of a metric. A threshold for one URL makes such a metric.
+// taggedURL matches the URL in a metric's name, which k6 adds for thresholds of a URL.
 var taggedURL = regexp.MustCompile(`\{.*(?:url|name):((?:https?|grpcs?)://[^\s,}]+).*\}`)
 
 // readFile returns the clients and duration in a summary, and the URL that a threshold names.
@@ -62,7 +62,7 @@ func readFile(text string) ([]string, error) {
 	if len(urls) == 1 {
 		return append(words, urls[0]), nil
 	}
-	why := "a summary does not say what was called"
+	why := "a summary does not name the called URL"
 	if len(urls) > 1 {
 		why = fmt.Sprintf("the summary is of %d URLs, and their shares are unknown", len(urls))
 	}
@@ -96,16 +96,16 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members that are read, of k6 1.8: handleSummary's data, and the older form
-// of --summary-export, in which a metric is its values.
+// A jsonReport holds the used members of k6 1.8: handleSummary's data, and the older form of
+// --summary-export, in which a metric holds its values directly.
 type jsonReport struct {
 	State struct {
-		TestRunDurationMs float64 `json:"testRunDurationMs"` // only handleSummary has it
+		TestRunDurationMs float64 `json:"testRunDurationMs"` // only in handleSummary's data
 	} `json:"state"`
 	Metrics map[string]k6Metric `json:"metrics"`
 }
 
-// A k6Metric holds a metric's values by name. Durations are in milliseconds; thresholds are left out.
+// A k6Metric holds a metric's values by name, without thresholds. Durations are in milliseconds.
 type k6Metric map[string]float64
 
 func (m *k6Metric) UnmarshalJSON(data []byte) error {
@@ -129,13 +129,13 @@ func (m *k6Metric) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// k6Calls lists the metrics of calls. The first one that a file has is read.
+// k6Calls lists the metrics of calls. The first one in a file is used.
 var k6Calls = []struct{ duration, count, failed, remark string }{
 	{
 		"http_req_duration", "http_reqs", "http_req_failed",
 		"k6 timed each request from its first byte sent to its last received: connecting, TLS and waiting for a free connection are not in it",
 	},
-	{duration: "grpc_req_duration", remark: "k6 does not count gRPC calls that failed: they are among the others"},
+	{duration: "grpc_req_duration", remark: "k6 does not count gRPC calls that failed: they count as calls"},
 }
 
 func readSummary(data []byte) (*summary.Result, error) {
@@ -158,10 +158,10 @@ func readSummary(data []byte) (*summary.Result, error) {
 		setLoad(r, report.Metrics)
 		return r, nil
 	}
-	return nil, errors.New("it has neither http_req_duration nor grpc_req_duration: no call was timed")
+	return nil, errors.New("the file has neither http_req_duration nor grpc_req_duration, so no call was timed")
 }
 
-// count needs the number of calls: of gRPC only the duration has it, where it is asked for.
+// count needs the number of calls. For gRPC only the duration may have it, on request.
 func count(r *summary.Result, report *jsonReport, times k6Metric, counter, failed string) error {
 	count, counted := times["count"]
 	of := report.Metrics[counter]
@@ -182,13 +182,13 @@ func count(r *summary.Result, report *jsonReport, times k6Metric, counter, faile
 			r.Window = time.Duration(summary.Nanoseconds(m["count"]/m["rate"], time.Second))
 		}
 	}
-	if n := report.Metrics[failed]["passes"]; n > 0 { // a rate's passes are what was true
+	if n := report.Metrics[failed]["passes"]; n > 0 { // passes counts the true values of a rate
 		r.Errors = []record.ErrorCount{{Code: failed, Count: int64(min(n, math.MaxInt64/2)), Example: "k6's http_req_failed: the status was not expected, or there was none"}}
 	}
 	return nil
 }
 
-// k6Stats lists the figures that k6 should write.
+// k6Stats lists the figures needed from k6.
 const k6Stats = "avg,min,med,max,p(90),p(95),p(99),p(99.9),count"
 
 func setTimes(r *summary.Result, times k6Metric) error {
@@ -214,7 +214,7 @@ func setTimes(r *summary.Result, times k6Metric) error {
 	return nil
 }
 
-// setLoad sets the clients and the load model, as far as a summary tells them.
+// setLoad sets the clients and the load model, as far as a summary has them.
 func setLoad(r *summary.Result, metrics map[string]k6Metric) {
 	most, now := metrics["vus_max"], metrics["vus"]
 	if most["max"] == most["min"] && (now["max"] == 0 || now["max"] == now["min"] && now["max"] == most["max"]) {
@@ -222,12 +222,12 @@ func setLoad(r *summary.Result, metrics map[string]k6Metric) {
 	}
 	if dropped, is := metrics["dropped_iterations"]; is {
 		r.Load.Model = "open"
-		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 sent on a schedule (an arrival rate) that the file does not tell, and left out %.0f iterations for want of a free client: how long they would have waited is in no figure (coordinated omission)", dropped["count"]))
+		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 sent on a schedule (an arrival rate) that the file does not have, and left out %.0f iterations without a free client: their waiting time is in no figure (coordinated omission)", dropped["count"]))
 		return
 	}
 	r.Load.Model = record.UnknownLoad
-	r.Remarks = append(r.Remarks, "the file does not say whether k6 ran a closed loop or a schedule, nor whether its script paused between calls; each call is timed from its actual send, so that what a slow server put off may be missing (coordinated omission)")
+	r.Remarks = append(r.Remarks, "the file does not say whether k6 ran a closed loop or a schedule, nor whether its script paused between calls; each call is timed from its actual send, so calls that a slow server delayed may be missing (coordinated omission)")
 	if r.Clients == 0 {
-		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 had up to %.0f virtual users, and not always as many", most["max"]))
+		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 had up to %.0f virtual users, sometimes fewer", most["max"]))
 	}
 }

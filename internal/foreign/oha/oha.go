@@ -25,12 +25,12 @@ var Flags = &flags.Tool{
 		flags.Flag("-n", flags.Count, flags.By(flags.Code("-n"), thousands("-n"))),
 		flags.Flag("-c", flags.Count, flags.By(flags.Code("-c"), thousands("-c"))),
 		flags.Flag("-p", flags.Number, flags.Kept("-p", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N")+"; of HTTP/2 only")),
-		flags.Flag("-w --wait-ongoing-requests-after-deadline", flags.None, flags.Ignored("calls under way at the end are always waited for")),
+		flags.Flag("-w --wait-ongoing-requests-after-deadline", flags.None, flags.Ignored("calls in flight at the end are always awaited")),
 		flags.Flag("-q", flags.Rate, flags.By(flags.Code("--rps")+" (a total)", flags.PositiveRate)),
 		flags.Flag("--burst-delay", flags.Duration, flags.Kept("--burst-delay", flags.Code("--rps")+" with "+flags.Code("--burst"))),
 		flags.Flag("--burst-rate", flags.Number, flags.Kept("--burst-rate", flags.Code("--burst"))),
-		flags.Flag("--rand-regex-url", flags.None, flags.Refused("URLs are not made from patterns: write the URLs to a file, and give --rows FILE.csv")),
-		flags.Flag("--urls-from-file", flags.None, flags.Refused("a list of URLs is not read: give one URL, and --rows FILE.csv for the parts that differ")),
+		flags.Flag("--rand-regex-url", flags.None, flags.Refused("patterns of URLs are not supported: write the URLs to a file, and give --rows FILE.csv")),
+		flags.Flag("--urls-from-file", flags.None, flags.Refused("lists of URLs are not supported: give one URL, and --rows FILE.csv for the parts that differ")),
 		flags.Flag("--latency-correction", flags.None, flags.Ignored("with a rate, wirelab always times from the intended instant")),
 		flags.Flag("--no-tui --no-color --stats-success-breakdown", flags.None, flags.Ignored(flags.NoShow)),
 		flags.Flag("-m --method", flags.Method, flags.To("-m")),
@@ -90,7 +90,7 @@ var Flags = &flags.Tool{
 	},
 }
 
-// thousands takes a number with oha's k or m.
+// thousands parses a number with oha's k or m.
 func thousands(flag string) func(*flags.Command, string) error {
 	return func(c *flags.Command, value string) error {
 		digits := strings.TrimRight(value, "kKmM")
@@ -144,7 +144,7 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the members that are read, of oha 1.16. Times are seconds; null: no answers.
+// A jsonReport holds the used members of oha 1.16. Times are in seconds, or null without answers.
 type jsonReport struct {
 	Summary struct {
 		Total   *float64 `json:"total"`
@@ -152,12 +152,12 @@ type jsonReport struct {
 		Fastest *float64 `json:"fastest"`
 		Average *float64 `json:"average"`
 	} `json:"summary"`
-	Percentiles map[string]*float64 `json:"latencyPercentiles"` // by name, as in p99.9
+	Percentiles map[string]*float64 `json:"latencyPercentiles"` // by name, such as p99.9
 	Statuses    map[string]int64    `json:"statusCodeDistribution"`
-	Errors      map[string]int64    `json:"errorDistribution"` // of requests without an answer
+	Errors      map[string]int64    `json:"errorDistribution"` // requests without an answer
 }
 
-// ohaDeadline names requests that oha cut off at its end, and leaves out of its rate of success.
+// ohaDeadline names requests that oha cut off at the end. Its rate of success leaves them out.
 const ohaDeadline = "aborted due to deadline"
 
 func readSummary(data []byte) (*summary.Result, error) {
@@ -172,8 +172,8 @@ func readSummary(data []byte) (*summary.Result, error) {
 	r := &summary.Result{
 		Workload: summary.UnknownCall, Load: record.Load{Model: record.UnknownLoad}, Window: time.Duration(summary.Nanoseconds(*s.Total, time.Second)),
 		Remarks: []string{
-			"the file does not say whether oha held a rate (-q), nor whether it timed from when a request was due (--latency-correction) or from its actual send: what a slow server put off may be missing (coordinated omission)",
-			summary.UnknownCallRemark("oha") + "; nor how many clients there were",
+			"the file does not say whether oha held a rate (-q), nor whether it timed from when a request was due (--latency-correction) or from its actual send: calls that a slow server delayed may be missing (coordinated omission)",
+			summary.UnknownCallRemark("oha") + "; nor does it have the number of clients",
 		},
 	}
 	answered, err := count(r, &report)
@@ -190,7 +190,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return r, nil
 }
 
-// count counts the calls, and returns how many were answered: oha times these.
+// count counts the calls, and returns the number of answered ones: oha times these.
 func count(r *summary.Result, report *jsonReport) (answered int64, err error) {
 	add := func(to *int64, n int64) {
 		if n < 0 || n > math.MaxInt64-*to {
@@ -209,7 +209,7 @@ func count(r *summary.Result, report *jsonReport) (answered int64, err error) {
 	for _, text := range slices.Sorted(maps.Keys(report.Errors)) {
 		n := report.Errors[text]
 		if text == ohaDeadline {
-			r.Remarks = append(r.Remarks, fmt.Sprintf("oha cut off %d requests when its time was over: they are in no figure, and may have been its slowest", n))
+			r.Remarks = append(r.Remarks, fmt.Sprintf("oha cut off %d requests when its time was over: no figure includes them, and they may have been the slowest", n))
 			continue
 		}
 		add(&r.Calls, n)

@@ -1,4 +1,4 @@
-// Package summary makes records of the reports that other load generators wrote.
+// Package summary makes records from reports of other load generators.
 //
 //		a tool's JSON file ──> Formats.Read ──> Result ──> Records ──> record.Record per file
 //
@@ -7,9 +7,9 @@
 //	 3. [Records] makes a record of each. Those of one tool, target, call and load are repeats of
 //	    one cell.
 //
-// A figure that the file lacks stays absent. The result's remarks say what its figures leave out.
+// Figures that a file lacks stay unknown. The result's remarks say what its figures leave out.
 //
-// The package must not know where a run is kept, what its figures mean, or which tools there are.
+// The package does not know where runs are stored, what figures mean, or which tools exist.
 package summary
 
 import (
@@ -47,19 +47,19 @@ type Formats []Format
 // MaxBytes limits the size of a file: ghz lists up to a million calls, in some 130 bytes each.
 const MaxBytes = 256 << 20
 
-// A Result holds the figures of a file. Unless the remarks differ, times are from the actual send.
+// A Result holds the figures of a file. By default times start at the actual send; remarks differ.
 type Result struct {
-	Tool, Version string // the version is empty where the file does not say
-	Target        string // HOST:PORT; empty where the file does not say
-	Workload      string // what was called
-	Clients       int    // 0 where the file does not say
+	Tool, Version string // Version is empty if the file lacks it
+	Target        string // HOST:PORT; empty if the file lacks it
+	Workload      string // the called URL or method
+	Clients       int    // 0 if the file lacks it
 	Load          record.Load
-	Started       time.Time // zero where the file does not say
+	Started       time.Time // zero if the file lacks it
 	Window        time.Duration
-	Calls         int64 // that ended, those that failed among them
+	Calls         int64 // ended calls, including failed ones
 	Errors        []record.ErrorCount
 	Times         latency.Distribution
-	// Remarks lists what a reader must know about these figures, one sentence each.
+	// Remarks holds sentences that readers of these figures must know.
 	Remarks []string
 }
 
@@ -71,7 +71,7 @@ func (o Object) Has(names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { _, is := o[name]; return !is })
 }
 
-// Read reads a file of one of the formats. The error says what was found in it.
+// Read reads a file in one of the formats. The error describes the file.
 func (all Formats) Read(data []byte) (*Result, error) {
 	var members Object
 	if err := json.Unmarshal(data, &members); err != nil {
@@ -107,9 +107,9 @@ func describe(data []byte, err error) string {
 		return "an empty file"
 	case errors.As(err, &syntax):
 		before := data[:min(max(syntax.Offset-1, 0), int64(len(data)))]
-		return fmt.Sprintf("no JSON: line %d: %v", strings.Count(string(before), "\n")+1, err)
+		return fmt.Sprintf("invalid JSON: line %d: %v", strings.Count(string(before), "\n")+1, err)
 	}
-	return "JSON that is no object"
+	return "JSON other than an object"
 }
 
 func nameMembers(members Object) string {
@@ -124,7 +124,7 @@ func nameMembers(members Object) string {
 	return "the members " + strings.Join(names, ", ")
 }
 
-// check returns an error for figures that contradict each other, or that no run has.
+// check returns an error for contradictory or impossible figures.
 func (r *Result) check() error {
 	failed := int64(0)
 	for _, e := range r.Errors {
@@ -158,14 +158,14 @@ func (r *Result) check() error {
 	return nil
 }
 
-// A File is a result, and the file that it was read from.
+// A File is a result with the name of its file.
 type File struct {
 	*Result
-	Name   string // without its folder
+	Name   string // file name without folder
 	SHA256 string
 }
 
-// Records makes a record of each file, in their order.
+// Records makes one record per file, in their order.
 func Records(files []File) []record.Record {
 	repeats := map[record.Cell]int{}
 	records := make([]record.Record, len(files))
@@ -190,21 +190,21 @@ func (f File) record(cell record.Cell) record.Record {
 	}
 }
 
-// unknowns says which figures no tool's file has.
+// unknowns lists the figures that no tool's file has.
 func unknowns(program string) string {
-	return program + " measured this, and wirelab did not: CPU time and memory of both ends, the connections and other load on the machine are not known; any warm-up is part of the window"
+	return program + " measured this, and wirelab did not: CPU time and memory of both ends, the connections and other load on the machine are unknown; any warm-up is part of the window"
 }
 
 // Totals returns the distribution of calls without buckets. The mean is in nanoseconds.
 func Totals(count int64, mean float64, shortest, longest int64) latency.Distribution {
 	sum := mean * float64(count)
 	if !(sum >= 0 && sum < math.MaxInt64) {
-		sum = -1 // check will refuse it
+		sum = -1 // refused by check
 	}
 	return latency.Distribution{Count: count, Sum: int64(math.Round(sum)), Min: shortest, Max: longest}
 }
 
-// Nanoseconds converts a duration. For a value that is none it returns -1, which is refused.
+// Nanoseconds converts a duration. For an invalid value it returns -1, which check refuses.
 func Nanoseconds(value float64, unit time.Duration) int64 {
 	value *= float64(unit)
 	if !(value >= 0 && value < math.MaxInt64) {
@@ -221,7 +221,7 @@ func sorted(all []latency.Percentile) []latency.Percentile {
 	return slices.Compact(all)
 }
 
-// SplitURL returns the address in a URL, and the path and query.
+// SplitURL splits a URL into its address, and its path with query.
 func SplitURL(text string) (target, path string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -230,25 +230,25 @@ func SplitURL(text string) (target, path string) {
 	return u.Host, cmp.Or(u.RequestURI(), "/")
 }
 
-// ClosedRemark says what the times of a closed loop leave out.
+// ClosedRemark explains what the times of a closed loop leave out.
 func ClosedRemark(tool string) string {
 	return tool + " ran a closed loop: each client waited for its answer before it sent again, so requests that would have met a stall were never sent (coordinated omission)"
 }
 
-// PacedRemark says what the times of paced clients leave out.
+// PacedRemark explains what the times of paced clients leave out.
 func PacedRemark(tool string) string {
 	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: delays of calls before they were sent are in no figure (coordinated omission)"
 }
 
-// UnknownCall is the name of a call that the file does not name.
+// UnknownCall is the workload's name if the file does not name the call.
 const UnknownCall = "untold"
 
-// UnknownCallRemark says that the file does not name the call.
+// UnknownCallRemark explains that the file does not name the call.
 func UnknownCallRemark(tool string) string {
 	return "the file does not say what " + tool + " called: files that are given together count as repeats"
 }
 
-// ReadFile reads what another tool wrote into the file at path.
+// ReadFile reads a tool's file with this content and path.
 func (all Formats) ReadFile(path string, data []byte) (File, error) {
 	result, err := all.Read(data)
 	if err != nil {
@@ -261,8 +261,8 @@ func (all Formats) ReadFile(path string, data []byte) (File, error) {
 // NoScenario is the scenario in the manifest of an imported run.
 const NoScenario = "{}"
 
-// Manifest describes a run of imported records, without scenario and host, which are not known. The
-// caller adds the tool and the command.
+// Manifest describes a run of imported records. Scenario and host are unknown. The caller adds the
+// tool and the command.
 func Manifest(records []record.Record) record.Manifest {
 	nothing := json.RawMessage(NoScenario)
 	var tools []string
@@ -280,9 +280,9 @@ func Manifest(records []record.Record) record.Manifest {
 	}
 	if m.Started = started; started.IsZero() {
 		m.Started = time.Now()
-		m.Warnings = []string{"no file says when it was made: the date is that of the import"}
+		m.Warnings = []string{"no file has a date: the date of the import is used"}
 	}
 	m.Name = "import-" + strings.Join(tools, "-")
-	m.Title = "Imported: figures of " + strings.Join(tools, ", ") + ", not of wirelab"
+	m.Title = "Imported: figures by " + strings.Join(tools, ", ") + ", not by wirelab"
 	return m
 }

@@ -21,7 +21,7 @@ var Flags = &flags.Tool{
 		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.NoEngine)),
 		flags.Flag("-c --connections", flags.Number, flags.To("-c")),
 		flags.Flag("-d --duration", flags.Duration, flags.To("-z")),
-		flags.Flag("-s --script", flags.File, flags.Refused("Lua is not run: write -m, -H and -d instead, and --rows for data that differs from call to call")),
+		flags.Flag("-s --script", flags.File, flags.Refused("Lua scripts are not supported: write -m, -H and -d instead, and --rows for data that differs from call to call")),
 		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
 		flags.Flag("-L -U --latency --u_latency", flags.None, flags.Ignored("percentiles are always shown")),
 		flags.Flag("--timeout", flags.Clock, flags.InSeconds("--timeout")),
@@ -60,7 +60,7 @@ func find() (path, version string, err error) {
 
 const wrkScriptFile = "call.lua"
 
-// files describes the call in Lua without functions, so that wrk runs no Lua while it calls.
+// files writes the call as Lua without functions, so that wrk runs no Lua during calls.
 func files(c generator.Call) (map[string][]byte, error) {
 	var script strings.Builder
 	fmt.Fprintf(&script, "wrk.method = %s\n", luaString(c.Method))
@@ -73,7 +73,7 @@ func files(c generator.Call) (map[string][]byte, error) {
 	return map[string][]byte{wrkScriptFile: []byte(script.String()), generator.RequestFile: c.Message}, nil
 }
 
-// wrkDone prints figures unrounded, in microseconds. Without answers wrk's minimum is nonsense.
+// wrkDone prints exact figures, in microseconds. Without answers wrk's minimum is meaningless.
 const wrkDone = `
 function done(summary, latency)
   local e, least = summary.errors, summary.requests > 0 and latency.min or 0
@@ -82,7 +82,7 @@ function done(summary, latency)
 end
 `
 
-// luaString writes a string of Lua, in which a backslash and three digits are any byte.
+// luaString quotes a string for Lua, where a backslash and three digits stand for any byte.
 func luaString(text string) string {
 	quoted := []byte{'"'}
 	for _, b := range []byte(text) {
@@ -91,7 +91,7 @@ func luaString(text string) string {
 	return string(append(quoted, '"'))
 }
 
-// arguments rounds the duration up to seconds, which is what wrk takes.
+// arguments rounds the duration up to whole seconds, wrk's unit.
 func arguments(c generator.Call) []string {
 	seconds := (c.Duration + time.Second - 1) / time.Second
 	return []string{
@@ -102,9 +102,9 @@ func arguments(c generator.Call) []string {
 
 var wrkExactly = regexp.MustCompile(`(?m)^exactly: (\d+) requests, (\d+) bytes, errors: (\d+) connect, (\d+) read, (\d+) write, (\d+) status, us: (\d+) min, (\d+) max, (\d+) in all$`)
 
-// readOutput also counts answers by their bytes, since wrk looks only at the status, and counts no
-// requests without an answer. wrk's mean includes calls that it would have made if others had been
-// faster. The mean here follows from one call always being in flight on each connection.
+// readOutput also counts answers by their bytes, since wrk checks only the status, and does not
+// count requests without an answer. wrk's mean includes calls that it would have made if others
+// had been faster. Here the mean assumes one call in flight at all times on each connection.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
 	figures := wrkExactly.FindStringSubmatch(output)
 	if figures == nil {
@@ -124,7 +124,7 @@ func readOutput(output string, c generator.Call) (generator.Counts, error) {
 		counts.Mean = p.Time(figures[9]+"us") * time.Duration(c.Connections) / time.Duration(ended)
 	}
 	if counts.Failed > 0 {
-		counts.Example = fmt.Sprintf("%d connections broke, %d answers with another status than 2xx and 3xx, too few bytes for %d answers", unanswered, status, max(0, ended-whole))
+		counts.Example = fmt.Sprintf("%d connections broke, %d answers with a status other than 2xx and 3xx, too few bytes for %d answers", unanswered, status, max(0, ended-whole))
 	}
 	return counts, p.Err
 }
