@@ -19,14 +19,14 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A finding is what a command prints: words, or with --json the value, if there is one.
+// A finding is a command's output: text, or with --json the value, if it has one.
 type finding struct {
 	value any
 	words func(w io.Writer) error
-	end   error // returned when it is printed
+	end   error // error to return after printing
 }
 
-// finds makes a command that prints what find returns; form describes what --json prints.
+// finds makes a command that prints the result of find. form describes the output of --json.
 func (a *app) finds(form string, cmd *cobra.Command, find func(cmd *cobra.Command, args []string) (finding, error)) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print "+form)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -60,7 +60,7 @@ func (a *app) printJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// group makes a command that only has others.
+// group makes a command that only has subcommands.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(commands...)
 	cmd.Args = onlyCommands
@@ -87,7 +87,7 @@ func ownProgram() (string, error) {
 	return path, nil
 }
 
-// partCommand makes a command that wirelab starts, and no person does.
+// partCommand makes a hidden command that wirelab itself starts.
 func (a *app) partCommand(use, short string, play func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Hidden: true, Args: cobra.NoArgs,
@@ -95,20 +95,20 @@ func (a *app) partCommand(use, short string, play func(context.Context, io.Reade
 	}
 }
 
-// complete offers the words to the shell's completion of a flag.
+// complete sets the words for the shell's completion of a flag.
 func complete(cmd *cobra.Command, flag string, words []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
-		panic(err) // the flag is not there: our own mistake
+		panic(err) // the flag does not exist: our own mistake
 	}
 }
 
-// usageOf marks an error as usage does, and points to the command's help.
+// usageOf marks an error as a usage error, and points to the command's help.
 func usageOf(cmd *cobra.Command, err error) error {
 	return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
 }
 
-// badFlag explains a wrong flag; the errors of pflag are those of package strconv.
+// badFlag explains a wrong flag. pflag returns errors of package strconv.
 func badFlag(cmd *cobra.Command, err error) error {
 	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
 		return usageOf(cmd, badValue(invalid.GetFlag(), invalid.GetValue(), errors.Unwrap(err)))
@@ -123,7 +123,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 	return usageOf(cmd, err)
 }
 
-// badValue says what a flag wants, which this program's own flag types say themselves.
+// badValue describes the values that a flag accepts. This program's flag types do so themselves.
 func badValue(f *pflag.Flag, found string, err error) error {
 	name := "--" + f.Name
 	if f.Shorthand != "" {
@@ -142,7 +142,7 @@ func badValue(f *pflag.Flag, found string, err error) error {
 // wanted describes the values of pflag's types, by type.
 var wanted = map[string]struct {
 	what   string
-	isGood func(string) bool // one of a list's items; nil: it is no list
+	isGood func(string) bool // checks an item of a list; nil: not a list
 }{
 	"bool":     {what: "true or false"},
 	"duration": {what: "a time with its unit, such as 500ms, 2s or 1m"},
@@ -152,7 +152,7 @@ var wanted = map[string]struct {
 	"uint64":   {what: "a whole number from 0, such as 10"},
 }
 
-// whatIsWrong quotes the first item that is not good, and the list that it is in.
+// whatIsWrong quotes the first bad item, and the list that contains it.
 func whatIsWrong(found string, isGood func(string) bool) string {
 	if isGood == nil {
 		return strconv.Quote(found)
@@ -179,7 +179,7 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), spelling.Suggest(args[0], names))
 }
 
-// commandsOfCobra makes the commands that cobra would add answer wrong names as the others do.
+// commandsOfCobra makes cobra's own commands answer wrong names like the others.
 func commandsOfCobra(root *cobra.Command) {
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
@@ -201,22 +201,22 @@ func commandsOfCobra(root *cobra.Command) {
 	}
 }
 
-// The exit codes, as `wirelab --help` lists them.
+// The exit codes, as in `wirelab --help`.
 const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
 	exitBreached    = 3
 	exitInvalid     = 4
-	exitInterrupted = 130 // 128 and the number of SIGINT, as shells have it
+	exitInterrupted = 130 // 128 plus the number of SIGINT, as in shells
 )
 
-// An app has the streams of every subcommand.
+// An app holds the streams of all subcommands.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	limits         check.Limits // that runs are judged by again
-	began          bool         // a command did, so the command line was well-formed
+	limits         check.Limits // limits for judging runs again
+	began          bool         // a command has begun, so the command line was correct
 }
 
 // exitError carries an exit code. Its error is nil if everything has been printed already.
@@ -234,5 +234,5 @@ func (e exitError) Error() string {
 
 func (e exitError) Unwrap() error { return e.err }
 
-// usage marks an error as one in the command line or in a file that it names.
+// usage marks an error as an error in the command line or in a file that it names.
 func usage(err error) error { return exitError{exitUsage, err} }

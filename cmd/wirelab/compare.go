@@ -30,14 +30,14 @@ type comparison struct {
 	tls         bool
 	workload    string
 	message     messageFlags
-	described   string // the user's own message, in a sentence
+	described   string // description of the user's own message
 	samples     bool
 	targets     []string
 	trust       trustFlags
 }
 
-// The defaults: three stacks at two sizes and six concurrencies, each three times (the fewest for
-// an interval), in about two minutes. A knee takes five concurrencies.
+// The defaults: three stacks at two sizes and six concurrencies, three times each (the minimum for
+// an interval), in about two minutes. A knee needs five concurrencies.
 var usualSizes = []string{"64", "4KiB"}
 
 func (a *app) compareCommand() *cobra.Command {
@@ -45,15 +45,15 @@ func (a *app) compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "Compare stacks on this machine: a table, a report, and what to choose",
-		Long: `Compare runs the same service over each stack, in processes of their own, and
-prints one line per cell and then, in words, who is fastest, where each knee lies,
-and who holds the tail. Without arguments it compares tcp, rest and grpc in
+		Long: `Compare runs the same service over each stack, in separate processes, and
+prints one line per cell and then, in words, who is fastest, where throughput stops growing,
+and who has the best tail. Without arguments it compares tcp, rest and grpc in
 about two minutes.
 
 With --until it repeats all cells until every comparison of the mean is decided,
 or until each mean is known within a width. It looks at the result a few times,
 and each look may use a share of the 5 % chance of a false finding, so that
-looking often finds nothing that is not there (docs/statistics.md).
+more looks do not mean more false findings (docs/statistics.md).
 
 A variant is a stack with options: tcp:buffers=pooled,inflight=50. wirelab list
 shows them all.`,
@@ -100,7 +100,7 @@ func (c *comparison) register(cmd *cobra.Command) {
 	c.trust.register(f)
 }
 
-// registerShared adds the flags that ping has too.
+// registerShared adds the flags that ping also has.
 func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration time.Duration) {
 	f := cmd.Flags()
 	f.StringArrayVar(&c.stacks, "stack", []string{stacks}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
@@ -192,7 +192,7 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	return s, s.Check(scenarios.Vocabulary())
 }
 
-// call sets the workload and its sizes. A workload without sizes does not get the usual ones.
+// call sets the workload and its sizes. A workload without sizes gets none.
 func (c *comparison) call(part *scenario.Part) error {
 	written, err := scenario.ParseWorkload(c.workload)
 	if err == nil {
@@ -221,7 +221,7 @@ func (c *comparison) call(part *scenario.Part) error {
 	return nil
 }
 
-// connect sets the connection mode; of several, each stack is compared in each mode.
+// connect sets the connection mode. With several, each stack is compared in each mode.
 func (c *comparison) connect(part *scenario.Part) error {
 	modes := make([]scenario.Connection, len(c.connections))
 	for i, text := range c.connections {
@@ -253,28 +253,28 @@ func joinVariants(variants []scenario.Variant) string {
 	return words.List(lists.Map(variants, scenario.Variant.String))
 }
 
-// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have just one.
+// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have exactly one.
 func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, error) {
 	targets := map[string]string{}
 	variants := s.Parts[0].Stacks
 	for _, text := range texts {
-		i := strings.LastIndex(text, "=") // a variant may have some of its own
+		i := strings.LastIndex(text, "=") // a variant may contain further =
 		stack, address := text[:max(i, 0)], text[i+1:]
 		_, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, fmt.Errorf("--target %s: want [STACK=]HOST:PORT, as in tcp=127.0.0.1:9000", text)
 		}
 		if _, err := net.LookupPort("tcp", port); err != nil {
-			return nil, fmt.Errorf("--target %s: there is no port %q", text, port)
+			return nil, fmt.Errorf("--target %s: invalid port %q", text, port)
 		}
 		if stack == "" {
 			if len(variants) != 1 {
-				return nil, fmt.Errorf("--target %s: this address does not say which of the %d variants it serves: write for example %s=%s", text, len(variants), variants[0], address)
+				return nil, fmt.Errorf("--target %s: name the variant that it serves, one of %d: write for example %s=%s", text, len(variants), variants[0], address)
 			}
 			stack = variants[0].String()
 		}
 		if !slices.ContainsFunc(variants, func(v scenario.Variant) bool { return v.Stack == stack || v.String() == stack }) {
-			return nil, fmt.Errorf("--target %s: no variant of this comparison is %s", text, stack)
+			return nil, fmt.Errorf("--target %s: this comparison has no variant %s", text, stack)
 		}
 		targets[stack] = address
 	}

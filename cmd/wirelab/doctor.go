@@ -43,7 +43,7 @@ func printDiagnosis(w io.Writer, d doctor.Diagnosis) error {
 	}
 	printProbes(w, d.Probes)
 	fmt.Fprintf(w, "\nThe load engine itself, against a stack that answers at once:\n")
-	fmt.Fprintf(w, "  closed loop   %.0f ns a request\n", d.Engine.OwnNS)
+	fmt.Fprintf(w, "  closed loop   %.0f ns per request\n", d.Engine.OwnNS)
 	if d.Engine.Error != "" {
 		fmt.Fprintf(w, "  open loop     %s\n", d.Engine.Error)
 		return nil
@@ -54,7 +54,7 @@ func printDiagnosis(w io.Writer, d doctor.Diagnosis) error {
 }
 
 func printProbes(w io.Writer, all []doctor.Probe) {
-	fmt.Fprintf(w, "\nThe probes (--probe), and what each adds to a system call, and to a byte to another thread and back:\n")
+	fmt.Fprintf(w, "\nThe probes (--probe), with the time that each adds to a system call, and to a round trip of a byte to another thread:\n")
 	for _, p := range all {
 		cost := ""
 		if p.Price != nil {
@@ -83,11 +83,11 @@ func (a *app) selftestCommand() *cobra.Command {
 	var s selftesting
 	cmd := &cobra.Command{
 		Use:   "selftest",
-		Short: "Falsify trials on purpose, and say which of it wirelab notices on this machine",
+		Short: "Falsify trials on purpose, and list what wirelab notices on this machine",
 		Long: `Selftest stages situations that make a measurement false: a process that takes the
 server's CPU, a server that leaves out its work, connections that are reset, and
-more. Around each it measures one trial, and says whether the judge noticed, by
-which check, and how far the figure moved. Each has an honest twin, the same thing
+more. It measures one trial in each, and says whether the judge noticed, by
+which check, and how far the figure moved. Each has an honest twin, the same setup
 without its effect, which should be valid.
 
 It takes about three minutes. Some situations need root, or control groups; those
@@ -104,7 +104,7 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 				return usage(fmt.Errorf("--only: %w", err))
 			}
 			if s.chosen = selftest.Select(pattern); len(s.chosen) == 0 {
-				return usage(fmt.Errorf("--only %s: no situation has such a name; `wirelab selftest --list` shows all", s.only))
+				return usage(fmt.Errorf("--only %s: no situation matches; `wirelab selftest --list` shows all", s.only))
 			}
 			if s.list {
 				return a.listSituations(s.chosen, s.json)

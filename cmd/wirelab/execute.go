@@ -31,23 +31,23 @@ type outputFlags struct {
 	json      bool
 	printing  publish.Printing
 	dryRun    bool
-	live      string // where the page is served meanwhile; empty: nowhere
+	live      string // address for serving the page during the run; empty: none
 }
 
 func (o *outputFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be measured and about how long it takes, and measure nothing")
-	f.StringVar(&o.live, "live", "", "serve the report while the run goes on, at this `address` of this machine (default where none is given: a free port)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the planned trials and their approximate time, and measure nothing")
+	f.StringVar(&o.live, "live", "", "serve the report during the run, at this `address` of this machine (without an address: a free port)")
 	f.Lookup("live").NoOptDefVal = "127.0.0.1:0"
 	o.registerPrinting(cmd)
 }
 
-// registerPrinting adds the flags that report has too.
+// registerPrinting adds the flags that report also has.
 func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
-	f.BoolVarP(&o.printing.Verbose, "verbose", "v", false, "print all that can be said in words above the answer, and the notes of the table whole")
+	f.BoolVarP(&o.printing.Verbose, "verbose", "v", false, "print all sentences above the answer, and the table's notes in full")
 	f.Func("columns", "`figures` of the table instead of the usual ones, as in mean,P99.9,max; all for every one", func(text string) (err error) {
 		o.printing.Columns, err = table.FindColumns(strings.Split(text, ","))
 		return err
@@ -55,7 +55,7 @@ func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	complete(cmd, "columns", append(table.ColumnNames(), table.AllColumns))
 }
 
-// measureFlags say how a scenario is measured, and what is made of it.
+// measureFlags holds flags about measuring a scenario and using the result.
 type measureFlags struct {
 	output   outputFlags
 	patience lab.Patience
@@ -74,7 +74,7 @@ func (m *measureFlags) register(cmd *cobra.Command) {
 	m.output.register(cmd)
 }
 
-// job returns the job of measuring a scenario, whose servers may be running.
+// job returns the job of measuring a scenario. running means that its servers already run.
 func (m *measureFlags) job(a *app, s *scenario.Scenario, running bool) (job, error) {
 	machines, err := fleet.Want(m.fleet.FleetWanted, running)
 	if err != nil {
@@ -86,25 +86,25 @@ func (m *measureFlags) job(a *app, s *scenario.Scenario, running bool) (job, err
 
 func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
 	*p = lab.UsualPatience
-	f.Var(p, "patience", "time for outwaiting other programs and measuring again what they spoiled: a `share` of the run's time and a time, or one of them; 0: none")
+	f.Var(p, "patience", "time for waiting for other programs to end and repeating trials that they spoiled: a `share` of the run's time and a time, or one of them; 0: none")
 }
 
-// A job is a scenario to be run, and how.
+// A job is a scenario to run, with options.
 type job struct {
 	scenario *scenario.Scenario
-	warnings []string // of what is missing for it
+	warnings []string // warnings about missing prerequisites
 	targets  map[string]string
-	trust    secure.Trust // of the targets
+	trust    secure.Trust // trust in the targets' certificates
 	patience lab.Patience
-	until    *record.Until // nil: each cell as often as the scenario says
+	until    *record.Until // nil: the scenario's number of repeats
 	output   outputFlags
 	resume   bool
 	fleet    *record.FleetWanted // nil: this machine measures
-	load     *loadRun            // of a service of the user's own; nil: another kind of run
+	load     *loadRun            // load of a user's service; nil: another kind of run
 	gates    gates
 }
 
-// execute measures, analyses and reports a job, also one that was interrupted.
+// execute measures, analyses and reports a job, even after an interruption.
 func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.dryRun {
 		return a.rehearse(&j)
@@ -128,7 +128,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	case err != nil:
 		return err
 	case j.load.interrupted():
-		fmt.Fprintln(a.stderr, "ended early: the figures are those until then")
+		fmt.Fprintln(a.stderr, "ended early: the figures cover the time until then")
 		return exitError{code: exitInterrupted}
 	case status == record.Interrupted:
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
@@ -137,7 +137,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	return exit(seen, verdict(seen.Summary, j.patience))
 }
 
-// wordsOf returns standard error if something else than words has standard output.
+// wordsOf returns standard error if standard output has other contents than text.
 func (a *app) wordsOf(j job) io.Writer {
 	if j.output.json || j.gates.ownsOutput() {
 		return a.stderr
@@ -145,7 +145,7 @@ func (a *app) wordsOf(j job) io.Writer {
 	return a.stdout
 }
 
-// perform measures and reads a run, which it returns even if the lab failed in its middle.
+// perform measures and reads a run. It returns the run even if the lab failed.
 func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, error) {
 	program, err := ownProgram()
 	if err != nil {
@@ -171,7 +171,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err := j.gates.checkCells(workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
-	if j.load == nil { // whose target was tried already
+	if j.load == nil { // a load's target was tried before
 		if err := checkTargets(ctx, workshop, plan.Trials(j.scenario, j.until)); err != nil {
 			return nil, "", err
 		}
@@ -199,7 +199,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 		status = record.Failed
 	}
 	if err := run.Finish(status); err != nil {
-		return nil, status, fmt.Errorf("%w; what was measured is kept: continue with `wirelab run --resume %s`", errors.Join(labErr, err), run.Dir)
+		return nil, status, fmt.Errorf("%w; finished trials are kept: continue with `wirelab run --resume %s`", errors.Join(labErr, err), run.Dir)
 	}
 	seen, err := a.readRun(run.Dir)
 	if err != nil {
@@ -208,7 +208,7 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	return seen, status, labErr
 }
 
-// open creates the run's directory, or opens the one to be resumed.
+// open creates the run's directory, or opens the one to resume.
 func (j *job) open(warnings []string) (*record.Run, error) {
 	if j.resume {
 		run, err := record.Resume(j.output.directory)
@@ -225,7 +225,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	return createRun(j.output.directory, manifest)
 }
 
-// kept returns the scenario without a service's data and the client's key, which may be secret.
+// kept returns the scenario without a service's data and the client's key: both may be secret.
 func (j *job) kept() *scenario.Scenario {
 	if j.load == nil {
 		return j.scenario
@@ -238,7 +238,7 @@ func (j *job) kept() *scenario.Scenario {
 	return &kept
 }
 
-// createRun begins a run in the directory that was asked for, or in one that is free.
+// createRun starts a run in the given directory, or in a new one.
 func createRun(asked string, manifest record.Manifest) (*record.Run, error) {
 	if asked == "" {
 		return record.CreateFree(plan.Directory(manifest.Name, time.Now()), manifest)
@@ -267,7 +267,7 @@ func (a *app) reader() publish.Reader {
 // readRun reads a run and judges its trials again.
 func (a *app) readRun(directory string) (*report.Run, error) { return a.reader().Read(directory) }
 
-// rehearse says what a job would do; of a run that would be continued, what is left.
+// rehearse prints a job's plan, or for a continued run the remaining part.
 func (a *app) rehearse(j *job) error {
 	run, until, err := j.earlier()
 	if err != nil {
@@ -280,7 +280,7 @@ func (a *app) rehearse(j *job) error {
 	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
 	fmt.Fprintln(a.stdout, r.Title)
 	if r.Done > 0 {
-		fmt.Fprintf(a.stdout, "%d trials are done, and left are ", r.Done)
+		fmt.Fprintf(a.stdout, "%d trials are done; remaining: ", r.Done)
 	}
 	fmt.Fprintf(a.stdout, "%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Trials, r.Cells, took, r.Directory)
 	if r.Looks > 0 {
@@ -292,7 +292,7 @@ func (a *app) rehearse(j *job) error {
 	return nil
 }
 
-// earlier returns the run that a job would continue, with its looks, and fails where the job would.
+// earlier returns the run that a job would continue, with its looks, or the job's error.
 func (j *job) earlier() (*record.Run, *record.Until, error) {
 	if j.resume {
 		run, err := record.Open(j.output.directory)
@@ -307,12 +307,12 @@ func (j *job) earlier() (*record.Run, *record.Until, error) {
 	return nil, j.until, nil
 }
 
-// checkTargets calls each target once: one that cannot be called would fail every trial.
+// checkTargets calls each target once, because an unusable one would fail every trial.
 func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.Planned) error {
 	if len(workshop.Targets) > 0 {
-		// net/http tells there, also after the call, what it did not expect of a server of
-		// another protocol; what is said below says it better.
-		log.SetOutput(io.Discard) //nolint:forbidigo // nothing is logged, but kept from being
+		// net/http also logs there, even after the call, unexpected data from a server of another
+		// protocol. The error below describes that better.
+		log.SetOutput(io.Discard) //nolint:forbidigo // this only suppresses logging
 	}
 	if fault := workshop.TryTargets(ctx, plan); fault != nil {
 		return fmt.Errorf("--target %s=%s: %s", fault.Variant, fault.Address, fault)

@@ -22,7 +22,7 @@ import (
 
 const usualDuration = 500 * time.Millisecond
 
-// trialFlags say how each cell is measured.
+// trialFlags holds flags about the measurement of each cell.
 type trialFlags struct {
 	duration, warmUp time.Duration
 	repeats          int
@@ -32,14 +32,14 @@ type trialFlags struct {
 
 func (t *trialFlags) register(cmd *cobra.Command, duration time.Duration, repeats int) {
 	f := cmd.Flags()
-	f.DurationVarP(&t.duration, "duration", "z", duration, "how long each measured `window` is")
+	f.DurationVarP(&t.duration, "duration", "z", duration, "length of each measured `window`")
 	f.DurationVar(&t.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
-	f.IntVar(&t.repeats, "repeat", repeats, "`times` that each cell is measured, each with fresh processes of wirelab; three give intervals")
-	f.Uint64Var(&t.seed, "seed", 1, "`number` that the order of the trials, arrivals and random values come from")
+	f.IntVar(&t.repeats, "repeat", repeats, "how many `times` each cell is measured, each with new processes; three give intervals")
+	f.Uint64Var(&t.seed, "seed", 1, "`seed` of the trials' order, arrivals and random values")
 	t.link.register(cmd)
 }
 
-// scenario returns a scenario of one part. It must have a reduction, though there is no --quick.
+// scenario returns a scenario with one part. It needs a reduction even without --quick.
 func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenario.Scenario {
 	part.Repeats = t.repeats
 	part.WarmUp = scenario.WarmUp{AtLeast: scenario.Duration(min(warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(warmUp)}
@@ -49,13 +49,13 @@ func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenari
 	}
 }
 
-// shapeFlags say when requests are sent if it is not a closed loop.
+// shapeFlags holds flags about the times of requests, other than in a closed loop.
 type shapeFlags struct {
 	rate, rampTo float64
 	arrivals     string
 	burst        int
 	goal         string
-	given        func(flag string) bool // on the command line
+	given        func(flag string) bool // reports whether the command line has the flag
 }
 
 func (s *shapeFlags) register(cmd *cobra.Command) {
@@ -64,7 +64,7 @@ func (s *shapeFlags) register(cmd *cobra.Command) {
 	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` per second, sent on schedule whether answered or not")
 	f.StringVar(&s.arrivals, "arrivals", "", "open loop: `spread` of the arrivals, poisson or constant (default poisson; constant in a ramp)")
 	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` per second")
-	f.IntVar(&s.burst, "burst", 0, "send this many `requests` at one instant, and show how long they take to drain")
+	f.IntVar(&s.burst, "burst", 0, "send this many `requests` at one instant, and measure the time until all are answered")
 	f.StringVar(&s.goal, "goal", "", "search for the highest rate that keeps a `goal` of the response time, as in p99<10ms")
 	complete(cmd, "arrivals", []string{"poisson", "constant"})
 }
@@ -72,7 +72,7 @@ func (s *shapeFlags) register(cmd *cobra.Command) {
 // searchStep is the length of each step of a search without -z.
 const searchStep = time.Second
 
-// checkZeros refuses a written zero, since a zero also stands for an absent flag.
+// checkZeros refuses a written zero, because zero also means an absent flag.
 func (s *shapeFlags) checkZeros(requests int) error {
 	if s.given == nil {
 		return nil // ping has no such flags
@@ -82,11 +82,11 @@ func (s *shapeFlags) checkZeros(requests int) error {
 		is   bool
 		says string
 	}{
-		{"rps", s.rate == 0, "--rps 0: no requests would be sent: give a rate, as in --rps 5000, or leave it out for a closed loop, in which each client sends its next request when the last is answered"},
+		{"rps", s.rate == 0, "--rps 0: no requests would be sent: give a rate, as in --rps 5000, or leave it out for a closed loop, in which each client sends its next request after an answer"},
 		{"ramp-to", s.rampTo == 0, "--ramp-to 0: a ramp cannot end with no requests: give the rate that it ends with, as in --ramp-to 5000"},
-		{"burst", s.burst == 0, "--burst 0: no requests would be sent: give how many are sent at one instant, as in --burst 1000"},
-		{"goal", s.goal == "", "--goal: it is empty: want a percentile and its limit, as in p99<10ms"},
-		{"requests", requests == 0, "-n 0: no requests would be measured: give how many each client measures, as in -n 100, or leave it out to measure for the time of -z"},
+		{"burst", s.burst == 0, "--burst 0: no requests would be sent: give a number, as in --burst 1000"},
+		{"goal", s.goal == "", "--goal is empty: want a percentile and its limit, as in p99<10ms"},
+		{"requests", requests == 0, "-n 0: no requests would be measured: give a number per client, as in -n 100, or leave it out to measure for the time of -z"},
 	} {
 		if zero.is && s.given(zero.flag) {
 			return errors.New(zero.says)
@@ -95,8 +95,8 @@ func (s *shapeFlags) checkZeros(requests int) error {
 	return nil
 }
 
-// evenly returns the shape of a fixed number of requests at a rate: spread evenly unless
-// --arrivals says otherwise, so that their number is that of -n. The shape then ignores -n.
+// evenly returns the shape for a fixed number of requests at a rate. They are evenly spread unless
+// --arrivals differs, so that their number equals -n. The shape then ignores -n.
 func (s shapeFlags) evenly() shapeFlags {
 	if s.arrivals == "" {
 		s.arrivals = string(scenario.Constant)
@@ -129,7 +129,7 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	case s.burst < 0:
 		return scenario.Load{}, fmt.Errorf("--burst: %d requests: want 1 or more", s.burst)
 	case given > 0 && requests > 0:
-		return scenario.Load{}, errors.New("-n: it bounds a closed loop: with --rps and --goal give -z instead of -n, with --burst nothing")
+		return scenario.Load{}, errors.New("-n limits a closed loop: with --rps and --goal give -z instead, with --burst neither")
 	case s.rampTo != 0 && s.rate == 0:
 		return scenario.Load{}, errors.New("--ramp-to: give --rps as well, the rate that the ramp begins with")
 	case s.arrivals != "" && s.rate == 0:
@@ -162,7 +162,7 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	return load, nil
 }
 
-// trustFlags say which certificates of a --target to trust; wirelab makes those of its own servers.
+// trustFlags selects the trusted certificates of a --target. Other servers have wirelab's own.
 type trustFlags struct {
 	insecure bool
 	rootFile string
@@ -175,7 +175,7 @@ func (t *trustFlags) register(f *pflag.FlagSet) {
 
 func (t *trustFlags) read(targets map[string]string) (secure.Trust, error) {
 	if *t != (trustFlags{}) && len(targets) == 0 {
-		return secure.Trust{}, errors.New("--insecure and --cacert are about a server of your own: name it with --target")
+		return secure.Trust{}, errors.New("--insecure and --cacert are for a server of your own: name it with --target")
 	}
 	return t.trust()
 }
@@ -189,7 +189,7 @@ func (t *trustFlags) trust() (trust secure.Trust, err error) {
 	return trust, err
 }
 
-// A fileFlag names a file, or none, that is read whole.
+// A fileFlag names a file that is read completely, or none.
 type fileFlag struct {
 	flag, name string
 	into       *[]byte
@@ -216,13 +216,13 @@ type messageFlags struct {
 
 func (m *messageFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&m.proto, "proto", "", "compare with a message of your own: the .proto `file` that has the service")
-	f.StringArrayVar(&m.imports, "import-path", nil, "`directory` that --proto and its imports are found in (default: the file's own)")
+	f.StringArrayVar(&m.imports, "import-path", nil, "`directory` with --proto and its imports (default: the file's own)")
 	f.StringVar(&m.call, "call", "", "unary `method` of --proto, as in shop.v1.Shop/PlaceOrder")
 	f.StringVar(&m.data, "data", "", "`file` with the request as JSON")
-	f.StringVar(&m.reply, "reply", "", "`file` with the response as JSON (default: the request where both have one type, otherwise an empty message)")
+	f.StringVar(&m.reply, "reply", "", "`file` with the response as JSON (default: the request if both have the same type, otherwise an empty message)")
 }
 
-// define sets the part's workload to the user's message, if there is one, and describes it.
+// define sets the part's workload to the user's message, if it is given, and describes it.
 func (m *messageFlags) define(part *scenario.Part, workload string) (described string, err error) {
 	if m.proto == "" {
 		if m.call != "" || m.data != "" || m.reply != "" || len(m.imports) > 0 {
@@ -234,7 +234,7 @@ func (m *messageFlags) define(part *scenario.Part, workload string) (described s
 		return "", errors.New("--call is missing: name the method of --proto, as in --call shop.v1.Shop/PlaceOrder")
 	}
 	if workload != "echo" {
-		return "", fmt.Errorf("--workload %s: --proto is a workload of its own; give one of the two", workload)
+		return "", fmt.Errorf("--workload %s: --proto defines its own workload; give one of the two", workload)
 	}
 	source := message.Source{Proto: m.proto, ImportPaths: m.imports, Call: m.call}
 	if err := readFiles(fileFlag{"--data", m.data, &source.Request}, fileFlag{"--reply", m.reply, &source.Response}); err != nil {
@@ -273,7 +273,7 @@ func (l *linkFlag) register(cmd *cobra.Command) {
 	complete(cmd, "link", linkWords())
 }
 
-// linkWords returns the names of links, and the keys of links that a user describes.
+// linkWords returns the names of links, and the keys for describing links.
 func linkWords() []string {
 	words := append([]string{plan.NoLink}, scenario.ProfileNames()...)
 	for _, key := range []string{"delay", "jitter", "loss", "burst-loss", "reorder", "duplicate", "rate", "queue", "mtu", "seed", "up.", "down."} {
@@ -285,12 +285,12 @@ func linkWords() []string {
 	return words
 }
 
-// probeFlag says what is seen of each cell besides its times.
+// probeFlag holds the probes for each cell.
 type probeFlag struct{ names []string }
 
 func (p *probeFlag) register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&p.names, "probe", nil,
-		"see why, in trials of their own: the `probes` "+strings.Join(probeNames(), ", ")+", or all (wirelab doctor says what each costs)")
+		"look for the reasons, in separate trials: the `probes`  "+strings.Join(probeNames(), ", ")+", or all (wirelab doctor shows the cost of each)")
 	complete(cmd, "probe", append(probeNames(), "all"))
 }
 
@@ -298,7 +298,7 @@ func probeNames() []string {
 	return lists.Map(scenario.Probes, func(p scenario.Probe) string { return string(p) })
 }
 
-// apply gives the probes to the scenario, as far as this machine has them.
+// apply adds the probes to the scenario, as far as this machine supports them.
 func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
 	wanted, err := scenario.ParseProbes(p.names)
 	if err != nil {
@@ -318,17 +318,17 @@ type untilFlags struct {
 func (u *untilFlags) register(cmd *cobra.Command) {
 	u.most = plan.Most{Repeats: plan.UsualMost}
 	f := cmd.Flags()
-	f.Var(&u.goal, "until", "repeat until the `verdict`: every comparison of the mean is decided; or, as in 3%, until each cell's mean is known so well")
-	f.Var(&u.most, "at-most", "where --until ends unanswered: after a number of `repeats`, a time, or whichever comes first, as in 30,20m")
+	f.Var(&u.goal, "until", "repeat until the `verdict`: every comparison of the mean is decided; or, as in 3%, until each cell's mean is known within this share")
+	f.Var(&u.most, "at-most", "end --until without an answer after this number of `repeats`, this time, or whichever comes first, as in 30,20m")
 	complete(cmd, "until", []string{plan.Verdict, "3%", "5%", "10%"})
 	complete(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})
 }
 
-// read returns what the run repeats for, with its looks; nil without --until.
+// read returns the goal of the repeats, with its looks, or nil without --until.
 func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Until, error) {
 	if !cmd.Flags().Changed("until") {
 		if cmd.Flags().Changed("at-most") {
-			return nil, errors.New("--at-most: it bounds the repeats of --until: give that too, as in --until verdict")
+			return nil, errors.New("--at-most limits the repeats of --until: add it, as in --until verdict")
 		}
 		return nil, nil
 	}

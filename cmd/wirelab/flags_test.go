@@ -45,13 +45,13 @@ func TestUsageEndsWithItsOwnExitCode(t *testing.T) {
 		{"serve", `required flag(s) "stack" not set`},
 		{"report", "name one run's directory, or several"},
 		{"compare -c abc", `-c, --concurrency: want whole numbers such as 1,10,50; found "abc"`},
-		{"compare --columns P50,p98", `--columns: no column is called "p98": there are stack, workload, size`},
-		{"run --columns p98 kernel-study", `--columns: no column`},
+		{"compare --columns P50,p98", `--columns: unknown column "p98": there are stack, workload, size`},
+		{"run --columns p98 kernel-study", `--columns: unknown column`},
 		{"report --columns= .", `--columns: `},
 		{"compare --rps nan", "--rps: NaN requests per second"},
 		{"compare --rps 5 --ramp-to inf", "--ramp-to: +Inf requests per second"},
 		{"compare --warm-up -1s", "--warm-up: want 0s or more, found -1s"},
-		{"compare --stack tcp --target 127.0.0.1:99999", `there is no port "99999"`},
+		{"compare --stack tcp --target 127.0.0.1:99999", `invalid port "99999"`},
 	} {
 		var said strings.Builder
 		code := run(strings.Fields(test.line), strings.NewReader(""), &said, &said)

@@ -26,9 +26,9 @@ import (
 func (a *app) fleetCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "fleet",
-		Short: "Measure with more machines than this one: start a hub, see its agents, end it",
-		Long: `A fleet is machines that lend themselves to trials. A hub, on any of them, brings
-them together; wirelab agent, on each that is to measure, obeys the orders of
+		Short: "Measure with several machines: start a hub, list its agents, end it",
+		Long: `A fleet is a group of machines that run trials. A hub, on any of them, connects
+them; wirelab agent, on each measuring machine, obeys the orders of
 whoever has the controller's token.
 
   wirelab fleet up --listen 0.0.0.0:4222         here; prints the line for the others
@@ -47,18 +47,18 @@ type whichFleet struct {
 
 func (w *whichFleet) register(cmd *cobra.Command) {
 	registerFleet(cmd, &w.fleet)
-	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, where the hub is on another machine; WIRELAB_TOKEN does too")
+	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, if the hub is on another machine; or set WIRELAB_TOKEN")
 }
 
 // registerFleet adds --fleet to commands about a hub of this machine.
 func registerFleet(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "fleet", "", "the fleet's `name` or URL (default: the only one that is up on this machine)")
+	cmd.Flags().StringVar(name, "fleet", "", "the fleet's `name` or URL (default: the only one that runs on this machine)")
 	completeHubs(cmd)
 }
 
 func completeHubs(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		hubs, _ := hub.RunningHubs() // what cannot be read is not offered
+		hubs, _ := hub.RunningHubs() // unreadable ones are not offered
 		return lists.Map(hubs, func(h hub.Running) string { return h.Project }), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func completeHubs(cmd *cobra.Command) {
 	}
 }
 
-// look connects to the hub and reads who is there. The caller closes it.
+// look connects to the hub and lists its agents. The caller closes it.
 func (w *whichFleet) look(ctx context.Context) (*protocol.Visit, error) {
 	c, err := hub.ControllerCredentials(w.fleet, w.tokenFile)
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *whichFleet) look(ctx context.Context) (*protocol.Visit, error) {
 func (a *app) fleetListCommand() *cobra.Command {
 	var which whichFleet
 	cmd := a.finds("one JSON list", &cobra.Command{
-		Use: "list", Short: "List the agents that are there, and what they are", Args: cobra.NoArgs,
+		Use: "list", Short: "List the connected agents with their machines", Args: cobra.NoArgs,
 		Example: `  wirelab fleet list
   wirelab fleet list --json | jq -r '.[].name'`,
 	}, func(cmd *cobra.Command, _ []string) (finding, error) {
@@ -95,7 +95,7 @@ func (a *app) fleetListCommand() *cobra.Command {
 
 func printCards(to io.Writer, cards []protocol.Card) error {
 	if len(cards) == 0 {
-		_, err := fmt.Fprintln(to, "no agents: start some by the line that wirelab fleet token prints")
+		_, err := fmt.Fprintln(to, "no agents: start some with the command that wirelab fleet token prints")
 		return err
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
@@ -123,9 +123,9 @@ func (a *app) fleetTokenCommand() *cobra.Command {
 	var name, role string
 	cmd := a.finds(oneObject, &cobra.Command{
 		Use: "token", Short: "Print a token of a fleet whose hub runs on this machine", Args: cobra.NoArgs,
-		Long: `Token prints what lets an agent into a fleet, or with --role controller what lets
-somebody measure with it from another machine. Who has the controller's may have
-the agents start any trial: keep it as you keep a password.`,
+		Long: `Token prints the token for an agent of a fleet, or with --role controller the one for
+measuring with the fleet from another machine. The controller's token can make
+agents start any trial: protect it like a password.`,
 		Example: `  WIRELAB_TOKEN=$(ssh hub wirelab fleet token) wirelab agent --labels role=client
   wirelab fleet token --role controller > fleet.token`,
 	}, func(*cobra.Command, []string) (finding, error) {
@@ -151,7 +151,7 @@ the agents start any trial: keep it as you keep a password.`,
 func (a *app) fleetCheckCommand() *cobra.Command {
 	var which whichFleet
 	cmd := a.finds(oneObject, &cobra.Command{
-		Use: "check", Short: "Ask every agent for its clock, and see whether it could measure", Args: cobra.NoArgs,
+		Use: "check", Short: "Ask every agent for its clock, and check whether it can measure", Args: cobra.NoArgs,
 		Example: `  wirelab fleet check
   wirelab fleet check --json | jq '.agents[] | select(.problem)'`,
 	}, func(cmd *cobra.Command, _ []string) (finding, error) {
@@ -169,7 +169,7 @@ func (a *app) fleetCheckCommand() *cobra.Command {
 
 func checkFit(f fleet.Examined) error {
 	if len(f.Agents) == 0 {
-		return exitError{exitFailed, errors.New("no agents: start some by the line that wirelab fleet up prints")}
+		return exitError{exitFailed, errors.New("no agents: start some with the command that wirelab fleet up prints")}
 	}
 	unfit := 0
 	for _, agent := range f.Agents {
@@ -219,19 +219,19 @@ func (a *app) fleetDownCommand() *cobra.Command {
 	return cmd
 }
 
-// fleetFlags say which machines of a fleet measure, in the place of this one.
+// fleetFlags selects the machines of a fleet that measure in place of this one.
 type fleetFlags struct{ record.FleetWanted }
 
 func (f *fleetFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Hub, "fleet", "", "measure on the agents of the fleet with this `name` or URL (see wirelab fleet)")
-	flags.StringVar(&f.TokenFile, "fleet-token", "", "`file` with the controller's token, where the fleet's hub is on another machine")
+	flags.StringVar(&f.TokenFile, "fleet-token", "", "`file` with the controller's token, if the fleet's hub is on another machine")
 	flags.StringVar(&f.Server, "server", "", "which `agent` has the server, by its labels (default: role=server)")
 	completeHubs(cmd)
 	flags.StringVar(&f.Client, "client", "", "which `agents` have the clients, and how many, as in role=client*8 (default: role=client*, all of them)")
 }
 
-// joinFleet becomes the controller of a fleet, and takes its agents.
+// joinFleet becomes the controller of a fleet, and reserves its agents.
 func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario, targets map[string]string) (*fleet.Controller, error) {
 	credentials, err := hub.ControllerCredentials(w.Hub, w.TokenFile)
 	if err != nil {
@@ -271,8 +271,8 @@ token) and starts the same server and client processes as a trial on one machine
 does, when the fleet's controller orders it, until Ctrl-C.
 
 It starts no program but this one and the peers that were built here, which it
-knows by their hashes; it gives no shell, reads no files that an order names, and
-dials no address outside --dial. Its workers end when nothing is heard of the
+knows by their hashes; it gives no shell, reads no files named in orders, and
+dials no address outside --dial. Its workers end when they lose contact to the
 controller for five seconds.`,
 		Example: `  WIRELAB_TOKEN=wl1.… wirelab agent --nats tls://10.0.0.5:4222 --name c1 --labels role=client,zone=a
   wirelab agent --token-file token --labels role=server --listen 10.0.0.6 --cpus 2-7
@@ -291,14 +291,14 @@ controller for five seconds.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Hub, "nats", "", "`URL` of the fleet's hub, as in tls://10.0.0.5:4222 (default: those in the token)")
-	flags.StringVar(&f.Token, "token", "", "the `token` that wirelab fleet up printed; other users of this machine can see it here: better in --token-file, or in "+protocol.TokenVariable)
-	flags.StringVar(&f.TokenFile, "token-file", "", "`file` that has the token")
+	flags.StringVar(&f.Hub, "nats", "", "`URL` of the fleet's hub, as in tls://10.0.0.5:4222 (default: the URLs in the token)")
+	flags.StringVar(&f.Token, "token", "", "the `token` that wirelab fleet up printed; other users of this machine can read it here: prefer --token-file, or "+protocol.TokenVariable)
+	flags.StringVar(&f.TokenFile, "token-file", "", "`file` with the token")
 	flags.StringVar(&f.Name, "name", "", "the agent's `name` in the fleet (default: this machine's)")
-	flags.StringVar(&f.Labels, "labels", "", "`labels` that it is chosen by, as in role=client,zone=a")
+	flags.StringVar(&f.Labels, "labels", "", "`labels` for choosing it, as in role=client,zone=a")
 	flags.StringSliceVar(&f.Dial, "dial", nil, "address `ranges` that its clients may dial, as in 10.0.0.0/8 (default: loopback, and the networks of this machine)")
-	flags.StringVar(&f.Listen, "listen", "", "`address` that its servers listen on (default: the one that the hub is reached from)")
-	flags.IntVar(&f.Port, "port", 0, "`port` of its servers, where a firewall lets only one pass (default: any)")
+	flags.StringVar(&f.Listen, "listen", "", "`address` that its servers listen on (default: the one of the route to the hub)")
+	flags.IntVar(&f.Port, "port", 0, "`port` of its servers, if a firewall allows only one (default: any)")
 	flags.StringVar(&f.CPUs, "cpus", "", "`CPUs` for its workers, as in 2-7 (default: all)")
 	flags.StringVar(&f.Spool, "spool", "", "`directory` for samples until they are fetched (default: one in the folder for temporary files)")
 	return cmd

@@ -34,12 +34,12 @@ func (a *app) fleetUpCommand() *cobra.Command {
 		Use: "up", Short: "Start a hub, till Ctrl-C or in the background, and print how agents join it", Args: cobra.NoArgs,
 		Long: `Up starts a hub, which is a NATS server inside wirelab, and prints the line that
 makes another machine an agent, with its token. On loopback, where it listens by
-default, connections are in the clear; past it they have TLS, with a certificate
-that the token vouches for.
+default, connections are unencrypted; elsewhere they use TLS, with a certificate
+that the token identifies.
 
-With --nats it starts none, and prepares a NATS of your own, which needs JetStream:
-then wirelab fleet token, list without --fleet-token, and down know nothing of it,
-and what agents may do there is as you set it.`,
+With --nats it starts no hub, and prepares your own NATS server, which needs JetStream:
+then wirelab fleet token, list without --fleet-token, and down do not know it,
+and you decide what agents may do there.`,
 		Example: `  wirelab fleet up --listen 0.0.0.0:4222
   wirelab fleet up --detach --agent role=server --agent 'role=client*2'
   wirelab fleet up --nats tls://nats.example:4222 --creds user.creds`,
@@ -72,18 +72,18 @@ func (f *upFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "lab", "the fleet's `name`, which is part of its subjects")
 	flags.StringVar(&f.listen, "listen", hub.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all of this machine's, port 0 for any")
-	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses that agents reach this machine by, where it does not know them itself")
-	flags.BoolVar(&f.noTLS, "no-tls", false, "past loopback too, leave connections in the clear: orders stay signed, but who is on the way reads results and can make up others")
+	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses at which agents reach this machine, if it does not know them itself")
+	flags.BoolVar(&f.noTLS, "no-tls", false, "no TLS, even beyond loopback: orders stay signed, but others on the network can read and forge results")
 	flags.StringArrayVar(&f.agents, "agent", nil, "start agents on this machine too, by their `labels` and how many, as in role=client*2; several times for more")
-	flags.BoolVar(&f.detach, "detach", false, "go on in the background; wirelab fleet down ends it")
+	flags.BoolVar(&f.detach, "detach", false, "run in the background; wirelab fleet down ends it")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	flags.StringVar(&f.cluster.Name, "hub", "", "be the hub of this `name` in a cluster of three")
-	flags.StringVar(&f.cluster.Listen, "cluster", "", "`address` to hear the other hubs of the cluster on")
-	flags.StringSliceVar(&f.cluster.Routes, "route", nil, "`address` where another hub of the cluster hears this one")
+	flags.StringVar(&f.cluster.Listen, "cluster", "", "`address` to listen on for the cluster's other hubs")
+	flags.StringSliceVar(&f.cluster.Routes, "route", nil, "`address` of another hub of the cluster")
 	flags.StringVar(&f.keys, "keys", "", "`file` of the fleet's keys, the same for all hubs of a cluster (default: one of its own)")
 	flags.StringSliceVar(&f.nats, "nats", nil, "prepare the NATS at this `URL`, in place of a hub")
 	flags.StringVar(&f.creds, "creds", "", "`file` with a user's credentials for --nats")
-	flags.IntVar(&f.replicas, "replicas", 1, "how many `times` the NATS of --nats keeps everything")
+	flags.IntVar(&f.replicas, "replicas", 1, "number of `copies` of all data in the NATS of --nats")
 	complete(cmd, "agent", []string{"role=server", "role=client", "role=client*2"})
 }
 
@@ -120,15 +120,15 @@ func (f *upFlags) options(stateDir string) hub.HubOptions {
 	return o
 }
 
-// An upReport says that agents can join a fleet, and how.
+// An upReport tells how agents can join a fleet.
 type upReport struct {
 	Project string   `json:"project"`
 	URLs    []string `json:"urls"`
 	TLS     bool     `json:"tls"`
 	State   string   `json:"state"`
 	PID     int      `json:"pid,omitempty"`
-	Agents  []string `json:"agents,omitempty"` // that were started here
-	Join    string   `json:"join"`             // what makes another machine an agent
+	Agents  []string `json:"agents,omitempty"` // agents started here
+	Join    string   `json:"join"`             // command that makes another machine an agent
 }
 
 // up runs a hub until the context ends.
@@ -166,7 +166,7 @@ func (a *app) up(ctx context.Context, f *upFlags, agents []hub.LocalAgent) (err 
 	return nil
 }
 
-// upArguments returns the given flags, for a hub in the background that reports in JSON.
+// upArguments returns the given flags for a hub in the background, with its report in JSON.
 func upArguments(given *pflag.FlagSet) []string {
 	args := []string{"fleet", "up", "--json"}
 	given.Visit(func(flag *pflag.Flag) {
@@ -187,7 +187,7 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 	if f.asJSON {
 		return a.printJSON(r)
 	}
-	how := "in the clear"
+	how := "without TLS"
 	if r.TLS {
 		how = "with TLS"
 	}
@@ -197,9 +197,9 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 	}
 	add := "To add another machine, run there"
 	if !r.TLS && protocol.AreLoopback(r.URLs) {
-		add = "To add an agent of this machine, run (others cannot reach it: --listen 0.0.0.0:4222 lets them)"
+		add = "To add an agent of this machine, run (other machines need --listen 0.0.0.0:4222)"
 	}
-	fmt.Fprintf(a.stdout, "\n%s, with role=server for the one that is to serve:\n\n  %s\n", add, r.Join)
+	fmt.Fprintf(a.stdout, "\n%s, with role=server for the server:\n\n  %s\n", add, r.Join)
 	fmt.Fprintf(a.stdout, "\nTo measure, run here:\n\n  wirelab compare --fleet %s --server role=server --client 'role=client*'\n", r.Project)
 	end := "Ctrl-C ends it."
 	if f.detach {
@@ -209,7 +209,7 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 	return err
 }
 
-// prepareNATS prepares the user's own, and says where the tokens are.
+// prepareNATS prepares the user's own NATS server, and prints the path of the tokens.
 func (a *app) prepareNATS(ctx context.Context, f *upFlags) error {
 	stateDir, err := hub.StateDir(f.name)
 	if err != nil {

@@ -22,32 +22,32 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// gateFlags holds the conditions under which a run fails, an earlier run, and files for CI.
+// gateFlags holds the conditions that fail a run, an earlier run, and files for CI.
 type gateFlags struct {
 	failIf          []string
 	baseline        string
-	junit, markdown string // only load has them
-	strict          bool   // a change that cannot be judged does not pass
+	junit, markdown string // only for load
+	strict          bool   // changes that cannot be judged fail
 }
 
 const standardOutput = "-"
 
 func (g *gateFlags) register(cmd *cobra.Command) {
 	g.registerConditions(cmd)
-	cmd.Flags().StringVar(&g.baseline, "baseline", "", "an earlier `run`: what became faster or slower since is printed, too")
+	cmd.Flags().StringVar(&g.baseline, "baseline", "", "an earlier `run`: also print what became faster or slower since then")
 }
 
 func (g *gateFlags) registerConditions(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is true in any cell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a change since an earlier run beyond doubt, as in 'p99>+10%'; repeatable")
+	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is true in any cell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a proven change since an earlier run, as in 'p99>+10%'; repeatable")
 	complete(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})
 }
 
 func (g *gateFlags) registerFiles(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&g.junit, "junit", "", "write a test per gate for CI into this `file`; - is standard output")
+	cmd.Flags().StringVar(&g.junit, "junit", "", "write one test per gate for CI into this `file`; - is standard output")
 	cmd.Flags().StringVar(&g.markdown, "markdown", "", "write figures, gates and changes for a pull request into this `file`; - is standard output")
 }
 
-// conditions reads the conditions. One of the parts, if they are known, must have the figure.
+// conditions reads the conditions. If the parts are known, one of them must have the figure.
 func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, error) {
 	var all []analysis.Condition
 	for _, text := range g.failIf {
@@ -67,17 +67,17 @@ func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, err
 	return all, nil
 }
 
-// gates holds the conditions under which a run fails, and the earlier run that it is compared with.
+// gates holds the conditions that fail a run, and the earlier run for comparison.
 type gates struct {
 	conditions []analysis.Condition
 	baseline   string            // the directory of the earlier run; empty: none
-	before     *analysis.Summary // of the earlier run
+	before     *analysis.Summary // summary of the earlier run
 	strict     bool
 	files      map[string]func(io.Writer, *gate.Run) error
 }
 
-// read reads the gates of a run of the parts, and the earlier run. It refuses gates that could
-// never be judged, and files that could not be written, before anything is measured.
+// read reads the gates of a run and the earlier run. Before anything is measured, it refuses gates
+// that could never be judged, and files that could not be written.
 func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates, err error) {
 	all = gates{baseline: g.baseline, strict: g.strict, files: map[string]func(io.Writer, *gate.Run) error{}}
 	if all.conditions, err = g.conditions(parts); err != nil {
@@ -102,24 +102,24 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 			continue
 		}
 		if all.files[file.name] != nil {
-			return all, fmt.Errorf("--junit and --markdown: both name %s: give each a file of its own", file.name)
+			return all, fmt.Errorf("--junit and --markdown: both name %s: give two different files", file.name)
 		}
 		folder := filepath.Dir(file.name)
 		if status, err := os.Stat(folder); err != nil || !status.IsDir() {
-			return all, fmt.Errorf("%s %s: there is no directory %s to write into", file.flag, file.name, folder)
+			return all, fmt.Errorf("%s %s: the directory %s does not exist", file.flag, file.name, folder)
 		}
 		all.files[file.name] = file.write
 	}
 	switch {
 	case all.ownsOutput() && asJSON:
-		return all, errors.New("--json: standard output is taken by --junit - or --markdown -: give that a file")
+		return all, errors.New("--json: standard output is used by --junit - or --markdown -: give a file instead")
 	case g.strict && change >= 0:
 		return all, all.checkWindows(all.conditions[change], parts[0].Repeats)
 	}
 	return all, nil
 }
 
-// checkCells finds before anything is measured that there would be nothing to compare.
+// checkCells refuses before the measurement a baseline without a common cell.
 func (g *gates) checkCells(planned []record.Cell) error {
 	if g.before == nil || slices.ContainsFunc(planned, g.before.Has) {
 		return nil
@@ -128,12 +128,12 @@ func (g *gates) checkCells(planned []record.Cell) error {
 	if len(g.before.Cells) > 0 {
 		has = g.before.Cells[0].Key
 	}
-	return usage(fmt.Errorf("--baseline: %s has none of the cells to be measured, with the same load: it has %s: give the flags that it had", g.baseline, has))
+	return usage(fmt.Errorf("--baseline: %s has none of the planned cells with the same load; it has %s: use the same flags", g.baseline, has))
 }
 
-// checkWindows refuses a condition on a change that fewer than three windows could never breach.
+// checkWindows refuses a condition on a change with too few windows for a verdict.
 func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
-	needs := fmt.Sprintf("--fail-if: %q: a change is beyond doubt only where both runs have %d windows", change.Text, matrix.LeastTrials)
+	needs := fmt.Sprintf("--fail-if: %q: a proven change needs %d windows in both runs", change.Text, matrix.LeastTrials)
 	if repeats < matrix.LeastTrials {
 		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
 	}
@@ -145,10 +145,10 @@ func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
 	return nil
 }
 
-// ownsOutput reports whether one of the files is standard output. Words then go to standard error.
+// ownsOutput reports whether a file is standard output. Text then goes to standard error.
 func (g *gates) ownsOutput() bool { return g.files[standardOutput] != nil }
 
-// judge judges the gates and finds changes; an interrupted run may have nothing to compare.
+// judge judges the gates and finds changes. An interrupted run may have nothing to compare.
 func (g *gates) judge(seen *report.Run, status record.Status) error {
 	var since *analysis.Diff
 	if g.before != nil {
@@ -174,7 +174,7 @@ func (g *gates) find(s *analysis.Summary, since *analysis.Diff) []analysis.GateF
 	return analysis.PassUnjudgedChanges(found)
 }
 
-// write prints the gates and what changed, and writes the files.
+// write prints the gates and the changes, and writes the files.
 func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	judged := seen.Outcome()
 	if len(seen.Gates) > 0 {
@@ -187,14 +187,14 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	}
 	for name, write := range g.files {
 		if name == standardOutput {
-			name = "" // as writeTo has it
+			name = "" // standard output, for writeTo
 		}
 		errs = append(errs, a.writeTo(name, func(w io.Writer) error { return write(w, judged) }))
 	}
 	return errors.Join(errs...)
 }
 
-// exit combines the error of a run with its gates. A gate that could not be judged does not pass.
+// exit combines a run's error with its gates. A gate that could not be judged fails.
 func exit(seen *report.Run, alone error) error {
 	judged := seen.Outcome()
 	var breached, unjudged []string
@@ -232,10 +232,10 @@ func exit(seen *report.Run, alone error) error {
 	return exitError{code, errors.New(strings.Join(texts, "; "))}
 }
 
-// verdict fails a run that measured nothing, and refuses one with a cell without a valid trial.
+// verdict fails a run without figures, and refuses a run with a cell without a valid trial.
 func verdict(s *analysis.Summary, patience lab.Patience) error {
 	if len(s.Cells) == 0 {
-		return nil // nothing was to be measured: all was profiled
+		return nil // a plan with only profiled trials
 	}
 	if !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.HasFigures() }) {
 		c := &s.Cells[0]
@@ -261,8 +261,8 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 	}
 	if len(disturbed) > 0 {
 		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.First(disturbed, 3))
-		if !s.Cells[0].Kind().Alone { // a service is not asked again
-			reason += ", or let wirelab wait longer for that with --patience " + patience.More()
+		if !s.Cells[0].Kind().Alone { // trials of a service are not repeated
+			reason += ", or let wirelab wait longer with --patience " + patience.More()
 		}
 		reasons = append(reasons, reason)
 	}

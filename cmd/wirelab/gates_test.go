@@ -150,10 +150,10 @@ func TestGatesThatCouldNotFail(t *testing.T) {
 		{gateFlags{failIf: []string{"p99>+10%"}}, 3, scenario.Closed, "name the earlier run with --baseline"},
 		{gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 1, scenario.Closed, "add --repeat 3"},
 		{gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 3, scenario.Closed, "has 1 valid ones of"},
-		{gateFlags{failIf: []string{"rps<-10%"}, baseline: keptRun}, 3, scenario.Open, "the throughput of this load is not compared"},
+		{gateFlags{failIf: []string{"rps<-10%"}, baseline: keptRun}, 3, scenario.Open, "the throughput of this load cannot be compared"},
 		{gateFlags{failIf: []string{"kept<100"}}, 1, scenario.Closed, "only a load with --goal has kept"},
 		{gateFlags{baseline: "nowhere"}, 1, scenario.Closed, "--baseline: "},
-		{gateFlags{junit: "nowhere/at/all.xml"}, 1, scenario.Closed, "--junit nowhere/at/all.xml: there is no directory nowhere/at"},
+		{gateFlags{junit: "nowhere/at/all.xml"}, 1, scenario.Closed, "--junit nowhere/at/all.xml: the directory nowhere/at"},
 		{gateFlags{junit: "a", markdown: "a"}, 1, scenario.Closed, "both name a"},
 	} {
 		c.flags.strict = true

@@ -25,15 +25,15 @@ func (a *app) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Read the summaries of other load generators as a run",
-		Long: `Import reads the JSON summaries of other load generators and makes a run of
+		Long: `Import reads the JSON summaries of other load generators and makes a run from
 them, which report shows and diff compares with another one, or with one that
 wirelab measured:
 
 ` + strings.Join(tools, "\n") + `
 
-Which of them wrote a file is seen by its content. Every figure stays the
-tool's own, and what its file lacks stays unknown; the report says whose the
-figures are, and what they leave out. Files of one tool, target, call and load
+The content of a file shows its tool. Every figure stays the
+tool's own, and figures that its file lacks stay unknown; the report names the
+tool, and the limits of its figures. Files of one tool, target, call and load
 that are given together are repeats: with three there are intervals, and
 verdicts in diff.`,
 		Example: `  ghz --insecure --call shop.v1.Shop/Get -n 20000 --format json 127.0.0.1:50051 > 1.json
@@ -61,7 +61,7 @@ verdicts in diff.`,
 	return cmd
 }
 
-// importFiles makes a run of files, if all can be read, and returns its directory.
+// importFiles makes a run of files, if all are readable, and returns its directory.
 func (a *app) importFiles(paths []string, name, directory string) (string, error) {
 	files := make([]summary.File, len(paths))
 	for i, path := range paths {
@@ -74,7 +74,7 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 		}
 		for j, other := range files[:i] {
 			if other.SHA256 == files[i].SHA256 {
-				return "", usage(fmt.Errorf("%s and %s are the same measurement: give each once, since two are taken for repeats", paths[j], path))
+				return "", usage(fmt.Errorf("%s and %s are the same measurement: give each file once, because two would count as repeats", paths[j], path))
 			}
 		}
 	}

@@ -27,8 +27,8 @@ func (a *app) listCommand() *cobra.Command {
 studies and export formats.
 
 With --settings, list every setting of a stack that is not its library's default,
-with the reason: of each stack, or of the variants that are named. The settings are
-those of one client; a record has those that its trial ran with.`,
+with the reason: for each stack, or for the named variants. The settings are
+those of one client; a record has the settings of its trial.`,
 		Example: `  wirelab list
   wirelab list --json | jq -r '.stacks[].name'
   wirelab list --settings
@@ -38,7 +38,7 @@ those of one client; a record has those that its trial ran with.`,
 			return listSettings(variants)
 		}
 		if len(variants) > 0 {
-			return finding{}, usage(fmt.Errorf("list %s: variants need --settings, as in wirelab list --settings %s", variants[0], variants[0]))
+			return finding{}, usage(fmt.Errorf("list %s: a variant needs --settings, as in wirelab list --settings %s", variants[0], variants[0]))
 		}
 		l, err := scenarios.List()
 		if err == nil {
@@ -92,7 +92,7 @@ type variantSettings struct {
 	Settings []tuning.Setting `json:"settings"`
 }
 
-// listSettings lists the settings of the variants, or of every stack if none is named.
+// listSettings lists the settings of the variants, or of every stack without variants.
 func listSettings(variants []string) (finding, error) {
 	if len(variants) == 0 {
 		variants = plan.StackNames()
@@ -126,7 +126,7 @@ func printSettings(to io.Writer, all []variantSettings) error {
 		for _, s := range v.Settings {
 			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", s.Side, s.Name, s.Value, s.Default, s.Why)
 		}
-		if err := w.Flush(); err != nil { // each variant's columns are as wide as it needs
+		if err := w.Flush(); err != nil { // column widths differ by variant
 			return err
 		}
 	}

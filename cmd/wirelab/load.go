@@ -21,8 +21,8 @@ import (
 	"wirelab.dev/internal/wire/service/reach"
 )
 
-// loading holds the flags of load. A load has no patience: what was asked of a service is not asked
-// again.
+// loading holds the flags of load. A load has no patience: it does not repeat requests to a
+// service.
 type loading struct {
 	measureFlags
 	trialFlags
@@ -39,8 +39,8 @@ type loading struct {
 	expect     expectFlags
 	metrics    string
 	journey    journeyFlags
-	mayLoad    bool    // a target that is neither of this machine nor of a private network
-	traced     float64 // the share of requests that carry a traceparent
+	mayLoad    bool    // the target may be outside this machine and private networks
+	traced     float64 // share of requests with a traceparent
 
 	given func(flag string) bool
 }
@@ -51,23 +51,23 @@ func (a *app) loadCommand() *cobra.Command {
 	var l loading
 	cmd := &cobra.Command{
 		Use:   "load TARGET",
-		Short: "Load a service of your own, and say how it stands",
+		Short: "Load a service of your own, and show how fast it answers",
 		Long: `Load calls a service that runs already, over HTTP/1.1, 2 or 3, or gRPC, and
-prints how fast it answered, with the checks that say whether the figures can be
-believed. It makes one call first, to see that the target answers at all.
+prints how fast it answered, with checks of whether the figures can be
+believed. It first makes one call, to check that the target answers.
 
 TARGET is a URL: http://, https://, grpc://HOST:PORT/pkg.Service/Method, grpcs://,
 connect:// and connects:// (unary calls of the Connect protocol, in JSON),
 or unix:/path/of/a/socket; or a .yaml file that says what users do there, step by
 step (docs/load-scenarios.md). Of a target that is neither on this machine nor on a
-private network it asks first whether you may load it. Where its first answer
-leads elsewhere on the same server, that is loaded, and said.
+private network it asks first whether you may load it. If its first answer
+redirects within the same server, the new path is loaded and printed.
 
 --fail-if is a gate, with exit code 3: on a figure (mean, p50 to p99.99, max, rps,
 errors, ok, client, server, ...), which alone decides; or, with --baseline RUN and
 a percentage with its sign, on a change, whose whole interval must lie beyond the
-limit. A run is held against the cells of an earlier one with the same requests and
-load, at whatever address. What cannot be judged is no pass, but exit code 4:
+limit. A run is compared with the cells of an earlier one with the same requests and
+load, at any address. A condition that cannot be judged gives exit code 4:
 docs/load.md lists all forms of conditions.`,
 		Example: `  wirelab load http://127.0.0.1:8080/
   wirelab load -c 50 -z 10s http://127.0.0.1:8080/items?limit=10
@@ -87,8 +87,8 @@ docs/load.md lists all forms of conditions.`,
 	return cmd
 }
 
-// register adds the flags. Their defaults are small: a load that nobody thought about must not hurt
-// a service.
+// register adds the flags. Their defaults are small, so that a careless load does not hurt a
+// service.
 func (l *loading) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	l.given, l.gates.strict = f.Changed, true
@@ -112,9 +112,9 @@ func (l *loading) register(cmd *cobra.Command) {
 	l.gates.register(cmd)
 	l.gates.registerFiles(cmd)
 	l.fleet.register(cmd)
-	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header, as 0.01, for your tracing system to follow; the slowest of them are named")
+	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header, as 0.01, for your tracing system; the slowest ones are printed")
 	complete(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
-	f.Lookup("link").Usage = "not possible to a service that runs already: says what to do instead of this `link`"
+	f.Lookup("link").Usage = "not possible for a service that already runs: prints what to do instead of this `link`"
 	complete(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 }
 
@@ -177,7 +177,7 @@ func (a *app) permit(ctx context.Context, l *loading, t service.Target) error {
 	}
 	addresses, err := reach.AddressesOf(ctx, t.Host)
 	if err != nil {
-		return err // not asked a second time: a server of names may hang
+		return err // no second lookup: a name server may hang
 	}
 	for _, address := range addresses {
 		if reach.IsNear(address.Unmap()) {
@@ -242,32 +242,32 @@ func (l *loading) scenario(t service.Target) (_ *scenario.Scenario, err error) {
 	return s, err
 }
 
-// anyService allows every name in the scenario of a load: the target was parsed before.
+// anyService accepts every name in the scenario of a load, because the target is already parsed.
 var anyService = scenario.Vocabulary{
 	CheckVariant:  func(scenario.Variant, scenario.Part) error { return nil },
 	CheckWorkload: func(string) error { return nil },
 	CheckPayload:  func(scenario.Part, scenario.Payload) error { return nil },
 }
 
-// loadFlags names the flags by the keys of the scenario that they set.
+// loadFlags maps keys of the scenario to the flags that set them.
 var loadFlags = map[string]string{
 	"clients": "-c", "total-requests": "-n", "requests": "--burst", "rate": "--rps", "to": "--ramp-to",
 	"arrivals": "--arrivals", "repeats": "--repeat", "parts": "--repeat",
 }
 
-// checkNumbers refuses values of flags that a scenario cannot hold, or that it reads as absent.
+// checkNumbers refuses values of flags that a scenario cannot hold, or would read as absent.
 func (l *loading) checkNumbers() error {
 	switch {
 	case l.timeout < 0:
-		return fmt.Errorf("--timeout: found %v: want 0s, for none, or more", l.timeout)
+		return fmt.Errorf("--timeout: found %v: want 0s (no limit) or more", l.timeout)
 	case l.duration <= 0:
 		return fmt.Errorf("-z: found %v: want more than 0s, as in 10s", l.duration)
 	case l.inFlight < 0:
 		return fmt.Errorf("--inflight: found %d: want 1 or more", l.inFlight)
 	case l.warmUp < 0:
-		return fmt.Errorf("--warm-up: found %v: want 0s, for none, or more", l.warmUp)
+		return fmt.Errorf("--warm-up: found %v: want 0s (no warm-up) or more", l.warmUp)
 	case l.requests == 0 && l.given("requests"):
-		return errors.New("-n 0: no requests would be made: give how many all clients together make, as in -n 100, or leave it out to measure for the time of -z")
+		return errors.New("-n 0: no requests would be made: give a number for all clients together, as in -n 100, or leave it out to measure for the time of -z")
 	case l.metrics != "":
 		_, err := view.MetricsAddress(l.metrics)
 		return err
@@ -275,8 +275,8 @@ func (l *loading) checkNumbers() error {
 	return nil
 }
 
-// warmUpBefore returns the longest warm-up. A number of requests has none, and neither has a
-// burst or a ramp: it would be a closed loop, which sends more than anyone asked for.
+// warmUpBefore returns the longest warm-up. A number of requests, a burst or a ramp has none: a
+// warm-up is a closed loop, which would send more than the user asked for.
 func (l *loading) warmUpBefore(load scenario.Load) time.Duration {
 	if !l.given("warm-up") && (load.Total > 0 || l.isCounted() || load.Model == scenario.Burst || load.Model == scenario.Ramp) {
 		return 0
@@ -290,12 +290,12 @@ func (l *loading) isCounted() bool {
 	return l.requests > 0 && s.rate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
 }
 
-// timeOfRequests returns the time that the requests of -n take at the rate, or -z if that is less.
+// timeOfRequests returns the time of -n requests at the rate, or -z if that is less.
 func (l *loading) timeOfRequests() (time.Duration, error) {
 	const mostLoadTime = 24 * time.Hour
 	seconds := float64(l.requests) / l.shape.rate
 	if seconds > mostLoadTime.Seconds() {
-		return 0, fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer, or faster", l.requests, l.shape.rate, mostLoadTime)
+		return 0, fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer requests, or raise the rate", l.requests, l.shape.rate, mostLoadTime)
 	}
 	takes := time.Duration(seconds * float64(time.Second))
 	if l.given("duration") {
@@ -316,21 +316,21 @@ func (l *loading) connectionMode(t service.Target) (scenario.Connection, error) 
 	return mode, nil
 }
 
-// bound returns the time that ends a load of -n requests, if -z is given too.
+// bound returns the time limit of a load of -n requests, if -z is also given.
 func (l *loading) bound() (time.Duration, error) {
 	if l.requests == 0 || l.isCounted() || !l.given("duration") {
 		return 0, nil
 	}
 	if len(l.steps) > 1 || l.repeats > 1 {
-		return 0, errors.New("-n and -z: with --steps or --repeat give one of the two")
+		return 0, errors.New("-n and -z: give only one of them with --steps or --repeat")
 	}
 	return l.duration, nil
 }
 
-// refuseLink says why a service of the user's own is not loaded over an emulated link, and how to
-// come by one. An end of a link is a network namespace that wirelab makes, in which the server
-// must listen: this one listens elsewhere already. An interface in the machine's own network
-// would reach it only where it listens on every address, and would be there for all programs.
+// refuseLink explains why a user's service is not loaded over an emulated link, and the
+// alternative. Both ends of a link are network namespaces that wirelab makes, but this server
+// already listens elsewhere. An interface in the machine's own network would reach it only if it
+// listens on every address, and would affect all programs.
 func refuseLink(links []string) error {
 	wanted := slices.IndexFunc(links, func(text string) bool { return text != plan.NoLink })
 	if wanted < 0 {
@@ -344,11 +344,11 @@ func refuseLink(links []string) error {
 	if up, down := network.Ways(); up == down {
 		netem = netemOf(up)
 	}
-	return fmt.Errorf("--link: both ends of an emulated link are network namespaces of the trial's own, and a service that runs already cannot be moved into one: slow down the interface that it is reached over, as in `tc qdisc add dev lo root netem %s`, for all programs until `tc qdisc del dev lo root`; or start it by `ip netns exec`, at the other end of a veth pair with that qdisc, and load its address there; stacks of wirelab's own are compared over a link by `wirelab compare --link %s`",
+	return fmt.Errorf("--link: both ends of an emulated link are network namespaces of the trial, and a running service cannot be moved into one: slow down the interface to it, as in `tc qdisc add dev lo root netem %s`, for all programs until `tc qdisc del dev lo root`; or start it by `ip netns exec`, at the other end of a veth pair with that qdisc, and load its address there; stacks of wirelab's own are compared over a link by `wirelab compare --link %s`",
 		netem, links[wanted])
 }
 
-// netemOf writes a path in the words of tc-netem(8), as far as it has them.
+// netemOf writes a path with the options of tc-netem(8), as far as these can express it.
 func netemOf(p scenario.Path) string {
 	var words []string
 	if p.Delay > 0 {

@@ -21,9 +21,9 @@ import (
 	"wirelab.dev/internal/wire/service/journey"
 )
 
-// asLoad reads the arguments of load as users of other load generators type them: flags of those
-// tools, or, after --from, a command or a file of such a tool. Flags of wirelab beside --from
-// take precedence.
+// asLoad translates load's arguments as users of other load generators type them: flags of their
+// tools, or after --from a command or a file of a tool. wirelab's flags beside --from take
+// precedence.
 func (a *app) asLoad(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "load" {
 		return args, nil
@@ -35,7 +35,7 @@ func (a *app) asLoad(args []string) ([]string, error) {
 		if err != nil || fromAt(taken) < 0 {
 			return append([]string{"load"}, taken...), err
 		}
-		rest = taken // a typed line of ghz names its file
+		rest = taken // a typed line of ghz may name its file
 	}
 	for range mostFrom {
 		others, from, err := splitFrom(rest)
@@ -53,13 +53,13 @@ func (a *app) asLoad(args []string) ([]string, error) {
 		a.sayLines(told)
 		rest = slices.Concat(taken, others)
 	}
-	return nil, errors.New("--from: the file names another file with a command: give that one")
+	return nil, errors.New("--from: the file names another file with a command: give the other file")
 }
 
-// mostFrom bounds chains of commands in files: a ghz command names its configuration.
+// mostFrom limits chains of files with commands: a ghz command may name its configuration.
 const mostFrom = 2 + 1
 
-// fromAt returns the place of --from among the arguments, or -1.
+// fromAt returns the index of --from in the arguments, or -1.
 func fromAt(args []string) int {
 	return slices.IndexFunc(args, func(arg string) bool { return arg == "--from" || strings.HasPrefix(arg, "--from=") })
 }
@@ -73,11 +73,11 @@ func (a *app) sayLines(lines []string) {
 // A foreignCommand is the command that --from names.
 type foreignCommand struct {
 	tool, text string
-	at         int // the argument that ends with the command
+	at         int // index of the argument after which the command ends
 }
 
-// splitFrom finds --from among the arguments: --from TOOL COMMAND, or --from COMMAND where
-// its first word says the tool. COMMAND may be a file.
+// splitFrom finds --from in the arguments: --from TOOL COMMAND, or --from COMMAND if its first
+// word is the tool. COMMAND may be a file.
 func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	at := fromAt(args)
 	if at < 0 {
@@ -111,7 +111,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	}
 	if from.tool == "" {
 		if from.tool = foreign.Commands.Guess(from.text); from.tool == "" {
-			return nil, nil, fmt.Errorf("--from: the command does not name its tool: name it, as in --from curl 'curl http://…': %s", strings.Join(foreign.Commands.Names(), ", "))
+			return nil, nil, fmt.Errorf("--from: the tool is unknown: name it, as in --from curl 'curl http://…': %s", strings.Join(foreign.Commands.Names(), ", "))
 		}
 	}
 	return append(rest, given...), from, nil
@@ -119,7 +119,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 
 var errFrom = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
 
-// withoutSecrets returns a command line that a report may show, also of a command behind --from.
+// withoutSecrets returns a command line for reports, without secrets, even in --from.
 func withoutSecrets(args []string) []string {
 	kept := secret.HideIn(args)
 	_, from, err := splitFrom(args)
@@ -139,27 +139,27 @@ func withoutSecrets(args []string) []string {
 	return kept
 }
 
-// journeyFlags holds the flags for a target that is a file of what users do.
+// journeyFlags holds flags for a target that is a file of user steps.
 type journeyFlags struct {
-	target string // in place of the file's
+	target string // replaces the file's target
 
 	name   string
 	file   []byte
-	script *journey.Script // nil: the target is no such file
+	script *journey.Script // nil: the target is not such a file
 	drawn  bool
 }
 
 func (j *journeyFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&j.target, "target", "", "`URL` of the service, in place of the one in a .yaml file")
+	f.StringVar(&j.target, "target", "", "`URL` of the service, in place of the URL in a .yaml file")
 }
 
 const mostJourney = 64 << 10
 
-// read reads the file, if the target is one, and returns the target in it.
+// read reads the target's file, if it is one, and returns the target in the file.
 func (j *journeyFlags) read(text string) (string, error) {
 	if extension := filepath.Ext(text); extension != ".yaml" && extension != ".yml" || strings.Contains(text, "://") {
 		if j.target != "" {
-			return "", errors.New("--target is for a .yaml file: name the URL itself")
+			return "", errors.New("--target is only for a .yaml file: give the URL itself")
 		}
 		return text, nil
 	}
@@ -185,14 +185,14 @@ func (j *journeyFlags) read(text string) (string, error) {
 	return target, nil
 }
 
-// check holds the load against the file.
+// check compares the load with the file.
 func (j *journeyFlags) check(s *scenario.Scenario, l *loading) error {
 	if j.script == nil {
 		return nil
 	}
 	for _, flag := range []string{"method", "data", "data-file", "content-type", "rows", "random", "call", "proto", "protoset"} {
 		if l.given(flag) {
-			return fmt.Errorf("--%s: the steps in %s say that", flag, j.name)
+			return fmt.Errorf("--%s: the steps in %s set that", flag, j.name)
 		}
 	}
 	if l.given("traceparent") {
@@ -201,7 +201,7 @@ func (j *journeyFlags) check(s *scenario.Scenario, l *loading) error {
 	j.drawn = s.Parts[0].Load.Model != scenario.Closed
 	least := slices.Min(s.Parts[0].Clients)
 	if name, from := j.script.Missing(least); name != "" && !j.drawn {
-		return fmt.Errorf("-c %d: by their weights no user is a %s: want %d or more, or other weights in %s", least, name, from, j.name)
+		return fmt.Errorf("-c %d: the weights leave no user for %s: want %d or more, or other weights in %s", least, name, from, j.name)
 	}
 	return nil
 }

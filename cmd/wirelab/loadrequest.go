@@ -26,7 +26,7 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// define turns the target and the flags into the definition for a worker, and the first request.
+// define makes the worker's definition of the load from target and flags, and the first request.
 func (l *loading) define(ctx context.Context, t service.Target) (*service.Definition, *service.Request, error) {
 	d, err := l.describe(ctx, t)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *loading) define(ctx context.Context, t service.Target) (*service.Defini
 	return d, first, err
 }
 
-// describe returns the definition. Its requests are as they are sent, or templates.
+// describe returns the definition. Its requests are final, or templates.
 func (l *loading) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
 	d := &service.Definition{
 		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
@@ -57,13 +57,13 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 			return nil, usage(err)
 		}
 	} else if l.identity != (identityFlags{}) && l.identity.trust != (trustFlags{insecure: true}) {
-		return nil, usage(errors.New("--cacert, --cert and --key are about TLS: write https:// or grpcs://"))
+		return nil, usage(errors.New("--cacert, --cert and --key need TLS: write https:// or grpcs://"))
 	}
 	request, err := l.request.read(t)
 	if err != nil {
 		return nil, usage(err)
 	}
-	if l.request.host != "" { // a field of the header may have said it
+	if l.request.host != "" { // a header field may have set it
 		d.Authority = l.request.host
 	}
 	if d.Network == "tcp" {
@@ -84,7 +84,7 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 	return d, l.findMethod(ctx, t, d)
 }
 
-// findMethod finds the method of gRPC that the definition's request calls.
+// findMethod finds the gRPC method of the definition's request.
 func (l *loading) findMethod(ctx context.Context, t service.Target, d *service.Definition) error {
 	found := reach.LookMeanwhile(ctx, d.Network, d.Address)
 	defer found.Stop()
@@ -95,7 +95,7 @@ func (l *loading) findMethod(ctx context.Context, t service.Target, d *service.D
 	switch _, is := status.FromError(err); {
 	case err == nil:
 		return nil
-	case is: // what the connection met, not the description
+	case is: // an error of the connection, not of the description
 		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeAtMost)
 	}
 	return fmt.Errorf("%s: %w", t, err)
@@ -125,8 +125,8 @@ func (r *requestFlags) read(t service.Target) (service.Request, error) {
 	return request, nil
 }
 
-// connect makes the request a unary call of the Connect protocol, in JSON where the user does
-// not say otherwise (https://connectrpc.com/docs/protocol).
+// connect makes the request a unary call of the Connect protocol, by default in JSON
+// (https://connectrpc.com/docs/protocol).
 func (r *requestFlags) connect(request *service.Request) {
 	request.Header = append(request.Header, service.Field{Name: "Connect-Protocol-Version", Value: "1"})
 	if r.kind == "" {
@@ -137,7 +137,7 @@ func (r *requestFlags) connect(request *service.Request) {
 	}
 }
 
-// feed returns what makes requests while calls are sent; nil if they are all known before.
+// feed returns a generator of requests during the load, or nil if all are known before.
 func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
 	f := &service.Feed{Requests: []service.Request{request}, Random: r.random}
 	if r.rows != "" {
@@ -234,7 +234,7 @@ type requestFlags struct {
 	headers []string
 	data    string
 	file    string
-	kind    string // of the content
+	kind    string // content type
 	host    string
 	user    string
 	bearer  string
@@ -251,18 +251,18 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; of gRPC JSON")
 	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
 	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
-	f.StringVar(&r.host, "host", "", "`name` that the server is told it is called (default: that of the target)")
+	f.StringVar(&r.host, "host", "", "server `name` to send (default: the target's name)")
 	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
 	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
-	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, a row a call: CSV with a line of names, or JSON lines")
-	f.BoolVar(&r.random, "random", false, "take rows, and requests if there are several, at random, and not in turn")
+	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")
+	f.BoolVar(&r.random, "random", false, "use rows, and several requests, in random order")
 	f.StringVar(&r.version, "http", "", "`version` of HTTP: 1.1, 2 or 3 (default 1.1; of gRPC 2)")
 	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
 	complete(cmd, "http", []string{"1.1", "2", "3"})
 	complete(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 }
 
-// target reads the target with what the flags say of its wire.
+// target reads the target with the flags for its wire.
 func (r *requestFlags) target(text, usual string) (service.Target, error) {
 	t, err := service.ParseTarget(text, usual)
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *requestFlags) target(text, usual string) (service.Target, error) {
 		return t, fmt.Errorf("--http %s: want 1.1, 2 or 3; gRPC goes over 2 or 3", r.version)
 	}
 	if (t.Wire == service.HTTP3 || t.Wire == service.GRPCH3) && !t.Secure {
-		return t, fmt.Errorf("--http 3: QUIC has no form without TLS: write https:// or grpcs:// in place of %s://", strings.SplitN(t.String(), ":", 2)[0])
+		return t, fmt.Errorf("--http 3: QUIC always uses TLS: write https:// or grpcs:// in place of %s://", strings.SplitN(t.String(), ":", 2)[0])
 	}
 	return t, nil
 }
@@ -310,10 +310,10 @@ type methodFlags struct {
 
 func (m *methodFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&m.Proto, "proto", "", "gRPC: the .proto `file` that has the service (default: the server is asked, by reflection)")
-	f.StringArrayVar(&m.Imports, "import-path", nil, "gRPC: `directory` that --proto and its imports are found in (default: the file's own)")
+	f.StringVar(&m.Proto, "proto", "", "gRPC: the .proto `file` with the service (default: ask the server by reflection)")
+	f.StringArrayVar(&m.Imports, "import-path", nil, "gRPC: `directory` with --proto and its imports (default: the file's own)")
 	f.StringVar(&m.Protoset, "protoset", "", "gRPC: a `file` of descriptors, as protoc --descriptor_set_out or buf build -o writes")
-	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, where the target does not name it")
+	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, if the target does not name it")
 	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: a target without a scheme is called without TLS")
 	f.DurationVar(&m.Pace, "pace", 0, "gRPC: `time` between two messages that a call sends")
 	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times each streaming call sends its `messages`")
@@ -337,7 +337,7 @@ func (m *methodFlags) usualScheme() string {
 func (m *methodFlags) apply(t *service.Target) error {
 	switch {
 	case !t.Wire.IsGRPC() && m.isGRPC():
-		return errors.New("--call, --proto, --protoset and --plaintext are about gRPC: write grpc:// or grpcs://")
+		return errors.New("--call, --proto, --protoset and --plaintext need gRPC: write grpc:// or grpcs://")
 	case !t.Wire.IsGRPC():
 		return nil
 	case m.Pace < 0:
@@ -345,11 +345,11 @@ func (m *methodFlags) apply(t *service.Target) error {
 	case m.Messages < 1:
 		return fmt.Errorf("--messages: found %d: want 1 or more", m.Messages)
 	case t.Path == "" && m.call == "":
-		return fmt.Errorf("target %s: it names no method: write it behind the port, as in %s/pkg.Service/Method, or with --call", t, t)
+		return fmt.Errorf("target %s: no method given: write it after the port, as in %s/pkg.Service/Method, or with --call", t, t)
 	case t.Path == "":
 		t.Path = "/" + strings.TrimPrefix(m.call, "/")
 	case m.call != "":
-		return fmt.Errorf("--call %s: the target names the method %s already: give one of the two", m.call, t.Path)
+		return fmt.Errorf("--call %s: the target already names the method %s: give one of the two", m.call, t.Path)
 	}
 	return nil
 }
@@ -360,12 +360,12 @@ type expectFlags struct {
 }
 
 func (e *expectFlags) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&e.conditions, "expect", nil, "`condition` of a right answer, as in 'status == 201', 'json(.ok) == true' or 'latency < 20ms' (default: a status below 400, or OK); "+
+	f.StringArrayVar(&e.conditions, "expect", nil, "`condition` of a correct answer, as in 'status == 201', 'json(.ok) == true' or 'latency < 20ms' (default: a status below 400, or OK); "+
 		"it may use "+expect.Usable)
-	f.Float64Var(&e.share, "expect-sample", 1, "`share` of the answers whose bodies --expect looks at, from 0 to 1")
+	f.Float64Var(&e.share, "expect-sample", 1, "`share` of the answers whose bodies --expect checks, from 0 to 1")
 }
 
-// apply checks the conditions and puts them into the definition.
+// apply checks the conditions and adds them to the definition.
 func (e *expectFlags) apply(d *service.Definition) error {
 	for _, text := range e.conditions {
 		if _, err := expect.Parse(text, d.Wire.Kind()); err != nil {
@@ -382,7 +382,7 @@ func (e *expectFlags) apply(d *service.Definition) error {
 	return nil
 }
 
-// trace has a share of the requests carry a traceparent.
+// trace adds a traceparent to a share of the requests.
 func (l *loading) trace(d *service.Definition) error {
 	switch {
 	case !l.given("traceparent"):
@@ -390,7 +390,7 @@ func (l *loading) trace(d *service.Definition) error {
 	case !(l.traced > 0 && l.traced <= 1):
 		return fmt.Errorf("--traceparent: found %v: want a share above 0, at most 1, as in 0.01", l.traced)
 	}
-	// There is one request yet.
+	// There is still only one request.
 	if slices.ContainsFunc(d.Requests[0].Header, func(f service.Field) bool { return strings.EqualFold(f.Name, service.TraceField) }) {
 		return errors.New("--traceparent and -H traceparent: give one of them")
 	}

@@ -36,10 +36,10 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run runs the whole program, without the process around it, and returns its exit code.
+// run runs the program without its process, and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// The first Ctrl-C ends what runs and reports it; a second one, when
-	// stop has restored the default, ends the program at once.
+	// The first Ctrl-C ends the run and reports it. stop restores the default, so that a second
+	// one ends the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -81,7 +81,7 @@ gRPC, loads it, watches both ends, and says which differences are real.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 4 the measurement is invalid,
-130 interrupted (what was measured is kept and reported).`,
+130 interrupted (finished trials are kept and reported).`,
 		Example: `  wirelab compare                       # the usual stacks on this machine, two minutes
   wirelab compare --stack tcp,grpc -c 50 --size 64,4KiB
   wirelab run kernel-study --quick      # a published study
@@ -112,8 +112,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.fleetCommand(),
 		a.listCommand(),
 		a.initCommand(),
-		a.partCommand("worker", "Be one end of a trial: the process contract (docs/worker-contract.md)", body.Main),
-		a.partCommand(plan.NetworksCommand, "Make a network of a trial's own, and end", func(context.Context, io.Reader, io.Writer) error { return link.Check() }),
+		a.partCommand("worker", "Run one end of a trial: the process contract (docs/worker-contract.md)", body.Main),
+		a.partCommand(plan.NetworksCommand, "Make a network for a trial, and end", func(context.Context, io.Reader, io.Writer) error { return link.Check() }),
 		a.partCommand(doctor.LinkCostCommand, "Measure what emulated links cost here, and end", func(ctx context.Context, _ io.Reader, out io.Writer) error {
 			return doctor.PrintLinkCost(ctx, out)
 		}),
@@ -121,14 +121,14 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 			_, err := fmt.Fprintln(out, rebuild.SmallObject())
 			return err
 		}),
-		a.partCommand("disturb", "Be a disturber that selftest starts", selftest.Act),
+		a.partCommand("disturb", "Run a disturber for selftest", selftest.Act),
 	)
 	commandsOfCobra(root)
 	a.prepare(root.Commands())
 	return root
 }
 
-// prepare makes wrong arguments, and every error before a command begins, an error of usage.
+// prepare turns wrong arguments, and every error before a command begins, into usage errors.
 func (a *app) prepare(commands []*cobra.Command) {
 	for _, cmd := range commands {
 		a.prepare(cmd.Commands())
@@ -140,7 +140,7 @@ func (a *app) prepare(commands []*cobra.Command) {
 				return nil
 			}
 		}
-		if work := cmd.RunE; work != nil { // otherwise it only has others
+		if work := cmd.RunE; work != nil { // otherwise it only has subcommands
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				a.began = true
 				return work(cmd, args)
@@ -152,8 +152,8 @@ func (a *app) prepare(commands []*cobra.Command) {
 // scenarios lists the scenarios that commands can name.
 var scenarios = plan.Library{CheckColumn: report.CheckStudyColumn}
 
-// inUserNamespace runs the whole command again in a user namespace, if networks are needed and
-// can be made only there. The error then has the exit code. If it is nil, this process goes on.
+// inUserNamespace runs the whole command again in a user namespace, if it needs networks that can
+// be made only there. The error then has the exit code. If it is nil, this process continues.
 func (a *app) inUserNamespace(ctx context.Context, needed bool) error {
 	if !needed {
 		return nil

@@ -18,11 +18,11 @@ import (
 func (a *app) peersCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "peers",
-		Short: "Build workers in other languages, and hold a worker against the contract",
-		Long: `Peers are workers in other languages, by the libraries that are usual there. A
+		Short: "Build workers in other languages, and check a worker against the contract",
+		Long: `Peers are workers in other languages, with those languages' usual libraries. A
 variant names one by server=, by client=, or by peer= for both ends, as in
-grpc:server=rust: then the client is the same, and what differs is the
-implementation and not the wire. A peer is built when it is first asked for, from
+grpc:server=rust: then the client is the same, and only the server's
+implementation differs, not the wire. A peer is built on first use, from
 sources that wirelab carries.`,
 		Example: `  wirelab peers list
   wirelab peers build rust
@@ -102,11 +102,11 @@ func (a *app) peersCheckCommand() *cobra.Command {
 	var p conform.Peer
 	cmd := &cobra.Command{
 		Use:   "check [--stack VARIANT] [--server] [--client] WORKER [ARGUMENT…]",
-		Short: "Hold anybody's worker against the process contract, and print what it fails",
+		Short: "Check any worker against the process contract, and print its failures",
 		Long: `Check starts a worker as a trial would, with wirelab's own as the other end, and
-holds it against the process contract (docs/worker-contract.md). The worker says
-what it can do; for one that does not, --stack says a variant that it speaks, and
---server and --client which ends it plays. It ends with code 1 if anything failed.`,
+compares it with the process contract (docs/worker-contract.md). The worker reports
+its abilities; for one that does not, --stack names a variant that it speaks, and
+--server and --client its ends. It ends with code 1 if anything failed.`,
 		Example: `  wirelab peers check ./my-worker
   wirelab peers check --stack tcp --server ./my-worker
   wirelab peers check --stack grpc --server --client java -jar my-worker.jar`,
@@ -139,15 +139,15 @@ what it can do; for one that does not, --stack says a variant that it speaks, an
 			return nil
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // what follows the worker is the worker's
-	cmd.Flags().StringVar(&p.Stack, "stack", "", "a `variant` that the worker speaks, in place of all that it says")
-	cmd.Flags().BoolVar(&p.Server, "server", false, "the worker plays servers, whatever else it says")
-	cmd.Flags().BoolVar(&p.Client, "client", false, "the worker plays clients, whatever else it says")
+	cmd.Flags().SetInterspersed(false) // arguments after the worker belong to the worker
+	cmd.Flags().StringVar(&p.Stack, "stack", "", "a `variant` that the worker speaks, in place of all that it reports")
+	cmd.Flags().BoolVar(&p.Server, "server", false, "use the worker as a server, whatever it reports")
+	cmd.Flags().BoolVar(&p.Client, "client", false, "use the worker as a client, whatever it reports")
 	complete(cmd, "stack", plan.StackNames())
 	return cmd
 }
 
-// holdAgainstContract makes the checks of a stack, and prints a line for each.
+// holdAgainstContract makes the checks of a stack, and prints one line for each.
 func (a *app) holdAgainstContract(ctx context.Context, p conform.Peer) (failed, all int) {
 	checks := conform.Checks(p)
 	for _, check := range checks {

@@ -18,7 +18,7 @@ type pinging struct {
 	stream   bool
 }
 
-// mostSweepPoints is the number that a fit takes.
+// mostSweepPoints limits the points of a sweep.
 const mostSweepPoints = 12
 
 func (a *app) pingCommand() *cobra.Command {
@@ -28,9 +28,9 @@ func (a *app) pingCommand() *cobra.Command {
 		Short: "Sweep the calls in flight, and name what keeps throughput from following",
 		Long: `Ping calls with an empty message, with more and more calls in flight, over each
 connection mode. It prints throughput and latency beside the ideal line, which is
-what one call alone does times their number, and beside the universal scalability
-law fitted to what was measured. Then it says in a sentence what the bottleneck
-is, or that there is none, and with what figures.`,
+the throughput of one call times their number, and beside the universal scalability
+law fitted to the results. Then it names in a sentence the bottleneck, if there
+is one, with the figures.`,
 		Example: `  wirelab ping --stack grpc --inflight 1..48 --conns shared,per-worker,pool:4
   wirelab ping --stack tcp,h2 --inflight 1,2,4,8,16 --conns shared,pool:4 -z 2s
   wirelab ping --stack grpc --stream
@@ -75,7 +75,7 @@ func (p *pinging) scenario() (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// parseInFlight reads a list, or FIRST..LAST as points evenly spaced by ratio.
+// parseInFlight reads a list, or FIRST..LAST as points with equal ratios.
 func parseInFlight(text string) ([]int, error) {
 	if first, last, isRange := strings.Cut(text, ".."); isRange {
 		a, errA := strconv.Atoi(strings.TrimSpace(first))
@@ -99,7 +99,7 @@ func parseInFlight(text string) ([]int, error) {
 	return points, nil
 }
 
-// sweep doubles from first to last, with the midpoints of the last doublings, where curves bend.
+// sweep doubles from first to last. The last doublings get midpoints: curves bend there.
 func sweep(first, last int) []int {
 	points := []int{first}
 	for n := first; n < last; n *= 2 {

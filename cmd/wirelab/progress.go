@@ -23,18 +23,18 @@ import (
 	"wirelab.dev/internal/show/view"
 )
 
-// A loadRun is a load while it runs; what was measured until an early end counts.
+// A loadRun is a load in progress. After an early end its figures still count.
 type loadRun struct {
 	title string
-	// limit ends a load of a number of requests that takes longer than limit; 0: nothing ends it.
+	// limit is the longest time of a load with a number of requests; 0: no limit.
 	limit   time.Duration
-	metrics string // where they are served; empty: nowhere
+	metrics string // address of the metrics; empty: none
 
 	remote  lab.Remote
-	limited atomic.Bool // it was the limit that ended it
+	limited atomic.Bool // the limit ended the load
 }
 
-// start makes the end of ctx end the load politely: the lab must run with the context returned.
+// start ends the load gently when ctx ends. The lab must run with the returned context.
 func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context.Context, stop func()) {
 	if l == nil {
 		return ctx, func() {}
@@ -44,15 +44,15 @@ func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context
 	return context.WithoutCancel(ctx), func() { follows() }
 }
 
-// interrupted reports whether somebody ended the load.
+// interrupted reports whether a user ended the load.
 func (l *loadRun) interrupted() bool {
 	return l != nil && l.remote.Ended() && !l.limited.Load()
 }
 
-// viewLoad shows how a load goes, and serves its metrics where that was asked for.
+// viewLoad shows a load's progress, and serves its metrics if requested.
 func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (observers []live.Observer, stop func(), _ error) {
 	l, load := j.load, plan[0].Cell.Load
-	stdin, _ := a.stdin.(*os.File) // nil: there are no keys
+	stdin, _ := a.stdin.(*os.File) // nil: no keys
 	if l.limit > 0 {
 		observers = append(observers, l.bounded())
 	}
@@ -65,7 +65,7 @@ func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (ob
 		}
 		fmt.Fprintln(a.stderr, server.Says())
 		observers = append(observers, metrics.Observe)
-		stopMetrics = func() { _ = server.Close() } // nobody asks it any more
+		stopMetrics = func() { _ = server.Close() } // no more requests
 	}
 	shown := view.NewLoad(a.stderr, stdin, view.Load{
 		Title: l.title, Duration: time.Duration(load.Duration), Trials: len(plan), Pauser: &l.remote, Ending: ctx.Done(),
@@ -73,7 +73,7 @@ func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (ob
 	return append(observers, shown.Observe), func() { shown.Close(); stopMetrics() }, nil
 }
 
-// bounded returns an observer that ends the load when its limit, counted from its window, is over.
+// bounded returns an observer that ends the load when the limit, from the window on, is over.
 func (l *loadRun) bounded() live.Observer {
 	var begin sync.Once
 	var timer *time.Timer
@@ -104,7 +104,7 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}
-	if u != nil && u.Claims { // what is repeated depends on what will be found
+	if u != nil && u.Claims { // the results decide which cells are repeated
 		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks\n", plan.DescribeGoal(u), len(u.Looks))
 		return
 	}
@@ -121,7 +121,7 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	}
 }
 
-// viewOf shows how a job goes, until stop.
+// viewOf shows a job's progress, until stop.
 func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (observers []live.Observer, stop func(), _ error) {
 	if j.load != nil {
 		return a.viewLoad(ctx, j, trials)

@@ -34,7 +34,7 @@ func TestRehearsalOfARunThatGoesOn(t *testing.T) {
 	if err := a.rehearse(&j); err != nil {
 		t.Fatal(err)
 	}
-	want := "\n3 trials are done, and left are " + itoa(all-3) + " trials of "
+	want := "\n3 trials are done; remaining: " + itoa(all-3) + " trials of "
 	if !strings.Contains(said.String(), want) {
 		t.Errorf("want %q in\n%s", want, said.String())
 	}

@@ -93,7 +93,7 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 		t.Errorf("with a strict limit: %d invalid, %+v", got.Trials.Invalid, r)
 	}
 	const says = "Invalid by this version's rules, and valid when measured: 2 trials. Why: generator-bound in 2 trials (the client had"
-	wantSays(t, "the answer", reported(t, strict, "report", directory), "Judged anew by this version: 2 trials invalid, none valid that was not.")
+	wantSays(t, "the answer", reported(t, strict, "report", directory), "Judged again by this version: 2 trials now invalid, none now valid.")
 	wantSays(t, "the terminal", reported(t, strict, "report", directory, "-v"), says)
 	wantSays(t, "the page", strings.ReplaceAll(readAll(t, directory, "report.html"), `\u0026`, "&"), says)
 	wantSays(t, "the export", reported(t, strict, "export", directory, "--format", "json"), says)
@@ -119,5 +119,5 @@ func TestWhatCannotBeJudgedAgainStands(t *testing.T) {
 	if r := got.Rejudged; r == nil || len(r.Changes) != 0 || len(r.Kept) != 1 || r.Kept[0] != (analysis.KeptCheck{Check: "noise", Trials: 3}) {
 		t.Errorf("rejudged: %+v", r)
 	}
-	wantSays(t, "the terminal", reported(t, check.Default(), "report", directory, "-v"), "stands as when measured: noise (3 trials).")
+	wantSays(t, "the terminal", reported(t, check.Default(), "report", directory, "-v"), "because the records lack the check's figures: noise (3 trials).")
 }

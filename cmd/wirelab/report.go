@@ -28,13 +28,13 @@ func (a *app) reportCommand() *cobra.Command {
 	var output outputFlags
 	cmd := &cobra.Command{
 		Use:   "report RUN [RUN…]",
-		Short: "Judge a run again, and write its report; or one of several runs",
+		Short: "Judge a run again, and write its report; or one report of several runs",
 		Long: `Report reads the records in a run's directory, judges them by this version's
-rules, prints the table, and writes report.html and cells.csv there. Where a
-trial is now judged otherwise than when it was measured, it says so. The records
+rules, prints the table, and writes report.html and cells.csv there. If a
+judgement differs from the one when the trial was measured, it says so. The records
 stay as they are.
 
-Of several runs it writes one page, with the cells of all: every variant bears
+For several runs it writes one page, with the cells of all: every variant gets
 the name of its run, as in grpc:run=before, and each run is compared with the
 first one. To see only what became faster or slower, use diff.`,
 		Example: `  wirelab report wirelab-runs/compare-20260102-150405
@@ -47,7 +47,7 @@ first one. To see only what became faster or slower, use diff.`,
 			case len(args) > 1:
 				return a.overlay(args, output)
 			case output.directory != "":
-				return usage(errors.New("-o: the report of one run lies in its directory; the flag is for several runs"))
+				return usage(errors.New("-o: the report of one run is in its directory; the flag is for several runs"))
 			}
 			seen, err := a.readRun(args[0])
 			if err != nil {
@@ -57,7 +57,7 @@ first one. To see only what became faster or slower, use diff.`,
 		},
 	}
 	output.registerPrinting(cmd)
-	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "of several runs, the `file` for their page (default: beside-….html in the first one's directory)")
+	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "for several runs, the `file` for their page (default: beside-….html in the first one's directory)")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func (a *app) exportCommand() *cobra.Command {
 	names := lists.Map(report.Formats(), func(f report.Format) string { return f.Name })
 	cmd := &cobra.Command{
 		Use:   "export RUN --format FORMAT",
-		Short: "Write a run in a form that other tools read",
+		Short: "Write a run in a format for other tools",
 		Example: `  wirelab export results --format csv -o cells.csv
   wirelab export results --format benchstat > new.txt && benchstat old.txt new.txt
   wirelab export results --format hlog -o results.hlog`,
@@ -143,26 +143,26 @@ func (a *app) diffCommand() *cobra.Command {
 	var (
 		flags        gateFlags
 		form, output string
-		only         [2]string // texts in the names of cells, before and after
+		only         [2]string // parts of cell names, before and after
 		asJSON       bool
 	)
 	forms := []string{"text", "json", "markdown", "junit"}
 	cmd := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
-		Short: "Say what became faster or slower from one run to another",
+		Short: "Show what became faster or slower from one run to another",
 		Long: `Diff compares two runs, cell by cell, where both measured the same: the
-mean, P99, throughput, and CPU time a request of both ends. A difference is
-called faster, slower, more or less only where it is beyond doubt; that takes
-three valid trials in each run. The runs were not made by turns, so what else
-changed in between counts too: measure both on one quiet machine, soon after
-one another.
+mean, P99, throughput, and CPU time per request of both ends. A difference is
+called faster, slower, more or less only if it is proven; that needs
+three valid trials in each run. The runs did not alternate, so other
+changes in between count too: measure both on one quiet machine, soon after
+each other.
 
 A run of another program's figures (wirelab import) is compared by service
-times, cell by cell where clients and load agree as far as the files say; where
-that leaves a choice, name the cells with --before-cell and --after-cell.
+times, cell by cell if clients and load agree as far as the files show; if
+several cells match, name them with --before-cell and --after-cell.
 
 With --fail-if it is a gate: exit code 3 if a change lies beyond the limit
-with its whole interval; what may be so by chance is named, and passes. A
+with its whole interval; what may be chance is printed, and passes. A
 condition may be on a figure of the later run, too, as in 'p99>20ms', which
 alone decides: docs/load.md lists all forms.`,
 		Example: `  wirelab diff results-before results-after
@@ -208,7 +208,7 @@ alone decides: docs/load.md lists all forms.`,
 	return cmd
 }
 
-// diff compares the cells whose names contain the texts, and judges gates in the later run.
+// diff compares the cells whose names contain the texts, and judges gates on the later run.
 func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run, error) {
 	var runs [2]*report.Run
 	for i, directory := range []string{before, after} {
@@ -234,14 +234,14 @@ func (a *app) explainCommand() *cobra.Command {
 	var cells, rules string
 	cmd := a.finds(oneObject, &cobra.Command{
 		Use:   "explain RUN",
-		Short: "Say where the time goes, or why one cell takes longer than another",
-		Long: `Explain reads what the probes of a run saw, and says where the difference
+		Short: "Show where the time goes, or why one cell takes longer than another",
+		Long: `Explain reads the probes of a run, and shows where the difference
 between two of its cells lies: by stage of a call, by category of CPU time, by
-system call and by counter, the largest first. With one cell it says where that
+system call and by counter, the largest first. With one cell it shows where that
 one's time goes. A run has probes if it was made with --probe, or if its
 scenario asks for them.
 
-A cell is named by as much of its name as it takes: tcp, grpc/echo/64B, c=50.
+A cell is named by a sufficient part of its name: tcp, grpc/echo/64B, c=50.
 Without --cells the first and the slowest of the smallest message are compared.`,
 		Example: `  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu -o results
   wirelab explain results
@@ -273,8 +273,8 @@ Without --cells the first and the slowest of the smallest message are compared.`
 		return found, nil
 	})
 	f := cmd.Flags()
-	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two with a comma between")
-	f.StringVar(&rules, "categories", "", "a `file` of rules in place of wirelab's own; default prints those")
+	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two separated by a comma")
+	f.StringVar(&rules, "categories", "", "a `file` of rules in place of wirelab's own; `default` prints the built-in ones")
 	return cmd
 }
 
@@ -296,7 +296,7 @@ func (a *app) explain(directory, cells, rules string) (*insight.Explanation, err
 	insights := seen.Summary.Insights
 	switch {
 	case len(insights) == 0 && seen.Summary.Fleet != nil:
-		return nil, fmt.Errorf("run %s was measured by a fleet, and probes look on only from the machine that the ends run on: measure it without --fleet, with --probe life,syscalls,cpu", directory)
+		return nil, fmt.Errorf("run %s was measured by a fleet, but probes need both ends on one machine: measure it without --fleet, with --probe life,syscalls,cpu", directory)
 	case len(insights) == 0:
 		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu", directory)
 	}
@@ -319,12 +319,12 @@ func (a *app) adviseCommand() *cobra.Command {
 	)
 	cmd := a.finds(oneObject, &cobra.Command{
 		Use:   "advise RUN",
-		Short: "Say which variant to use, as far as a run bears it",
-		Long: `Advise reads a run and says which variant to use for messages of a size and a
-number of callers, by the mean response time; with --slo only of those that are
+		Short: "Recommend a variant, as far as a run supports it",
+		Long: `Advise reads a run and recommends a variant for messages of a size and a
+number of callers, by the mean response time; with --slo only among those that are
 sure to keep it. Between two measured sizes or concurrencies it names what is
-best at both. It gives no advice where no difference is beyond doubt, and none
-beyond what was measured.`,
+best at both. It gives no advice if no difference is proven, and none
+outside the measured range.`,
 		Example: `  wirelab advise results
   wirelab advise results --size 4KiB --callers 50 --slo p99=5ms
   wirelab advise results --lifecycle new --callers 100`,
@@ -364,7 +364,7 @@ beyond what was measured.`,
 	f.StringVar(&size, "size", "", "payload `bytes` of request and response, as in 4KiB or 64/4KiB (default: all that were measured)")
 	f.IntVar(&wish.Callers, "callers", 0, "`clients` at once (default: all that were measured)")
 	f.StringVar(&lifecycle, "lifecycle", "kept", "`connections`: kept, or new for each request")
-	f.StringVar(&goal, "slo", "", "a `goal` to be kept, as in p99=5ms")
+	f.StringVar(&goal, "slo", "", "a `goal` to keep, as in p99=5ms")
 	complete(cmd, "lifecycle", lifecycles)
 	return cmd
 }

@@ -43,8 +43,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a published study or a scenario file",
 		Long: `Run measures every cell of a scenario and reports it. STUDY is one that wirelab
 contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
---resume continues an interrupted run, which loses no finished trial. --until
-repeats all cells until an answer stands, as in wirelab compare.`,
+--resume continues an interrupted run, without losing finished trials. --until
+repeats all cells until an answer is certain, as in wirelab compare.`,
 		Example: `  wirelab run kernel-study --quick
   wirelab run kernel-study --only tail
   wirelab run fast-grpc --yardstick caddy       # fetches and builds it, the first time
@@ -86,7 +86,7 @@ repeats all cells until an answer stands, as in wirelab compare.`,
 	return cmd
 }
 
-// jobOf reads the scenario and changes it as the flags say.
+// jobOf reads the scenario and applies the flags.
 func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 	what, err := scenarios.Scenario(name)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 		return job{}, err
 	}
 	var warnings []string
-	if s.output.dryRun { // which builds nothing
+	if s.output.dryRun { // a dry run builds nothing
 		what = s.named.Apply(what)
 	} else {
 		what, warnings = s.named.Install(cmd.Context(), what, a.stderr)
@@ -122,7 +122,7 @@ func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 	return j, err
 }
 
-// isImported reports whether other programs measured the run: it has no scenario.
+// isImported reports whether other programs measured the run. Such a run has no scenario.
 func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == summary.NoScenario }
 
 // resume continues a run where it stopped, with the scenario of its manifest.
@@ -135,10 +135,10 @@ func (a *app) resume(cmd *cobra.Command, args []string, flags *study, directory 
 		return usage(fmt.Errorf("--resume: %w", err))
 	}
 	if isImported(run) {
-		return usage(fmt.Errorf("--resume: %s was imported; other programs measured it, and there is nothing to continue", directory))
+		return usage(fmt.Errorf("--resume: %s was imported; other programs measured it, so it cannot be continued", directory))
 	}
 	if run.Manifest.Name == loadName {
-		return usage(fmt.Errorf("--resume: %s is a load: what was asked of a service is not asked again; load it anew", directory))
+		return usage(fmt.Errorf("--resume: %s is a load, which is not continued; start a new load", directory))
 	}
 	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, scenarios.Vocabulary())
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *app) resume(cmd *cobra.Command, args []string, flags *study, directory 
 	return a.execute(cmd.Context(), j)
 }
 
-// checkResumedAlone refuses what must not stand beside --resume.
+// checkResumedAlone refuses arguments and flags that conflict with --resume.
 func checkResumedAlone(cmd *cobra.Command, args []string, its string, flags ...string) error {
 	if len(args) == 0 && !slices.ContainsFunc(append(flags, "output"), cmd.Flags().Changed) {
 		return nil
@@ -168,15 +168,15 @@ func checkResumedAlone(cmd *cobra.Command, args []string, its string, flags ...s
 	return fmt.Errorf("--resume continues that %s: give no study, --%s or -o with it", its, strings.Join(flags, ", --"))
 }
 
-// resumedFleet returns the fleet that a run began with, whose hub may have moved.
+// resumedFleet returns the fleet of the earlier run. Its hub may have moved.
 func resumedFleet(now, then *record.FleetWanted, changed func(flag string) bool) (*record.FleetWanted, error) {
 	switch {
 	case now == nil:
 		return then, nil
 	case then == nil:
-		return nil, errors.New("was begun without a fleet, and goes on without: leave out --fleet")
+		return nil, errors.New("began without a fleet, and continues without one: leave out --fleet")
 	case changed("server") && now.Server != then.Server, changed("client") && now.Client != then.Client:
-		return nil, fmt.Errorf("was begun with --server %s --client %s: leave out both, and it goes on with them", then.Server, then.Client)
+		return nil, fmt.Errorf("began with --server %s --client %s, and continues with these: leave out both", then.Server, then.Client)
 	}
 	moved := *then
 	moved.Hub, moved.TokenFile = now.Hub, now.TokenFile
@@ -225,14 +225,14 @@ func (a *app) replicateCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "replicate [STUDY|FILE…]",
-		Short: "Say which claims of published studies hold on this machine",
-		Long: `Replicate measures what the claims of studies need, and says of each whether it
+		Short: "Check which claims of published studies hold on this machine",
+		Long: `Replicate measures what the claims of studies need, and tells for each whether it
 holds here: compatible, larger or smaller than claimed, refuted, underpowered,
 or not measured, and why. Only the cells that a claim needs are measured, three
-times each, and then again those of claims that are still open, until the time
-is over. What is compared are ratios, shapes and places, since machines differ.
+times each, and then again for claims that are still open, until the time
+is over. It compares ratios, shapes and places, because machines differ.
 
-Without a STUDY, all that wirelab contains. The directory gets a report of each
+Without a STUDY it measures all built-in studies. The directory gets a report of each
 study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUnit).`,
 		Example: `  wirelab replicate --quick                    # all studies, in 15 minutes
   wirelab replicate kernel-study --quick
@@ -266,8 +266,8 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	}
 	f := cmd.Flags()
 	f.BoolVar(&r.Quick, "quick", false, "windows of 0.4 s and at most 9 repeats, in 15 minutes")
-	f.BoolVar(&r.All, "all", false, "also what wirelab claims of its own libraries, and not only what was published")
-	f.DurationVar(&r.Budget, "budget", 0, "the `time` for all studies together: no more repeats are begun that would take longer (default: 15m with --quick, else 5h)")
+	f.BoolVar(&r.All, "all", false, "also wirelab's claims about its own libraries, not only published claims")
+	f.DurationVar(&r.Budget, "budget", 0, "the `time` for all studies together: repeats that would take longer are not started (default: 15m with --quick, else 5h)")
 	f.StringSliceVar(&r.Yardstick, "yardstick", nil, "other projects' `programs` that claims are about: "+strings.Join(plan.YardstickNames(), ", "))
 	f.StringSliceVar(&r.Peers, "peers", nil, "`workers` in other languages that claims are about: "+strings.Join(peer.Names(), ", "))
 	f.StringVarP(&r.Directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
@@ -280,7 +280,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	return cmd
 }
 
-// replicate measures one study after the other, and prints the outcome, even after an interruption.
+// replicate measures one study after another, and prints the outcomes, even after an interruption.
 func (a *app) replicate(ctx context.Context, r *replication) error {
 	began, machine := time.Now(), host.Describe()
 	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.InWords()}
@@ -313,7 +313,7 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 		all.Add(study)
 	}
 	all.Finish(time.Since(began))
-	if err := a.tell(r, all); err != nil {
+	if err := a.printReplication(r, all); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -342,8 +342,8 @@ func (a *app) replicateStudy(ctx context.Context, j job) (gate.Replicated, error
 	return publish.Replicated(seen, status), nil
 }
 
-// tell writes the files, and prints one line per claim.
-func (a *app) tell(r *replication, all *gate.Replication) error {
+// printReplication writes the files, and prints one line per claim.
+func (a *app) printReplication(r *replication, all *gate.Replication) error {
 	if err := publish.WriteReplication(r.Directory, all); err != nil {
 		return err
 	}

@@ -72,12 +72,12 @@ the services asks who calls.`,
 	f.StringVar(&s.Variant, "stack", "", "`variant` to serve, as in grpc or tcp:buffers=pooled")
 	f.StringVar(&s.Workload, "workload", "echo", "`service` to serve, as in users:work=0s")
 	f.StringVar(&s.Address, "addr", "127.0.0.1:0", "`HOST:PORT` to listen on; port 0 takes a free one")
-	f.BoolVar(&anywhere, "anywhere", false, "allow an address that is not loopback")
+	f.BoolVar(&anywhere, "anywhere", false, "allow an address other than loopback")
 	f.BoolVar(&overTLS, "tls", false, "serve over TLS 1.3 with a certificate made now: the same as tls=on in the variant")
 	f.StringVar(&s.RootFile, "ca", "", "write the root certificate that clients must trust to this `file`")
 	f.BoolVar(&asJSON, "json", false, "print the address as a JSON object")
 	if err := cmd.MarkFlagRequired("stack"); err != nil {
-		panic(err) // the flag is not there: our own mistake
+		panic(err) // the flag does not exist: our own mistake
 	}
 	complete(cmd, "stack", plan.StackNames())
 	complete(cmd, "workload", plan.WorkloadWords())
@@ -93,5 +93,5 @@ func checkLoopback(address string, anywhere bool) error {
 	if anywhere || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--addr %s: not a loopback address; with --anywhere it is allowed, and anyone who reaches this machine may call", address)
+	return fmt.Errorf("--addr %s: not a loopback address; --anywhere allows it, and then anyone who reaches this machine may call", address)
 }

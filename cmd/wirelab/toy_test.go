@@ -55,8 +55,8 @@ func TestAFolderAndALineAreEnough(t *testing.T) {
 	// which is another matter.
 	text := reported(t, patient(), "report", directory, "-v")
 	for _, want := range []string{
-		"by mean response time toy:pace=lazy against tcp",                               // over both cases
-		"What makes up CPU time per request, of both ends, of toy:pace=lazy over tcp's", // by what changes
+		"by mean response time toy:pace=lazy against tcp",                                         // over both cases
+		"Undecided: the parts of CPU time per request, of both ends, of toy:pace=lazy over tcp's", // by what changes
 	} {
 		wantSays(t, "the report", text, want)
 	}

@@ -73,7 +73,7 @@ func TestOutlookLooksAtEarlierRunsOfThisMachine(t *testing.T) {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
-	says(cells, "could find: not known")
+	says(cells, "could find: unknown")
 	says(cells[:1], "") // nothing is compared
 
 	keepRun(t, "wirelab-runs/here", host.Describe())
