@@ -90,9 +90,9 @@ func whoLeads(all []rank.Ranking) string {
 	if tooFew == len(all) {
 		return words.Fill("Lowest mean, without a verdict: ", words.Counted(lowest, len(all), "point"))[0]
 	}
-	head, items := "Fastest beyond doubt: ", words.Counted(wins, len(all), "point")
+	head, items := "Proven fastest: ", words.Counted(wins, len(all), "point")
 	if len(wins) == 0 {
-		head = fmt.Sprintf("None of %s is fastest beyond doubt: ", words.Count(len(all), "point")) // each is undecided, or a tie
+		head = fmt.Sprintf("No winner is proven at %s: ", words.Count(len(all), "point")) // each is undecided, or a tie
 	}
 	for _, other := range []struct {
 		n    int

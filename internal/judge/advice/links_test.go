@@ -48,7 +48,7 @@ func TestLinksAreTold(t *testing.T) {
 		cells []matrix.Cell
 		want  []string
 	}{
-		"fastest":           {closed, []string{"Fastest of 3 links (0 beyond doubt): h2 on 2, h3 on 1"}},
+		"fastest":           {closed, []string{"Fastest of 3 links (0 proven): h2 on 2, h3 on 1"}},
 		"two links":         {closed[:4], nil},
 		"by a schedule":     {open, []string{"Longer with 1 % loss: h2 2×, h3 1.1×"}},
 		"without the clean": {open[2:], nil},

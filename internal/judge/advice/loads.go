@@ -227,7 +227,7 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 		names = lists.AppendNew(names, c.Variant)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return wins[b] - wins[a] })
-	return words.Fill(fmt.Sprintf("Fastest of %d links (%d beyond doubt): ", compared, sure),
+	return words.Fill(fmt.Sprintf("Fastest of %d links (%d proven): ", compared, sure),
 		lists.Map(names, func(name string) string { return fmt.Sprintf("%s on %d", name, wins[name]) }))
 }
 
