@@ -45,7 +45,7 @@ func TestUsageEndsWithItsOwnExitCode(t *testing.T) {
 		{"serve", `required flag(s) "stack" not set`},
 		{"report", "name one run's directory, or several"},
 		{"compare -c abc", `-c, --concurrency: want whole numbers such as 1,10,50; found "abc"`},
-		{"compare --columns P50,p98", `--columns: unknown column "p98": there are stack, workload, size`},
+		{"compare --columns P50,p98", `--columns: unknown column "p98": want one of stack, workload, size`},
 		{"run --columns p98 kernel-study", `--columns: unknown column`},
 		{"report --columns= .", `--columns: `},
 		{"compare --rps nan", "--rps: NaN requests per second"},
