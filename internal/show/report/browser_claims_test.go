@@ -52,7 +52,7 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	tab.want("the whole way", path, "rpc.serve → rpc.handle → b.Handler → b.read → rpc.Recv → c.Unmarshal")
 	tab.want("what is called, further in", `document.querySelectorAll("#allocations .path")[1].textContent`, "codec.Copy")
 	tab.click(`[...document.querySelectorAll("#allocations .choice label")].find(l => l.textContent == "tcp").firstChild`)
-	tab.want("an end that there is", `[...document.querySelectorAll("#allocations .note")][1].textContent`, "Functions that allocate by themselves, at the server of tcp: 1,000 calls.")
+	tab.want("an end that there is", `[...document.querySelectorAll("#allocations .note")][1].textContent`, "Functions that allocate memory themselves, in the server of tcp: 1,000 calls.")
 
 	narrow := browser.open(t, address, chromedp.EmulateViewport(360, 800))
 	narrow.want("width of the page", "document.documentElement.scrollWidth", "360")

@@ -107,7 +107,7 @@ func TestWhyInBrowser(t *testing.T) {
 		flames := flameTab(tab)
 		tab.run(chromedp.WaitReady(chromedp.CSS("#profiles .steps")))
 		tab.want("both of them", flames.all("Server", ".flame h3"), "Server: CPU time of B against A")
-		tab.want("which is which", `document.querySelectorAll("#profiles > .note")[1].textContent.startsWith("The widths are those of B, matrix, grpc, echo, 64 B, 1 client; ")`, "true")
+		tab.want("which is which", `document.querySelectorAll("#profiles > .note")[1].textContent.startsWith("Widths are from B, matrix, grpc, echo, 64 B, 1 client; ")`, "true")
 		tab.click(`[...document.querySelectorAll("#why .stack-links a")].find(a => a.textContent == "grpc")`)
 		tab.want("one alone", flames.all("Server", ".flame h3"), "Server: CPU time of matrix, grpc, echo, 64 B, 1 client")
 	})

@@ -30,7 +30,7 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab.want("the heading", `document.querySelector("#profiles h2").textContent`, "Where the time and the memory go")
 		tab.want("in the index", `document.querySelectorAll('nav a[href="#profiles"]').length`, "1")
 		tab.want("both ends", tab.all("", ".flame h3"), "Client: CPU time of matrix, grpc, echo, 1 KiB, 50 clients; Server: CPU time of matrix, grpc, echo, 1 KiB, 50 clients")
-		tab.want("what a call costs the server", tab.all("Server", ".note"), "10.0 µs a call, estimated from 20,000 samples.")
+		tab.want("what a call costs the server", tab.all("Server", ".note"), "10.0 µs per call, estimated from 20,000 samples.")
 		tab.want("categories", tab.all("Server", ".groups li"),
 			"kernel: network 40.0 %; encoding 15.0 %; scheduler 15.0 %; headers 10.0 %; garbage collector 10.0 %; memory 5.0 %; RPC library 5.0 %")
 		tab.want("their sum", tab.sumOfGroups("Server"), "100.0")
@@ -41,9 +41,9 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab.click(tab.one("Server", ".flame details summary"))
 		tab.want("by function", tab.all("Server", ".flame tbody tr:first-child td, .flame tbody tr:first-child th"), "30.0 %; 3.00 µs; 30.0 %; tcp_write_xmit kernel")
 		tab.choose("Allocated bytes")
-		tab.want("in bytes", tab.all("", ".flame .note"), "2 KiB a call, estimated from 4,000 samples.")
+		tab.want("in bytes", tab.all("", ".flame .note"), "2 KiB per call, estimated from 4,000 samples.")
 		tab.choose("Waiting")
-		tab.want("what was counted", tab.all("", ".flame .note"), "120 µs a call, counted.")
+		tab.want("what was counted", tab.all("", ".flame .note"), "120 µs per call, counted.")
 	})
 
 	t.Run("finds what is searched for", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestProfilesInBrowser(t *testing.T) {
 			tab.want("share of "+query, tab.all("Server", ".found")+`.split(" of all")[0]`, want+" %")
 		}
 		tab.search("protobuf")
-		tab.want("in full", tab.all("Server", ".found"), "20.0 % of all is in stacks with a match: 2.00 µs a call.")
+		tab.want("in full", tab.all("Server", ".found"), "20.0 % of all is in stacks with a match: 2.00 µs per call.")
 		tab.want("functions", tab.all("", ".choice small"), "2 functions")
 		tab.search("/(/")
 		tab.want("what is no expression", tab.all("", ".choice small")+`.includes("Invalid regular expression")`, "true")
@@ -73,7 +73,7 @@ func TestProfilesInBrowser(t *testing.T) {
 		zoomed := tab.one("Server", ".flames") + ".dataset.zoomed"
 		tab.clickFrame("Server", 0.1, 6)
 		tab.want("what was clicked", zoomed, "net.(*conn).Write")
-		tab.want("in words", tab.all("Server", ".told"), "net.(*conn).Write · 40.0 % · 4.00 µs a call")
+		tab.want("in words", tab.all("Server", ".told"), "net.(*conn).Write · 40.0 % · 4.00 µs per call")
 		tab.clickFrame("Server", 0.9, 12) // as wide as the whole was
 		tab.want("further", zoomed, "copy_from_iter (kernel)")
 		tab.press("Server", kb.Escape)
@@ -100,20 +100,20 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab := open(t)
 		told := tab.all("Server", ".told")
 		for _, step := range []struct{ key, want string }{
-			{kb.ArrowDown, "all · 100.0 % · 10.0 µs a call"},
-			{kb.ArrowDown, "runtime.goexit · 75.0 % · 7.50 µs a call"},
-			{kb.ArrowRight, "runtime.mcall · 15.0 % · 1.50 µs a call"},
-			{kb.ArrowRight, "runtime.gcBgMarkWorker · 10.0 % · 1.00 µs a call"},
-			{kb.ArrowRight, "runtime.gcBgMarkWorker · 10.0 % · 1.00 µs a call"}, // there is none beyond
-			{kb.ArrowDown, "runtime.systemstack · 10.0 % · 1.00 µs a call"},
-			{kb.ArrowLeft, "runtime.park_m · 15.0 % · 1.50 µs a call"},
-			{kb.ArrowUp, "runtime.mcall · 15.0 % · 1.50 µs a call"},
-			{kb.Enter, "runtime.mcall · 15.0 % · 1.50 µs a call"},
-			{kb.ArrowLeft, "runtime.mcall · 15.0 % · 1.50 µs a call"}, // the neighbours are out of sight
-			{kb.ArrowDown, "runtime.park_m · 15.0 % · 1.50 µs a call"},
-			{kb.Backspace, "runtime.park_m · 15.0 % · 1.50 µs a call"},
-			{kb.ArrowLeft, "http.(*http2serverConn).serve · 75.0 % · 7.50 µs a call"},
-			{kb.Home, "all · 100.0 % · 10.0 µs a call"},
+			{kb.ArrowDown, "all · 100.0 % · 10.0 µs per call"},
+			{kb.ArrowDown, "runtime.goexit · 75.0 % · 7.50 µs per call"},
+			{kb.ArrowRight, "runtime.mcall · 15.0 % · 1.50 µs per call"},
+			{kb.ArrowRight, "runtime.gcBgMarkWorker · 10.0 % · 1.00 µs per call"},
+			{kb.ArrowRight, "runtime.gcBgMarkWorker · 10.0 % · 1.00 µs per call"}, // there is none beyond
+			{kb.ArrowDown, "runtime.systemstack · 10.0 % · 1.00 µs per call"},
+			{kb.ArrowLeft, "runtime.park_m · 15.0 % · 1.50 µs per call"},
+			{kb.ArrowUp, "runtime.mcall · 15.0 % · 1.50 µs per call"},
+			{kb.Enter, "runtime.mcall · 15.0 % · 1.50 µs per call"},
+			{kb.ArrowLeft, "runtime.mcall · 15.0 % · 1.50 µs per call"}, // the neighbours are out of sight
+			{kb.ArrowDown, "runtime.park_m · 15.0 % · 1.50 µs per call"},
+			{kb.Backspace, "runtime.park_m · 15.0 % · 1.50 µs per call"},
+			{kb.ArrowLeft, "http.(*http2serverConn).serve · 75.0 % · 7.50 µs per call"},
+			{kb.Home, "all · 100.0 % · 10.0 µs per call"},
 		} {
 			tab.press("Server", step.key)
 			want := strings.Replace(step.want, "http.(*http2", "net/http.(*http2", 1)
@@ -128,22 +128,22 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab := open(t)
 		tab.choose("innermost functions")
 		for _, want := range []string{
-			"all · 100.0 % · 10.0 µs a call", "tcp_write_xmit (kernel) · 30.0 % · 3.00 µs a call",
-			"tcp_sendmsg (kernel) · 30.0 % · 3.00 µs a call", "ksys_write (kernel) · 30.0 % · 3.00 µs a call",
+			"all · 100.0 % · 10.0 µs per call", "tcp_write_xmit (kernel) · 30.0 % · 3.00 µs per call",
+			"tcp_sendmsg (kernel) · 30.0 % · 3.00 µs per call", "ksys_write (kernel) · 30.0 % · 3.00 µs per call",
 		} {
 			tab.press("Server", kb.ArrowDown)
 			tab.want("downwards", tab.all("Server", ".told"), want)
 		}
 		tab.press("Server", kb.Enter)
 		tab.compareWith("tcp")
-		tab.want("another graph, not zoomed", tab.all("Server", ".told"), "all · 100.0 % · 6.00 µs a call · against A −4.00 µs, 0.60×")
+		tab.want("another graph, not zoomed", tab.all("Server", ".told"), "all · 100.0 % · 6.00 µs per call · against A −4.00 µs, 0.60×")
 	})
 
 	t.Run("says what is under the pointer", func(t *testing.T) {
 		tab := open(t)
 		tab.pointAt("Server", 0.42, 7)
 		tab.want("the tip", tab.all("Server", ".tip > *"),
-			"google.golang.org/protobuf/proto.Unmarshal; 15.0 % · 1.50 µs a call; 10.0 %, 1.00 µs a call by itself; encoding 66.7 %, memory 33.3 %")
+			"google.golang.org/protobuf/proto.Unmarshal; 15.0 % · 1.50 µs per call; 10.0 %, 1.00 µs per call by itself; encoding 66.7 %, memory 33.3 %")
 		tab.screenshotOf("profiles-tip", "#profiles")
 	})
 
@@ -151,24 +151,24 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab := open(t)
 		tab.compareWith("tcp")
 		tab.want("which is which", `document.querySelectorAll("#profiles > .note")[1].textContent`,
-			"The widths are those of B, matrix, tcp, echo, 1 KiB, 50 clients; the colours say how much more or less a call has in B than in A, matrix, grpc, echo, 1 KiB, 50 clients.")
-		tab.want("what they cost", tab.all("Server", "figcaption .note"), "B 6.00 µs a call, 12,000 samples; A 10.0 µs, 20,000 samples.")
+			"The widths are those of B, matrix, tcp, echo, 1 KiB, 50 clients; the colours say how much more or less per call has in B than in A, matrix, grpc, echo, 1 KiB, 50 clients.")
+		tab.want("what they cost", tab.all("Server", "figcaption .note"), "B 6.00 µs per call, 12,000 samples; A 10.0 µs, 20,000 samples.")
 		tab.want("rows, without those of A alone", tab.one("Server", ".flames > div")+".style.height", "200px")
 		tab.want("categories", tab.all("Server", ".groups li"),
 			"kernel: network 66.6 % the same; garbage collector 16.7 % +4.00 ns, 1.00×, which may be chance; scheduler 12.5 % −750 ns, 0.50×; RPC library 4.2 % −250 ns, 0.50×; encoding 0.0 % −1.50 µs, gone; memory 0.0 % −500 ns, gone; headers 0.0 % −1.00 µs, gone")
 		tab.press("Server", kb.ArrowDown)
 		tab.press("Server", kb.ArrowDown)
-		tab.want("what shrank", tab.all("Server", ".told"), "runtime.goexit · 70.8 % · 4.25 µs a call · against A −3.25 µs, 0.57×")
+		tab.want("what shrank", tab.all("Server", ".told"), "runtime.goexit · 70.8 % · 4.25 µs per call · against A −3.25 µs, 0.57×")
 		tab.press("Server", kb.ArrowDown)
-		tab.want("what is new", tab.all("Server", ".told"), "wirelab.dev/internal/wire/stack/tcp.(*server).serve · 70.8 % · 4.25 µs a call · against A +4.25 µs, new")
-		tab.want("what is gone", tab.all("Server", ".gone li"), "net/http.(*http2serverConn).serve −7.50 µs a call beneath runtime.goexit")
-		tab.want("gone at the client", tab.all("Client", ".gone li"), "wirelab.dev/internal/run/load.(*worker).run −2.00 µs a call beneath runtime.goexit")
+		tab.want("what is new", tab.all("Server", ".told"), "wirelab.dev/internal/wire/stack/tcp.(*server).serve · 70.8 % · 4.25 µs per call · against A +4.25 µs, new")
+		tab.want("what is gone", tab.all("Server", ".gone li"), "net/http.(*http2serverConn).serve −7.50 µs per call beneath runtime.goexit")
+		tab.want("gone at the client", tab.all("Client", ".gone li"), "wirelab.dev/internal/run/load.(*worker).run −2.00 µs per call beneath runtime.goexit")
 		tab.search("tcp_sendmsg")
-		tab.want("a search in both", tab.all("Server", ".found"), "66.6 % of all is in stacks with a match: 4.00 µs a call; in A 4.00 µs a call.")
+		tab.want("a search in both", tab.all("Server", ".found"), "66.6 % of all is in stacks with a match: 4.00 µs per call; in A 4.00 µs per call.")
 		tab.search("")
 		tab.screenshotOf("profiles-compared", "#profiles")
 		tab.compareWith("nothing")
-		tab.want("and no longer", tab.all("Server", "figcaption .note"), "10.0 µs a call, estimated from 20,000 samples.")
+		tab.want("and no longer", tab.all("Server", "figcaption .note"), "10.0 µs per call, estimated from 20,000 samples.")
 	})
 
 	t.Run("lights up a category", func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestManyStacksInBrowser(t *testing.T) {
 	run.Summary.Profiles = []insight.Profile{manyStacks("grpc", insight.ServerEnd, 100_000)}
 	address := writePage(t, run)
 	tab := openFlames(t, browser, address, chromedp.EmulateViewport(1400, 900))
-	tab.want("in its own words", tab.all("Server", ".told"), "all · 100.0 % · 25.0 µs a call")
+	tab.want("in its own words", tab.all("Server", ".told"), "all · 100.0 % · 25.0 µs per call")
 	since := ask(tab.tab, chromedp.Evaluate[[]float64](`[performance.getEntriesByType("navigation")[0].domInteractive,
 		performance.getEntriesByName("flame graph drawn")[0].startTime, performance.getEntriesByName("stacks merged")[0].duration]`))
 	t.Logf("after it was asked for: the page %.0f ms, its flame graph %.0f ms, with %.0f ms for merging", since[0], since[1], since[2])

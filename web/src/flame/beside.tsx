@@ -44,7 +44,7 @@ export function Steps() {
     [1, `▲ more than ${small}`], [2, `▲ more than ${middle}`], [3, `▲ more than ${large}, or new`],
   ];
   return (
-    <ul class="legend steps" aria-label="Colours: time a call, B against A">
+    <ul class="legend steps" aria-label="Colours: time per call, B against A">
       {steps.map(([step, name]) => (
         <li key={step}><i class={`step step${step < 0 ? "-less" : step > 0 ? "-more" : ""}-${Math.abs(step)}`} aria-hidden="true" /> {name}</li>
       ))}

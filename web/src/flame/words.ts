@@ -38,7 +38,7 @@ export class Words {
   }
 
   amount(value: number): string { return this.of.unit === "ns" ? micros(value / 1000) : bytes(value); }
-  value(value: number): string { return `${this.amount(value)} a call`; }
+  value(value: number): string { return `${this.amount(value)} per call`; }
 
   /** A frame's share and value. */
   sizeOf(frame: number): string {

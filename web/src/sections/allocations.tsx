@@ -63,8 +63,8 @@ function Totals({ allocations }: { allocations: Allocation[] }) {
         <thead>
           <tr>
             <th scope="col" rowSpan={2}>{variantTitle}</th>
-            <th scope="col" colSpan={3} class="group">Server, a call</th>
-            <th scope="col" colSpan={3} class="group">Client, a call</th>
+            <th scope="col" colSpan={3} class="group">Server, per call</th>
+            <th scope="col" colSpan={3} class="group">Client, per call</th>
           </tr>
           <tr>
             {["server", "client"].map((end) => [

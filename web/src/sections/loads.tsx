@@ -114,7 +114,7 @@ export function Steady({ run, looks }: Props) {
 }
 
 const overTime: { title: string; note: string; label: string; show: (value: number) => string; of: (stretch: CoursePoint) => number | null }[] = [
-  { title: "Throughput", note: "Answers a second.", label: "Throughput", show: perSecond, of: (stretch) => stretch.throughput_rps },
+  { title: "Throughput", note: "Answers per second.", label: "Throughput", show: perSecond, of: (stretch) => stretch.throughput_rps },
   { title: "Mean", note: "Service time.", label: "Mean service time", show: micros, of: (stretch) => stretch.mean_us },
   { title: "P99", note: "Service time, exact to 7 %; the median over trials.", label: "P99 of service time", show: micros, of: (stretch) => stretch.p99_us },
   { title: "The client's CPUs", note: "Mean CPUs in use in each interval.", label: "CPUs in use", show: plain, of: (stretch) => stretch.client_cores },

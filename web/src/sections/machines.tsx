@@ -55,7 +55,7 @@ export function FleetClients({ cell }: { cell: Cell }) {
       <thead>
         <tr>
           <th scope="col">Agent</th>
-          {["Clients", "Throughput", "P50", "P99", "CPU a request", "CPUs busy"].map((title) => <th scope="col" class="number" key={title}>{title}</th>)}
+          {["Clients", "Throughput", "P50", "P99", "CPU per request", "CPUs busy"].map((title) => <th scope="col" class="number" key={title}>{title}</th>)}
           <th scope="col">Verdict</th>
         </tr>
       </thead>

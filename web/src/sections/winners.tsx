@@ -30,7 +30,7 @@ interface Won {
   cell: Cell;
   next: Cell | undefined;
   lead: number | null; // how many times better; of the trials that both have
-  sure: boolean; // it beats all others beyond doubt
+  sure: boolean; // it certainly beats all others
 }
 
 const sizeOf = (cell: Cell) => sizes(cell.request_bytes, cell.response_bytes);

@@ -31,7 +31,7 @@ const look = (colour: string, dash = 0): Look => ({ colour, dash: dashOf(dash), 
 
 const drawings: Drawing[] = [
   {
-    title: "Rate", label: "Answers a second", show: perSecond, note: "Answers per second, of any status.",
+    title: "Rate", label: "Answers per second", show: perSecond, note: "Answers per second, of any status.",
     series: [
       { name: "answered", of: (stretch) => stretch.throughput_rps, look: look("--stack-0") },
       { name: "offered", of: (stretch) => stretch.offered_rps, look: look("--muted", 1) },

@@ -84,7 +84,7 @@ function PartsTable({ id, title, note, parts, explained, rest, of, against }: Pa
         <table>
           <thead>
             <tr>
-              <th scope="col">{parts}, µs a call</th>
+              <th scope="col">{parts}, µs per call</th>
               <Heads of={of} against={against} />
               <th scope="col"><span class="hidden">{against ? "Difference as a bar" : "As a bar"}</span></th>
             </tr>
@@ -171,7 +171,7 @@ function CountTable({ id, title, note, counted, changes, of, against, further = 
   return (
     <div class="explained" data-table={id}>
       <h4>{title}</h4>
-      <p class="note">{note}{rare > 0 && ` ${rare} with less than ${least} a call are left out.`}</p>
+      <p class="note">{note}{rare > 0 && ` ${rare} with less than ${least} per call are left out.`}</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
