@@ -94,7 +94,7 @@ type Limit struct {
 	Value  string // without spaces
 }
 
-var limitForm = regexp.MustCompile(`^([A-Za-z0-9./]+)([<>=])([^<>=]+)$`)
+var limitForm = regexp.MustCompile(`^([A-Za-z0-9./_]+)([<>=])([^<>=]+)$`)
 
 // ParseLimit reads a limit. Spaces may stand anywhere.
 func ParseLimit(text string) (Limit, error) {

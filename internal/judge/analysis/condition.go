@@ -300,7 +300,7 @@ func (l *gateFigure) wants(figure string) string {
 }
 
 func (l *gateFigure) whyUnknown() string {
-	if strings.HasPrefix(l.names[0], "p") {
+	if strings.HasPrefix(l.names[0], "p") && l.unit == Microseconds {
 		return "fewer than ten requests lie beyond that percentile: measure longer"
 	}
 	return "this figure was not measured here"

@@ -151,7 +151,7 @@ func TestProfilesInBrowser(t *testing.T) {
 		tab := open(t)
 		tab.compareWith("tcp")
 		tab.want("which is which", `document.querySelectorAll("#profiles > .note")[1].textContent`,
-			"The widths are those of B, matrix, tcp, echo, 1 KiB, 50 clients; the colours say how much more or less per call has in B than in A, matrix, grpc, echo, 1 KiB, 50 clients.")
+			"Widths are from B, matrix, tcp, echo, 1 KiB, 50 clients; colours show how much more or less time a call takes in B than in A, matrix, grpc, echo, 1 KiB, 50 clients.")
 		tab.want("what they cost", tab.all("Server", "figcaption .note"), "B 6.00 µs per call, 12,000 samples; A 10.0 µs, 20,000 samples.")
 		tab.want("rows, without those of A alone", tab.one("Server", ".flames > div")+".style.height", "200px")
 		tab.want("categories", tab.all("Server", ".groups li"),

@@ -174,7 +174,7 @@ func TestColumnsThatAreAskedFor(t *testing.T) {
 	if !regexp.MustCompile(`stack +size +c +load +max +P99.9 +mean +± +valid`).MatchString(text) {
 		t.Errorf("not as asked for:\n%s", text)
 	}
-	if _, err := table.FindColumns([]string{"P50", "p98"}); err == nil || !strings.Contains(err.Error(), `"p98": there are stack, workload, size`) || !strings.HasSuffix(err.Error(), ", all") {
+	if _, err := table.FindColumns([]string{"P50", "p98"}); err == nil || !strings.Contains(err.Error(), `"p98": want one of stack, workload, size`) || !strings.HasSuffix(err.Error(), ", all") {
 		t.Errorf("of an unknown name: %v", err)
 	}
 	if text := tableOf(t, summary, table.Table{Columns: []string{"client"}}); strings.Contains(text, "└") {

@@ -13,7 +13,8 @@ import (
 // no intervals, and nothing else uses them.
 //
 // A figure is declared once, as a field here or in one of the structs below, and
-// its tags decide the outputs:
+// its tags decide the outputs. Latencies get their table column and --fail-if by tags as well;
+// other figures need a line in show/report/table/columns.go and in analysis/condition.go.
 //
 //   - json: the name in --json, in its schema and in the page's types; it ends
 //     is the unit (_us, _rps, _bytes, _share). The comment is the description.
