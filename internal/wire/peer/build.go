@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
 // progressEvery is the time between two lines of progress.
@@ -42,18 +44,54 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ err
 		return "", err
 	}
 	fmt.Fprintf(progress, "peer %s: building it into %s, which takes some minutes\n", p.Name, folder)
-	err = p.buildInto(ctx, folder, progress)
-	if _, missing := os.Stat(path); err != nil && missing != nil { // or another process has built it meanwhile
+	if err := p.buildOnce(ctx, path, folder, progress); err != nil {
 		return "", fmt.Errorf("the peer %s could not be built: %w", p.Name, err)
 	}
 	return path, nil
 }
 
-// buildInto builds the program in another folder and renames it, so that no one runs half of it.
-func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) error {
+// buildOnce builds the program, unless another process that builds it now does so first.
+func (p Peer) buildOnce(ctx context.Context, path, folder string, progress io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
+	unlock, err := lock(ctx, folder+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return p.buildInto(ctx, folder, progress)
+}
+
+// lock waits for a lock of the file until ctx ends.
+func lock(ctx context.Context, path string) (unlock func(), _ error) {
+	type held struct {
+		unlock func()
+		err    error
+	}
+	locked := make(chan held, 1)
+	go func() { // ends when other processes have unlocked the file
+		unlock, err := lockedfile.MutexAt(path).Lock()
+		locked <- held{unlock, err}
+	}()
+	select {
+	case h := <-locked:
+		return h.unlock, h.err
+	case <-ctx.Done():
+		go func() { // ends with the one above
+			if h := <-locked; h.err == nil {
+				h.unlock()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// buildInto builds the program in another folder and renames it, so that no one runs half of it.
+func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) error {
 	beside, err := os.MkdirTemp(filepath.Dir(folder), "building-")
 	if err != nil {
 		return err

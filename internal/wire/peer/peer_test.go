@@ -1,10 +1,15 @@
 package peer
 
 import (
+	"context"
+	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -30,8 +35,53 @@ func TestABuildThatFails(t *testing.T) {
 			t.Errorf("%v: want %q", err, want)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(cache, "wirelab", "*")); len(left) > 0 { // the pattern is good
+	left, _ := filepath.Glob(filepath.Join(cache, "wirelab", "*")) // the pattern is good
+	if left = slices.DeleteFunc(left, func(name string) bool { return strings.HasSuffix(name, ".lock") }); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Of several processes that need a program at once, one builds it.
+func TestAProgramIsBuiltOnce(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	builds := filepath.Join(t.TempDir(), "builds")
+	t.Setenv("BUILDS", builds)
+	p := Peer{Name: "rust", built: "run", steps: [][]string{{"sh", "-c", "echo built >> $BUILDS; touch run"}}}
+	var building sync.WaitGroup
+	for range 8 {
+		building.Go(func() {
+			if _, err := p.Build(t.Context(), io.Discard); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	building.Wait()
+	if got, err := os.ReadFile(builds); err != nil || string(got) != "built\n" {
+		t.Errorf("builds: %q, %v", got, err)
+	}
+}
+
+// Who waits for another's build can be interrupted.
+func TestAWaitForABuildEnds(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	p := Peer{Name: "rust", built: "run", steps: [][]string{{"touch", "run"}}}
+	folder, err := p.folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lock(t.Context(), folder+".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	why := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if _, err := p.Build(ctx, io.Discard); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
 	}
 }
 
