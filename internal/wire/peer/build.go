@@ -55,7 +55,7 @@ func (p Peer) buildOnce(ctx context.Context, path, folder string, progress io.Wr
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, folder+".lock")
+	unlock, err := lock(ctx, folder+".lock", progress)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (p Peer) buildOnce(ctx context.Context, path, folder string, progress io.Wr
 	return p.buildInto(ctx, folder, progress)
 }
 
-// lock waits for a lock of the file until ctx ends.
-func lock(ctx context.Context, path string) (unlock func(), _ error) {
+// lock waits for a lock of the file until ctx ends, and says so if the wait is long.
+func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), _ error) {
 	type held struct {
 		unlock func()
 		err    error
@@ -77,6 +77,13 @@ func lock(ctx context.Context, path string) (unlock func(), _ error) {
 		unlock, err := lockedfile.MutexAt(path).Lock()
 		locked <- held{unlock, err}
 	}()
+	select {
+	case h := <-locked:
+		return h.unlock, h.err
+	case <-time.After(progressEvery):
+		fmt.Fprintf(progress, "waiting for another process, which holds %s\n", path)
+	case <-ctx.Done():
+	}
 	select {
 	case h := <-locked:
 		return h.unlock, h.err

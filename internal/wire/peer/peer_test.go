@@ -72,7 +72,7 @@ func TestAWaitForABuildEnds(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lock(t.Context(), folder+".lock")
+	unlock, err := lock(t.Context(), folder+".lock", io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
