@@ -18,15 +18,30 @@ func (p Peer) measures(requests int64, load worker.Load) func(T) {
 	return func(t T) {
 		spec := p.client(p.otherServer(t))
 		load.DrainNS = int64(patience)
-		spec.Client.Load = load
-		result := p.measure(t, p.Command, spec)
+		result := p.measureSome(t, spec, load)
 		checkResult(t, result, requests)
-		if window := result.EndNS - result.BeginNS; load.Model == "closed" && load.DurationNS > 0 && window != load.DurationNS {
-			t.Errorf("the window is %v, want %v", time.Duration(window), time.Duration(load.DurationNS))
-		}
 		if load.Model == "open" && (result.Response == nil || result.Pacing == nil) {
 			t.Error("the result of an open loop lacks response times or pacing")
 		}
+	}
+}
+
+// measureSome measures until a window holds a request: on a busy machine none may end in a short
+// one. Each further window is eight times as long.
+func (p Peer) measureSome(t T, spec worker.Spec, load worker.Load) *worker.ClientResult {
+	t.Helper()
+	for {
+		spec.Client.Load = load
+		result := p.measure(t, p.Command, spec)
+		window := result.EndNS - result.BeginNS
+		if load.Model == "closed" && load.DurationNS > 0 && window != load.DurationNS {
+			t.Errorf("the window is %v, want %v", time.Duration(window), time.Duration(load.DurationNS))
+		}
+		longer := 8 * load.DurationNS
+		if result.Requests > 0 || longer == 0 || longer > int64(patience) {
+			return result
+		}
+		load.DurationNS = longer
 	}
 }
 

@@ -186,7 +186,9 @@ func refused(t T, err error, word string) bool {
 // above zero.
 func checkResult(t T, r *worker.ClientResult, requests int64) {
 	t.Helper()
-	if requests > 0 && r.Requests != requests || r.Requests <= 0 {
+	if r.Requests <= 0 {
+		t.Error("no request ended in the window")
+	} else if requests > 0 && r.Requests != requests {
 		t.Errorf("%d requests, want %d", r.Requests, requests)
 	}
 	for _, f := range r.Failures {
